@@ -1,0 +1,149 @@
+"""The events: everything that can change a name server's registry, as it reaches RouteInfoManager or KVConfigManager."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Union
+
+from namesrv_core.rows import DataVersion, QueueData, TopicTable
+
+
+class RegisterBroker(NamedTuple):
+    """REGISTER_BROKER (103). `topics` None: the table is null. `filter_servers` None leaves the stored list."""
+
+    cluster_name: str | None
+    broker_addr: str | None
+    broker_name: str | None
+    broker_id: int
+    ha_server_addr: str | None
+    data_version: DataVersion | None
+    topics: TopicTable | None
+    filter_servers: tuple[str, ...] | None
+    channel_id: str | None
+    enable_acting_master: bool | None = None
+    heartbeat_timeout_ms: int | None = None
+    zone_name: str | None = None
+
+
+class UnregisterBroker(NamedTuple):
+    """UNREGISTER_BROKER (104), and what 5.x makes of a lost channel or an expired lease. `defer`: only queued (5.x)."""
+
+    cluster_name: str | None
+    broker_addr: str | None
+    broker_name: str | None
+    broker_id: int
+    defer: bool = False
+
+
+class DrainUnregistrations(NamedTuple):
+    """5.x: the batch thread applies what is queued."""
+
+
+class BrokerHeartbeat(NamedTuple):
+    """BROKER_HEARTBEAT (904)."""
+
+    cluster_name: str | None
+    broker_addr: str | None
+
+
+class QueryDataVersion(NamedTuple):
+    """QUERY_DATA_VERSION (322), which old brokers use as a heartbeat."""
+
+    cluster_name: str | None
+    broker_addr: str | None
+    data_version: DataVersion | None
+
+
+class ScanNotActiveBroker(NamedTuple):
+    """One run of the periodic scan."""
+
+    defer: bool = False
+
+
+class ChannelDestroyed(NamedTuple):
+    """A channel was closed, failed or went idle. `remote_addr` is its peer, ip:port."""
+
+    channel_id: str | None
+    remote_addr: str | None
+    defer: bool = False
+
+
+class WipeWritePerm(NamedTuple):
+    """WIPE_WRITE_PERM_OF_BROKER (205)."""
+
+    broker_name: str | None
+
+
+class AddWritePerm(NamedTuple):
+    """ADD_WRITE_PERM_OF_BROKER (327)."""
+
+    broker_name: str | None
+
+
+class DeleteTopic(NamedTuple):
+    """DELETE_TOPIC_IN_NAMESRV (216); `cluster_name` None or empty: the whole topic."""
+
+    topic: str | None
+    cluster_name: str | None
+
+
+class RegisterTopic(NamedTuple):
+    """REGISTER_TOPIC_IN_NAMESRV (217, 5.x): queue data by broker name, in the order of the request, names may repeat."""
+
+    topic: str | None
+    queue_datas: tuple[tuple[str | None, QueueData], ...] | None
+
+
+class PutKvConfig(NamedTuple):
+    """PUT_KV_CONFIG (100)."""
+
+    namespace: str | None
+    key: str | None
+    value: str | None
+
+
+class DeleteKvConfig(NamedTuple):
+    """DELETE_KV_CONFIG (102)."""
+
+    namespace: str | None
+    key: str | None
+
+
+class UpdateNamesrvConfig(NamedTuple):
+    """UPDATE_NAMESRV_CONFIG (318): recorded; what it changes is configuration, not the registry."""
+
+    properties: str | None
+
+
+class RefusedRequest(NamedTuple):
+    """A request that the request layer answered with an error before the registry saw it."""
+
+    reason: str
+
+
+class NamesrvStarted(NamedTuple):
+    """The process started: the routes are empty, the KV table is loaded from its file."""
+
+
+class NamesrvStopped(NamedTuple):
+    """The process stopped: all routes are lost, the KV table stays in its file."""
+
+
+Event = Union[
+    RegisterBroker,
+    UnregisterBroker,
+    DrainUnregistrations,
+    BrokerHeartbeat,
+    QueryDataVersion,
+    ScanNotActiveBroker,
+    ChannelDestroyed,
+    WipeWritePerm,
+    AddWritePerm,
+    DeleteTopic,
+    RegisterTopic,
+    PutKvConfig,
+    DeleteKvConfig,
+    UpdateNamesrvConfig,
+    RefusedRequest,
+    NamesrvStarted,
+    NamesrvStopped,
+]

@@ -1,0 +1,46 @@
+"""Heartbeats: what renews a lease without changing a row."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from namesrv_core.draft import Outcome, Step
+from namesrv_core.events import BrokerHeartbeat, QueryDataVersion
+from namesrv_core.profile import Namesrv
+from namesrv_core.register import live_key_of
+from namesrv_core.registry import Registry
+from namesrv_core.rows import DataVersion
+
+
+class QueryDataVersionResult(NamedTuple):
+    """Whether the version asked about differs from the stored one, and the stored one."""
+
+    changed: bool
+    data_version: DataVersion | None
+
+
+def broker_heartbeat(registry: Registry, event: BrokerHeartbeat, namesrv: Namesrv) -> Step:
+    """Renew the lease of a known address; nothing is created for an unknown one.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.updateBrokerInfoUpdateTimestamp.
+    """
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if key not in registry.broker_live_table:
+        return Step(Outcome.UNKNOWN_BROKER)
+    return Step(Outcome.REFRESHED, refreshed=key)
+
+
+def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Namesrv) -> Step:
+    """Compare versions and renew the lease: 4.x only if they are equal, 5.x always; the version sent is never stored.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 DefaultRequestProcessor.queryBrokerTopicConfig.
+    """
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    live = registry.broker_live_table.get(key)
+    if live is None:
+        return Step(Outcome.UNKNOWN_BROKER, result=QueryDataVersionResult(changed=True, data_version=None))
+    changed = live.data_version is None or live.data_version != event.data_version
+    result = QueryDataVersionResult(changed, live.data_version)
+    if changed and not namesrv.profile.query_always_refreshes:
+        return Step(Outcome.VERSION_DIFFERS, result=result)
+    return Step(Outcome.REFRESHED, refreshed=key, result=result)

@@ -1,0 +1,132 @@
+"""Dictionaries that iterate as Java's hash maps do.
+
+Several answers of a name server depend on the iteration order of its maps: which of two broker names on one address is
+taken down, which live entry a shared channel hits, the order of lists in a route. Keys stand in the order of their buckets,
+inside a bucket in the order in which they were put; a key that is put again keeps its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_LOAD_NUMERATOR, _LOAD_DENOMINATOR = 3, 4
+_INT_MASK = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=1 << 18)
+def string_hash(text: str | None) -> int:
+    """Return Java's `String.hashCode` as an unsigned 32-bit number; 0 for null, as hash maps take it."""
+    if text is None:
+        return 0
+    value = 0
+    if text.isascii():
+        for unit in text.encode("ascii"):
+            value = (31 * value + unit) & _INT_MASK
+        return value
+    units = text.encode("utf-16-be", errors="surrogatepass")
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & _INT_MASK
+    return value
+
+
+def long_hash(number: int) -> int:
+    """Return Java's `Long.hashCode` as an unsigned 32-bit number."""
+    bits = number & 0xFFFFFFFFFFFFFFFF
+    return (bits ^ bits >> 32) & _INT_MASK
+
+
+def table_size_for(capacity: int) -> int:
+    """Return the smallest power of two that is not below `capacity`."""
+    return 1 << max(0, capacity - 1).bit_length()
+
+
+class JavaMap(dict[K, V], Generic[K, V]):
+    """A dict that also knows the order in which the Java map of the same history would iterate.
+
+    `put` and `remove` are the only ways to change it. `capacity` is the number of buckets; it grows as the Java class grows it
+    and never shrinks. Buckets that Java turns into trees (eight keys and more) keep their list order here.
+    """
+
+    __slots__ = ("_hash_of", "_order", "capacity", "concurrent")
+
+    def __init__(self, capacity: int, hash_of: Callable[[K], int], *, concurrent: bool) -> None:
+        super().__init__()
+        self.capacity = capacity
+        self.concurrent = concurrent
+        self._hash_of = hash_of
+        self._order: list[K] | None = None
+
+    def put(self, key: K, value: V) -> None:
+        """Set `key`; a new key may make the table grow."""
+        if key in self:
+            self[key] = value
+            return
+        self[key] = value
+        self._order = None
+        full = self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
+        if len(self) > full or (self.concurrent and len(self) == full):
+            self._grow()
+
+    def remove(self, key: K) -> V | None:
+        """Remove `key` if it is there and return its value."""
+        if key not in self:
+            return None
+        self._order = None
+        return self.pop(key)
+
+    def java_keys(self) -> list[K]:
+        """Return the keys in Java's iteration order. The list is shared: do not change it."""
+        if self._order is None:
+            self._order = sorted(self, key=self.bucket_of)
+        return self._order
+
+    def java_items(self) -> Iterator[tuple[K, V]]:
+        """Yield the entries in Java's iteration order."""
+        return ((key, self[key]) for key in self.java_keys())
+
+    def first_of(self, keys: list[K]) -> K:
+        """Return the one of `keys` that Java's iteration meets first."""
+        if len(keys) == 1:
+            return keys[0]
+        wanted = set(keys)
+        return next(key for key in self.java_keys() if key in wanted)
+
+    def bucket_of(self, key: K) -> int:
+        """Return the bucket of `key`: the hash with its upper half folded in, modulo the capacity."""
+        value = self._hash_of(key)
+        return (value ^ value >> 16) & (self.capacity - 1)
+
+    def _grow(self) -> None:
+        if self.concurrent:
+            self._reorder_as_transfer()
+        self.capacity *= 2
+
+    def _reorder_as_transfer(self) -> None:
+        """Put the keys into the order that `ConcurrentHashMap.transfer` leaves in the new buckets.
+
+        Of each old bucket the last run of keys with one destination is taken over as it stands; the keys before it are
+        pushed, one by one, to the front of their new bucket.
+        """
+        buckets: dict[int, list[K]] = {}
+        for key in self:
+            buckets.setdefault(self.bucket_of(key), []).append(key)
+        order: list[K] = []
+        for keys in buckets.values():
+            highs = [bool((self._hash_of(key) ^ self._hash_of(key) >> 16) & self.capacity) for key in keys]
+            run_start = len(keys) - 1
+            while run_start > 0 and highs[run_start - 1] == highs[-1]:
+                run_start -= 1
+            order += [*reversed(keys[:run_start]), *keys[run_start:]]
+        values = [self[key] for key in order]
+        self.clear()
+        self.update(zip(order, values, strict=True))
+
+
+def string_map(capacity: int = 16, *, concurrent: bool = False) -> JavaMap[str | None, V]:
+    """Return an empty map with string keys; `capacity` in buckets, already rounded to a power of two."""
+    return JavaMap(capacity, string_hash, concurrent=concurrent)

@@ -1,0 +1,197 @@
+"""registerBroker: a broker enters the registry or renews its place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from namesrv_core.draft import Draft, Notification, Outcome, Step
+from namesrv_core.events import RegisterBroker
+from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
+from namesrv_core.registry import Registry
+from namesrv_core.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, DataVersion, LiveKey
+
+_NULL_POINTER = ("java.lang.NullPointerException",)
+
+
+class RegisterResult(NamedTuple):
+    """What registerBroker returns: a slave learns its master; both are None otherwise."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+def live_key_of(namesrv: Namesrv, cluster_name: str | None, broker_addr: str | None) -> LiveKey:
+    """Return the key under which the live and filter tables hold a broker: with its cluster in 5.x, without in 4.x."""
+    return LiveKey(cluster_name if namesrv.profile.live_key_has_cluster else None, broker_addr)
+
+
+def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv) -> Step:
+    """Return what a registration does; `result` is a RegisterResult, or None for a refused lone topic (5.x).
+
+    In this order: the cluster set and the group are made if needed; another id of the group with the same address goes; 5.x may
+    reject (the id is held by another live address with a newer state version) or refuse (an id that is new to the group, with
+    exactly one topic), and what was done until then stays; the address is set; topics are taken; the live entry is replaced; filter
+    servers are set. An exception in between is caught by the server and leaves the steps before it done.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
+    """
+    profile = namesrv.profile
+    if profile.concurrent_maps and (event.cluster_name is None or event.broker_name is None):
+        # ConcurrentHashMap takes no null key: the first access throws and nothing has been done.
+        return Step(Outcome.NO_EFFECT, result=RegisterResult(), swallowed=_NULL_POINTER)
+    draft = Draft(registry)
+    draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
+    old_group = draft.group(event.broker_name)
+    group = old_group or BrokerData(event.cluster_name, ())
+    first = old_group is None
+    if profile.live_key_has_cluster:
+        group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
+    lowers_min_id = bool(group.broker_addrs) and event.broker_id < min(group.addr_of)
+    group = _without_other_ids(group, event)
+    draft.put("broker_addr_table", (event.broker_name,), group)
+
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    old_addr = group.addr_of.get(event.broker_id)
+    known_id = event.broker_id in group.addr_of
+    if profile.rejects_older_state_version and _is_rejected(draft, event, old_addr):
+        draft.put("broker_live_table", key, None)
+        return draft.step(Outcome.REJECTED_STATE_VERSION)._replace(
+            outcome=Outcome.REJECTED_STATE_VERSION, result=RegisterResult()
+        )
+    if profile.refuses_lone_topic and not known_id:
+        if event.topics is None:
+            return Step(Outcome.NO_EFFECT, tuple(draft.changes), result=RegisterResult(), swallowed=_NULL_POINTER)
+        if len(event.topics) == 1:
+            return Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
+
+    first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
+    group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))
+    draft.put("broker_addr_table", (event.broker_name,), group)
+    _take_topics(draft, event, namesrv, group, key, first=first)
+    _put_live(draft, event, namesrv, key)
+    result = _result_for(draft, event, namesrv, group)
+    notifications: tuple[Notification, ...] = ()
+    if lowers_min_id and namesrv.config.notify_min_broker_id_changed:
+        notifications = min_broker_id_notifications(group, None, event.ha_server_addr)
+    outcome = Outcome.APPLIED if draft.changes else Outcome.REFRESHED
+    return Step(outcome, tuple(draft.changes), refreshed=key, result=result, notifications=notifications)
+
+
+def config_changed(draft: Draft, key: LiveKey, data_version: DataVersion | None) -> bool:
+    """Return whether the live entry under `key` is missing, has no version, or has another one.
+
+    Source: RouteInfoManager.isBrokerTopicConfigChanged. Judged against whoever wrote that entry last.
+    """
+    live = draft.live(key)
+    return live is None or live.data_version is None or live.data_version != data_version
+
+
+def min_broker_id_notifications(
+    group: BrokerData, offline_addr: str | None, ha_addr: str | None
+) -> tuple[Notification, ...]:
+    """Return the notifications about the group's smallest id.
+
+    With an address that went offline everyone left is told; else everyone but the smallest id itself, and that one if it is alone.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged, .chooseBrokerAddrsToNotify.
+    """
+    if not group.broker_addrs:
+        return ()
+    addrs = group.java_addrs()
+    min_id = min(group.addr_of)
+    everyone = offline_addr is not None or len(addrs) == 1
+    return tuple(
+        Notification(addr, min_id, group.addr_of[min_id], offline_addr, ha_addr)
+        for broker_id, addr in addrs
+        if everyone or broker_id != min_id
+    )
+
+
+def _without_other_ids(group: BrokerData, event: RegisterBroker) -> BrokerData:
+    """Return the group without any other id that has the registering address: an address has one id in a group."""
+    if event.broker_addr is None:
+        return group
+    kept = tuple(
+        (broker_id, addr)
+        for broker_id, addr in group.broker_addrs
+        if addr != event.broker_addr or broker_id == event.broker_id
+    )
+    return group if len(kept) == len(group.broker_addrs) else group._replace(broker_addrs=kept)
+
+
+def _with_addr(group: BrokerData, broker_id: int, addr: str | None) -> tuple[tuple[int, str | None], ...]:
+    if broker_id in group.addr_of:
+        return tuple((known, addr if known == broker_id else old) for known, old in group.broker_addrs)
+    return (*group.broker_addrs, (broker_id, addr))
+
+
+def _is_rejected(draft: Draft, event: RegisterBroker, old_addr: str | None) -> bool:
+    """Return whether another address holds the id, is live under the request's cluster, and has a newer state version."""
+    if old_addr is None or old_addr == event.broker_addr:
+        return False
+    live = draft.live(LiveKey(event.cluster_name, old_addr))
+    if live is None or live.data_version is None or event.data_version is None:
+        return False
+    return live.data_version.state_version > event.data_version.state_version
+
+
+def _take_topics(
+    draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData, key: LiveKey, *, first: bool
+) -> None:
+    """Take the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
+
+    4.x writes all of them when the configuration changed, and none otherwise. 5.x decides per topic, so that an unchanged
+    registration still brings back what is missing. Perms and queue numbers of a present topic are never corrected without a change.
+    """
+    profile, config, name = namesrv.profile, namesrv.config, event.broker_name
+    is_prime_slave = (
+        profile.takes_prime_slave_topics
+        and event.enable_acting_master is not None
+        and event.broker_id != MASTER_ID
+        and event.broker_id == min(group.addr_of)
+    )
+    if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
+        return
+    present = draft.registry.topics_of_name(name)
+    if config.delete_topic_with_broker_registration and profile.stores_topic_queue_mapping and not event.topics.mappings:
+        for topic in [topic for topic in present if topic not in event.topics.names]:
+            draft.put("topic_queue_table", (topic, name), None)
+    everything = first or config_changed(draft, key, event.data_version)
+    if not everything and (not profile.repairs_missing_topics or present.keys() >= event.topics.names):
+        return
+    read_only = is_prime_slave and group.enable_acting_master
+    for topic, queue_data in event.topics.queue_datas.items():
+        if everything or topic not in present:
+            written = queue_data._replace(perm=queue_data.perm & ~PERM_WRITE) if read_only else queue_data
+            draft.put("topic_queue_table", (topic, name), written)
+    if everything and profile.stores_topic_queue_mapping:
+        for mapping in event.topics.mappings:
+            draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
+
+
+def _put_live(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> None:
+    timeout_ms = event.heartbeat_timeout_ms if namesrv.profile.own_heartbeat_timeout else None
+    draft.put(
+        "broker_live_table",
+        key,
+        BrokerLiveInfo(
+            event.data_version,
+            BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
+            event.channel_id,
+            event.ha_server_addr,
+            event.broker_name,
+        ),
+    )
+    if event.filter_servers is not None:
+        draft.put("filter_server_table", key, event.filter_servers or None)
+
+
+def _result_for(draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData) -> RegisterResult:
+    """Return master address and its HA address for a slave whose master is live under the slave's cluster name."""
+    if event.broker_id == MASTER_ID:
+        return RegisterResult()
+    master_addr = group.addr_of.get(MASTER_ID)
+    if master_addr is None:
+        return RegisterResult()
+    live = draft.live(live_key_of(namesrv, event.cluster_name, master_addr))
+    return RegisterResult() if live is None else RegisterResult(live.ha_server_addr, master_addr)

@@ -1,0 +1,122 @@
+"""Expiry and lost channels: how a broker goes without saying so."""
+
+from __future__ import annotations
+
+from namesrv_core.draft import Draft, Outcome, Step
+from namesrv_core.events import ChannelDestroyed, ScanNotActiveBroker, UnregisterBroker
+from namesrv_core.profile import Namesrv
+from namesrv_core.registry import Change, Registry
+from namesrv_core.rows import LiveKey
+from namesrv_core.unregister import submit_unregistrations
+
+_CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
+
+
+def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms: int, namesrv: Namesrv) -> Step:
+    """Return what one scan does at `at_ms` (epoch milliseconds); `result` is the number of removed entries (4.x).
+
+    An entry has expired when its last update plus its timeout lies strictly before `at_ms`; at the deadline itself it lives.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.scanNotActiveBroker.
+    """
+    if registry.scan_halted:
+        return Step(Outcome.SCAN_HALTED)
+    expired = registry.expired_at(at_ms)
+    if not namesrv.profile.batches_unregistrations:
+        return _scan_at_once(registry, expired)
+    closed = tuple(_channel_of(registry, key) for key in expired)
+    requests = [request for key in expired if (request := _holder(registry, key)) is not None]
+    step = submit_unregistrations(registry, requests, namesrv, defer=event.defer)
+    if step.outcome == Outcome.APPLIED:
+        step = step._replace(outcome=Outcome.EXPIRED)
+    return step._replace(closed=tuple(channel for channel in closed if channel is not None))
+
+
+def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Namesrv) -> Step:
+    """Return what the end of a channel does: at most one live entry that was registered over it goes.
+
+    4.x without such an entry takes the channel's remote address for a broker address.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.onChannelDestroy.
+    """
+    draft = Draft(registry)
+    keys = draft.live_keys_of_channel(event.channel_id) if event.channel_id is not None else []
+    if namesrv.profile.batches_unregistrations:
+        request = _holder(registry, keys[0]) if keys else None
+        step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)
+        return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step
+    addr = keys[0].broker_addr if keys else event.remote_addr
+    if addr:
+        _destroy_at_once(draft, addr)
+    return draft.step(Outcome.CHANNEL_LOST)
+
+
+def _channel_of(registry: Registry, key: LiveKey) -> str | None:
+    return registry.broker_live_table[key].channel_id
+
+
+def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
+    """The 4.x scan: each expired entry is taken out through the iterator, then its channel is destroyed.
+
+    If another live entry shares the channel, the destruction hits that one, behind the iterator; should any entry follow,
+    the iterator then throws, and the periodic scan never runs again.
+    """
+    draft = Draft(registry)
+    closed: list[str] = []
+    order = registry.broker_live_table.java_keys()
+    removed = 0
+    for key in expired:
+        live = draft.live(key)
+        if live is None:  # taken down behind the iterator by an earlier entry of this scan, which then was the last one
+            continue
+        if live.channel_id is not None:
+            closed.append(live.channel_id)
+        draft.put("broker_live_table", key, None)
+        removed += 1
+        sharing = draft.live_keys_of_channel(live.channel_id) if live.channel_id is not None else []
+        followed = bool(sharing) and any(draft.live(other) for other in order[order.index(key) + 1 :])
+        addr = sharing[0].broker_addr if sharing else key.broker_addr
+        if addr:
+            _destroy_at_once(draft, addr)
+        if sharing and followed:
+            draft.changes.append(Change("scan_halted", (), value=True))
+            return Step(
+                Outcome.SCAN_FAILED, tuple(draft.changes), closed=tuple(closed), exception=_CONCURRENT_MODIFICATION
+            )
+    return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed))
+
+
+def _destroy_at_once(draft: Draft, broker_addr: str) -> None:
+    """Take `broker_addr` out of the live and filter tables and out of the first group that lists it (4.x).
+
+    The lowest id goes if it had several. An emptied group goes with its queue data and its place in the first cluster set that has it.
+    """
+    draft.remove_live(LiveKey(None, broker_addr))
+    names = draft.names_of_addr(broker_addr)
+    group = draft.group(names[0]) if names else None
+    if group is None:
+        return
+    name = names[0]
+    lost = next(broker_id for broker_id, addr in group.java_addrs() if addr == broker_addr)
+    kept = tuple(member for member in group.broker_addrs if member[0] != lost)
+    if kept:
+        draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
+        return
+    draft.put("broker_addr_table", (name,), None)
+    clusters = draft.clusters_of_name(name)
+    if clusters:
+        draft.put("cluster_addr_table", (clusters[0], name), None)
+    draft.remove_topics_of(name)
+
+
+def _holder(registry: Registry, key: LiveKey) -> UnregisterBroker | None:
+    """Return the request that takes down the first group of the key's cluster with its address; None: no such group (5.x).
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.setupUnRegisterRequest.
+    """
+    for name in Draft(registry).names_of_addr(key.broker_addr):
+        group = registry.broker_addr_table[name]
+        if group.cluster_name == key.cluster_name:
+            broker_id = next(broker_id for broker_id, addr in group.java_addrs() if addr == key.broker_addr)
+            return UnregisterBroker(key.cluster_name, key.broker_addr, name, broker_id)
+    return None

@@ -1,0 +1,62 @@
+"""The one dispatch: (registry, event, time, name server) to what the event does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from namesrv_core import events
+from namesrv_core.draft import Outcome, Step
+from namesrv_core.heartbeat import broker_heartbeat, query_data_version
+from namesrv_core.kv import delete_kv_config, put_kv_config
+from namesrv_core.lifecycle import start, stop
+from namesrv_core.profile import Namesrv
+from namesrv_core.register import register_broker
+from namesrv_core.registry import Registry
+from namesrv_core.scan import on_channel_destroy, scan_not_active_broker
+from namesrv_core.topics import add_write_perm, delete_topic, register_topic, wipe_write_perm
+from namesrv_core.unregister import submit_unregistrations, unregister_broker
+
+Transition = Callable[[Registry, Any, int, Namesrv], Step]
+
+
+def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+    """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`. Nothing is changed.
+
+    Raises KeyError for something that is not an event.
+    """
+    return _TRANSITIONS[type(event)](registry, event, at_ms, namesrv)
+
+
+def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+    """Return `step` after applying it to `registry`."""
+    taken = step(registry, event, at_ms, namesrv)
+    registry.apply(taken.changes, at_ms)
+    if taken.refreshed is not None:
+        registry.refresh(taken.refreshed, at_ms)
+    if type(event) is events.NamesrvStarted:
+        registry.reset_capacities()
+    return taken
+
+
+_TRANSITIONS: dict[type, Transition] = {
+    events.BrokerHeartbeat: lambda registry, event, _, namesrv: broker_heartbeat(registry, event, namesrv),
+    events.QueryDataVersion: lambda registry, event, _, namesrv: query_data_version(registry, event, namesrv),
+    events.RegisterBroker: lambda registry, event, _, namesrv: register_broker(registry, event, namesrv),
+    events.UnregisterBroker: lambda registry, event, _, namesrv: unregister_broker(registry, event, namesrv),
+    events.DrainUnregistrations: lambda registry, _, __, namesrv: submit_unregistrations(
+        registry, [], namesrv, defer=False
+    ),
+    events.ScanNotActiveBroker: scan_not_active_broker,
+    events.ChannelDestroyed: lambda registry, event, _, namesrv: on_channel_destroy(registry, event, namesrv),
+    events.WipeWritePerm: lambda registry, event, _, __: wipe_write_perm(registry, event),
+    events.AddWritePerm: lambda registry, event, _, __: add_write_perm(registry, event),
+    events.DeleteTopic: lambda registry, event, _, __: delete_topic(registry, event),
+    events.RegisterTopic: lambda registry, event, _, __: register_topic(registry, event),
+    events.PutKvConfig: lambda registry, event, _, __: put_kv_config(registry, event),
+    events.DeleteKvConfig: lambda registry, event, _, __: delete_kv_config(registry, event),
+    events.UpdateNamesrvConfig: lambda *_: Step(Outcome.NO_EFFECT),
+    events.RefusedRequest: lambda _, event, __, ___: Step(Outcome.REFUSED_REQUEST, result=event.reason),
+    events.NamesrvStarted: lambda registry, *_: start(registry),
+    events.NamesrvStopped: lambda registry, *_: stop(registry),
+}

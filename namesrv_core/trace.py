@@ -1,0 +1,364 @@
+"""Event traces: an exchange format of events in, results and states out, for comparing name servers with each other.
+
+One JSON object a line. `ev` is the event (`op`, `t_ms` and the operation's own fields); `replayed` yields what the event returned
+(`res`), the whole state after it (`st`) in a canonical form, and the first 16 hex digits of that form's SHA-256 (`h`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from namesrv_core import events, queries
+from namesrv_core.draft import Step
+from namesrv_core.heartbeat import QueryDataVersionResult
+from namesrv_core.profile import PROFILES, Namesrv, NamesrvConfig
+from namesrv_core.register import RegisterResult
+from namesrv_core.registry import Registry
+from namesrv_core.rows import (
+    BrokerData,
+    DataVersion,
+    LiveKey,
+    QueueData,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    TopicTable,
+)
+from namesrv_core.step import take
+
+Json = dict[str, Any]
+_CONFIG_NAMES = {
+    "orderMessageEnable": "order_message_enable",
+    "supportActingMaster": "support_acting_master",
+    "deleteTopicWithBrokerRegistration": "delete_topic_with_broker_registration",
+    "notifyMinBrokerIdChanged": "notify_min_broker_id_changed",
+    "returnOrderTopicConfigToBroker": "return_order_topic_config_to_broker",
+    "enableTopicList": "enable_topic_list",
+    "enableAllTopicList": "enable_all_topic_list",
+}
+
+
+class TraceError(ValueError):
+    """A line that is not an event of a trace."""
+
+
+class Trace:
+    """One name server driven by trace events; `profile` overrides the one that the first line names."""
+
+    def __init__(self, profile: str | None = None) -> None:
+        self._profile = profile
+        self.namesrv = Namesrv()
+        self.registry = Registry(self.namesrv.profile)
+        self.remotes: dict[str, str] = {}
+
+    def take(self, ev: Mapping[str, Any]) -> Json:
+        """Apply one event and return its `res`. Raises TraceError for an unknown operation or a missing field."""
+        try:
+            return self._take(ev)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise TraceError(f"event {ev.get('op')!r}: {type(error).__name__} {error}") from error
+
+    def state(self) -> Json:
+        """Return the whole state in canonical form."""
+        return state_of(self.registry)
+
+    def _take(self, ev: Mapping[str, Any]) -> Json:
+        op = ev["op"]
+        if op == "init":
+            return self._init(ev)
+        if op in _QUERIES:
+            return _QUERIES[op](self.registry, self.namesrv, ev)
+        live_order = [_live_name(key) for key in self.registry.broker_live_table.java_keys()]
+        taken = take(self.registry, _EVENTS[op](ev, self.remotes), ev["t_ms"], self.namesrv)
+        # A trace calls the scan itself: there is no timer that an exception could end.
+        self.registry.scan_halted = False
+        res = _result(op, taken, live_order, self.namesrv)
+        if op == "restart" and ev.get("keep_kv", True) is False:
+            self.registry.kv_config_table.clear()
+            self.registry.kv_config_table.capacity = 16
+        return res
+
+    def _init(self, ev: Mapping[str, Any]) -> Json:
+        config = {_CONFIG_NAMES[name]: value for name, value in (ev.get("config") or {}).items() if name in _CONFIG_NAMES}
+        self.namesrv = Namesrv(PROFILES[self._profile or ev["profile"]], NamesrvConfig(**config))
+        self.registry = Registry(self.namesrv.profile)
+        self.remotes = dict(ev.get("channels") or {})
+        return {}
+
+
+def replayed(lines: Iterable[str], profile: str | None = None, *, states: bool = True) -> Iterator[Json]:
+    """Yield `i`, `res`, `h` and, with `states`, `st` for each line. Raises TraceError naming the line, from 1."""
+    trace = Trace(profile)
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            ev = record["ev"]
+            res = trace.take(ev)
+        except (json.JSONDecodeError, KeyError, TypeError, TraceError) as error:
+            raise TraceError(f"line {number}: {error}") from error
+        st = trace.state()
+        out = {"i": number - 1, "res": res, "h": state_hash(st)}
+        yield {**out, "st": st} if states else out
+
+
+def state_hash(st: Json) -> str:
+    """Return the first 16 hex digits of the SHA-256 of a state's canonical JSON."""
+    text = json.dumps(st, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
+
+
+def state_of(registry: Registry) -> Json:
+    """Return all tables of `registry` as plain JSON values, orders normalised."""
+    five = registry.profile.live_key_has_cluster
+    st: Json = {
+        "clusterAddrTable": {c: sorted(names, key=str) for c, names in registry.cluster_addr_table.items()},
+        "brokerAddrTable": {name: _group_json(name, group, five=five) for name, group in registry.broker_addr_table.items()},
+        "topicQueueTable": {
+            topic: {name: _queue_json(name, data) for name, data in table.items()}
+            for topic, table in registry.topic_queue_table.items()
+        },
+        "brokerLiveTable": {_live_name(key): _live_json(registry, key, five=five) for key in registry.broker_live_table},
+        "filterServerTable": {_live_name(key): list(v) for key, v in registry.filter_server_table.items()},
+        "kvConfig": {ns: {k: v.text for k, v in entries.items()} for ns, entries in registry.kv_config_table.items()},
+    }
+    if five:
+        st["topicQueueMappingInfoTable"] = {
+            topic: {bname: _mapping_json(info) for bname, info in table.items()}
+            for topic, table in registry.topic_queue_mapping_info_table.items()
+        }
+        st["pendingUnregister"] = [
+            {"cluster": r.cluster_name, "addr": r.broker_addr, "name": r.broker_name, "id": r.broker_id}
+            for r in registry.pending_unregister
+            if isinstance(r, events.UnregisterBroker)
+        ]
+    return st
+
+
+def _live_name(key: LiveKey) -> str:
+    return f"{key.broker_addr}" if key.cluster_name is None else f"{key.cluster_name}|{key.broker_addr}"
+
+
+def _version_json(version: DataVersion | None, *, five: bool) -> Json | None:
+    if version is None:
+        return None
+    plain: Json = {"timestamp": version.timestamp, "counter": version.counter}
+    return {**plain, "stateVersion": version.state_version} if five else plain
+
+
+def _group_json(name: str | None, group: BrokerData, *, five: bool) -> Json:
+    plain: Json = {
+        "cluster": group.cluster_name,
+        "brokerName": name,
+        "brokerAddrs": {str(broker_id): addr for broker_id, addr in group.broker_addrs},
+    }
+    return {**plain, "enableActingMaster": group.enable_acting_master, "zoneName": group.zone_name} if five else plain
+
+
+def _queue_json(name: str | None, data: QueueData) -> Json:
+    return {
+        "brokerName": name,
+        "readQueueNums": data.read_queue_nums,
+        "writeQueueNums": data.write_queue_nums,
+        "perm": data.perm,
+        "topicSysFlag": data.topic_sys_flag,
+    }
+
+
+def _live_json(registry: Registry, key: LiveKey, *, five: bool) -> Json:
+    live = registry.broker_live_table[key]
+    plain: Json = {
+        "lastUpdateTimestamp": registry.last_update_ms[key],
+        "dataVersion": _version_json(live.data_version, five=five),
+        "channel": live.channel_id,
+        "haServerAddr": live.ha_server_addr,
+    }
+    return {**plain, "heartbeatTimeoutMillis": live.heartbeat_timeout_ms} if five else plain
+
+
+def _mapping_json(info: TopicQueueMappingInfo) -> Json:
+    return {
+        "topic": info.topic,
+        "totalQueues": info.total_queues,
+        "bname": info.bname,
+        "epoch": info.epoch,
+        "dirty": info.dirty,
+    }
+
+
+def _version(dv: Mapping[str, Any] | None) -> DataVersion | None:
+    return None if dv is None else DataVersion(dv.get("state") or 0, dv["ts"], dv.get("counter"))
+
+
+def _register(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.RegisterBroker:
+    topics = ev.get("topics")
+    mappings = [
+        TopicQueueMappingInfo(topic, info["bname"], info["totalQueues"], info["epoch"])
+        for topic, info in (ev.get("mapping") or {}).items()
+    ]
+    filters = ev.get("filters")
+    return events.RegisterBroker(
+        ev.get("cluster"),
+        ev.get("addr"),
+        ev.get("name"),
+        ev["id"],
+        ev.get("ha"),
+        _version(ev.get("dv")),
+        None if topics is None else TopicTable([_topic(topic) for topic in topics], mappings),
+        None if filters is None else tuple(filters),
+        ev.get("ch"),
+        ev.get("acting"),
+        ev.get("timeout"),
+        ev.get("zone"),
+    )
+
+
+def _topic(topic: Mapping[str, Any]) -> TopicConfig:
+    return TopicConfig(topic["name"], topic["r"], topic["w"], topic["perm"], topic["sys"])
+
+
+def _register_topic(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.RegisterTopic:
+    queues = ev.get("queues")
+    if queues is None:
+        return events.RegisterTopic(ev.get("topic"), None)
+    return events.RegisterTopic(ev.get("topic"), tuple((queue["name"], _topic(queue).queue_data) for queue in queues))
+
+
+def _channel(ev: Mapping[str, Any], remotes: Mapping[str, str]) -> events.ChannelDestroyed:
+    remote = ev["remote"] if "remote" in ev else remotes.get(ev.get("ch") or "")
+    return events.ChannelDestroyed(ev.get("ch"), remote, bool(ev.get("defer")))
+
+
+_EVENTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], events.Event]] = {
+    "restart": lambda *_: events.NamesrvStarted(),
+    "register": _register,
+    "unregister": lambda ev, _: events.UnregisterBroker(
+        ev.get("cluster"), ev.get("addr"), ev.get("name"), ev["id"], bool(ev.get("defer"))
+    ),
+    "drain": lambda *_: events.DrainUnregistrations(),
+    "heartbeat": lambda ev, _: events.BrokerHeartbeat(ev.get("cluster"), ev.get("addr")),
+    "query_dv": lambda ev, _: events.QueryDataVersion(ev.get("cluster"), ev.get("addr"), _version(ev.get("dv"))),
+    "scan": lambda ev, _: events.ScanNotActiveBroker(bool(ev.get("defer"))),
+    "channel_destroy": _channel,
+    "wipe_perm": lambda ev, _: events.WipeWritePerm(ev.get("name")),
+    "add_perm": lambda ev, _: events.AddWritePerm(ev.get("name")),
+    "delete_topic": lambda ev, _: events.DeleteTopic(ev.get("topic"), ev.get("cluster")),
+    "register_topic": _register_topic,
+    "kv_put": lambda ev, _: events.PutKvConfig(ev.get("ns"), ev.get("key"), ev.get("value")),
+    "kv_delete": lambda ev, _: events.DeleteKvConfig(ev.get("ns"), ev.get("key")),
+}
+
+
+def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Json:
+    five, result = namesrv.profile.live_key_has_cluster, taken.result
+    res: Json = {}
+    if op == "register":
+        plain = {"haServerAddr": result.ha_server_addr, "masterAddr": result.master_addr} if isinstance(result, RegisterResult) else None
+        res["ret"] = plain
+    elif op == "unregister" and five:
+        res["submitted"] = True
+    elif op == "query_dv" and isinstance(result, QueryDataVersionResult):
+        res |= {"changed": result.changed, "dataVersion": _version_json(result.data_version, five=five)}
+    elif op in ("scan", "channel_destroy"):
+        res["liveOrder"] = live_order
+        if op == "scan" and not five and taken.exception is None:
+            res["removed"] = result
+    elif op in ("wipe_perm", "add_perm"):
+        res["count"] = result
+    if taken.exception:
+        res["exception"] = taken.exception
+    if taken.swallowed:
+        res["swallowed"] = list(taken.swallowed)
+    if taken.closed:
+        res["closed"] = list(taken.closed)
+    if taken.notifications:
+        res["notify"] = [
+            {
+                "to": n.to,
+                "code": 905,
+                "minBrokerId": n.min_broker_id,
+                "minBrokerAddr": n.min_broker_addr,
+                "offlineBrokerAddr": n.offline_broker_addr,
+                "haBrokerAddr": n.ha_broker_addr,
+                "brokerName": None,
+            }
+            for n in taken.notifications
+        ]
+    if five and taken.batch is not None:
+        res["batch"] = taken.batch
+    return res
+
+
+def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
+    route = queries.pickup_topic_route_data(registry, ev.get("topic"), namesrv)
+    if route is None:
+        return {"ret": None}
+    five = namesrv.profile.live_key_has_cluster
+    ret: Json = {
+        "brokerDatas": [
+            _group_json(b.broker_name, BrokerData(b.cluster_name, b.broker_addrs, b.enable_acting_master, b.zone_name), five=five)
+            for b in route.broker_datas
+        ],
+        "queueDatas": [_queue_json(name, data) for name, data in route.queue_datas],
+        "filterServerTable": {addr: None if v is None else list(v) for addr, v in route.filter_server_table},
+        "orderTopicConf": None,
+    }
+    if five:
+        mappings = route.topic_queue_mapping_by_broker
+        ret["topicQueueMappingByBroker"] = None if mappings is None else {name: _mapping_json(info) for name, info in mappings}
+    return {"ret": ret}
+
+
+def _list(topics: list[str | None], broker_addr: str | None = None) -> Json:
+    return {"topicList": sorted(topics, key=str), "brokerAddr": broker_addr}
+
+
+def _units(unit: bool | None, sub: bool | None) -> Callable[[Registry, Namesrv, Mapping[str, Any]], Json]:  # noqa: FBT001
+    return lambda registry, namesrv, _: _list(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
+
+
+def _member_group(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
+    group = registry.broker_addr_table.get(ev.get("name"))
+    addrs = {str(broker_id): addr for broker_id, addr in group.broker_addrs} if group else {}
+    return {"cluster": ev.get("cluster"), "brokerName": ev.get("name"), "brokerAddrs": addrs}
+
+
+def _kv_get(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
+    entry = registry.kv_config_table.get(ev.get("ns"), {}).get(ev.get("key"))
+    return {"value": None if entry is None else entry.text}
+
+
+def _kv_list(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
+    entries = registry.kv_config_table.get(ev.get("ns"))
+    if entries is None:
+        return {"json": None}
+    table = {key: value.text for key, value in entries.java_items() if value.text is not None}
+    return {"json": json.dumps({"table": table}, separators=(",", ":"), ensure_ascii=False)}
+
+
+def _cluster_info(registry: Registry, _: Namesrv, __: Mapping[str, Any]) -> Json:
+    st = state_of(registry)
+    return {"clusterAddrTable": st["clusterAddrTable"], "brokerAddrTable": st["brokerAddrTable"]}
+
+
+def _topics_by_cluster(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
+    listed = _list(queries.topics_by_cluster(registry, ev.get("cluster"), namesrv))
+    if ev.get("cluster") in registry.cluster_addr_table:
+        return listed
+    return {**listed, "swallowed": ["java.lang.NullPointerException"]}
+
+
+_QUERIES: dict[str, Callable[[Registry, Namesrv, Mapping[str, Any]], Json]] = {
+    "route": _route,
+    "cluster_info": _cluster_info,
+    "topic_list": lambda registry, namesrv, _: _list(queries.all_topic_list(registry, namesrv)),
+    "system_topics": lambda registry, namesrv, _: _list(*queries.system_topic_list(registry, namesrv)),
+    "topics_by_cluster": _topics_by_cluster,
+    "unit_topics": _units(unit=True, sub=None),
+    "unit_sub_topics": _units(unit=None, sub=True),
+    "unit_sub_ununit_topics": _units(unit=False, sub=True),
+    "member_group": _member_group,
+    "kv_get": _kv_get,
+    "kv_list": _kv_list,
+}

@@ -1,0 +1,111 @@
+"""unregisterBroker: a broker leaves, at once (4.x) or through the batch queue (5.x)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from namesrv_core.draft import Draft, Notification, Outcome, Step
+from namesrv_core.events import UnregisterBroker
+from namesrv_core.java_map import string_map
+from namesrv_core.profile import Namesrv
+from namesrv_core.register import live_key_of, min_broker_id_notifications
+from namesrv_core.registry import Change, Registry
+from namesrv_core.rows import MASTER_ID
+
+
+def unregister_broker(registry: Registry, event: UnregisterBroker, namesrv: Namesrv) -> Step:
+    """Return what UNREGISTER_BROKER does. The live entry of the address goes in any case.
+
+    4.x removes the *id* from the group, whatever its address. A group without addresses goes, with its place in the *request's*
+    cluster set and all its queue data. Perms of what remains are untouched.
+
+    Source: RocketMQ 4.9.7 RouteInfoManager.unregisterBroker; 5.4.0 .submitUnRegisterBrokerRequest.
+    """
+    if namesrv.profile.batches_unregistrations:
+        return submit_unregistrations(registry, [event], namesrv, defer=event.defer)
+    draft = Draft(registry)
+    draft.remove_live(live_key_of(namesrv, event.cluster_name, event.broker_addr))
+    group = draft.group(event.broker_name)
+    if group is not None:
+        kept = tuple(member for member in group.broker_addrs if member[0] != event.broker_id)
+        if kept:
+            draft.put("broker_addr_table", (event.broker_name,), group._replace(broker_addrs=kept))
+        else:
+            draft.put("broker_addr_table", (event.broker_name,), None)
+            draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), None)
+            draft.remove_topics_of(event.broker_name)
+    return draft.step(Outcome.APPLIED)
+
+
+def submit_unregistrations(
+    registry: Registry, requests: Sequence[UnregisterBroker], namesrv: Namesrv, *, defer: bool
+) -> Step:
+    """Queue `requests`; unless `defer`, apply all that is queued as one batch (5.x).
+
+    Source: RocketMQ 5.4.0 BatchUnregistrationService.
+    """
+    queued = (*registry.pending_unregister, *requests)
+    if defer:
+        if not requests:
+            return Step(Outcome.NO_EFFECT)
+        return Step(Outcome.QUEUED, (Change("pending_unregister", (), queued),))
+    step = unregister_brokers(registry, [request for request in queued if isinstance(request, UnregisterBroker)], namesrv)
+    if registry.pending_unregister:
+        step = step._replace(changes=(Change("pending_unregister", (), ()), *step.changes))
+    return step._replace(batch=len(queued))
+
+
+def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker], namesrv: Namesrv) -> Step:
+    """Return what one batch does (5.x): the group of the name loses the *address*, the id is not compared.
+
+    A group that still exists, has acting masters enabled and no master loses the write bit of all its queue data - even if the
+    request removed nothing. Topics are cleaned after all requests.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.unRegisterBroker, .cleanTopicByUnRegisterRequests.
+    """
+    draft = Draft(registry)
+    removed: dict[str | None, None] = {}
+    reduced: dict[str | None, None] = {}
+    offline: dict[str | None, str | None] = {}
+    for request in requests:
+        name = request.broker_name
+        draft.remove_live(live_key_of(namesrv, request.cluster_name, request.broker_addr))
+        group = draft.group(name)
+        if group is None:
+            reduced[name] = None
+            continue
+        was_min = bool(group.broker_addrs) and request.broker_id == min(group.addr_of)
+        kept = tuple(member for member in group.broker_addrs if member[1] != request.broker_addr)
+        if kept:
+            draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
+            reduced[name] = None
+            if was_min:
+                offline[name] = request.broker_addr
+        else:
+            draft.put("broker_addr_table", (name,), None)
+            draft.put("cluster_addr_table", (request.cluster_name, name), None)
+            removed[name] = None
+    for name in removed:
+        draft.remove_topics_of(name)
+    for name in reduced:
+        group = draft.group(name)
+        if group is not None and group.enable_acting_master and MASTER_ID not in group.addr_of:
+            draft.wipe_write_perm(name)
+    return draft.step(Outcome.APPLIED)._replace(notifications=_notifications(draft, offline, namesrv))
+
+
+def _notifications(
+    draft: Draft, offline: dict[str | None, str | None], namesrv: Namesrv
+) -> tuple[Notification, ...]:
+    """Return the notifications at the end of a batch, name by name in the order of a default HashMap."""
+    if not namesrv.config.notify_min_broker_id_changed:
+        return ()
+    marked = string_map()
+    for name, addr in offline.items():
+        marked.put(name, addr)
+    sent: list[Notification] = []
+    for name, addr in marked.java_items():
+        group = draft.group(name)
+        if group is not None and group.enable_acting_master:
+            sent += min_broker_id_notifications(group, addr, None)
+    return tuple(sent)

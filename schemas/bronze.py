@@ -1,0 +1,242 @@
+"""The bronze tables: what was recorded, one row per event, answer or refused input, as read from its source.
+
+One envelope for all events. `event_time` is when the name server had received the event's last byte; `effect_time`
+and `seq` are when it took effect: a request with its response, a request without response when it arrived (or just before
+its connection closed), a close when the name server handled it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import types as T
+
+from schemas.table import (
+    BOOLEAN,
+    DATE,
+    INT,
+    LONG,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Column,
+    Table,
+)
+
+DATA_VERSION = T.StructType(
+    [
+        T.StructField("state_version", LONG, nullable=False),
+        T.StructField("timestamp", LONG, nullable=False),
+        T.StructField("counter", LONG, nullable=True),
+    ]
+)
+TOPIC_CONFIG = T.StructType(
+    [
+        T.StructField("topic", STRING, nullable=False),
+        T.StructField("read_queue_nums", INT, nullable=False),
+        T.StructField("write_queue_nums", INT, nullable=False),
+        T.StructField("perm", INT, nullable=False),
+        T.StructField("topic_sys_flag", INT, nullable=False),
+    ]
+)
+MAPPING_INFO = T.StructType(
+    [
+        T.StructField("topic", STRING, nullable=False),
+        T.StructField("bname", STRING, nullable=True),
+        T.StructField("total_queues", INT, nullable=False),
+        T.StructField("epoch", LONG, nullable=False),
+        T.StructField("dirty", BOOLEAN, nullable=False),
+        T.StructField("scope", STRING, nullable=True),
+        T.StructField("curr_id_map", STRING, nullable=True),
+    ]
+)
+QUEUE_DATA = T.StructType(
+    [
+        T.StructField("broker_name", STRING, nullable=True),
+        T.StructField("read_queue_nums", INT, nullable=False),
+        T.StructField("write_queue_nums", INT, nullable=False),
+        T.StructField("perm", INT, nullable=False),
+        T.StructField("topic_sys_flag", INT, nullable=False),
+    ]
+)
+TOPIC_CONFIGS = T.ArrayType(TOPIC_CONFIG, containsNull=False)
+MAPPING_INFOS = T.ArrayType(MAPPING_INFO, containsNull=False)
+QUEUE_DATAS = T.ArrayType(QUEUE_DATA, containsNull=False)
+
+NAMESRV_ID = Column("namesrv_id", STRING, "Name server, ip:port as seen on the wire", required=True)
+SOURCE = (
+    Column("source_file", STRING, "Name of the file the row was read from, without its folder", required=True),
+    Column("source_offset", LONG, "Packet number (capture) or line number (event log) in that file, from 1", required=True),
+    Column("ingest_run", STRING, "Run that read the row", required=True),
+)
+DAY = Column("day", DATE, "UTC date of effect_time; partition", required=True)
+ENVELOPE = (
+    NAMESRV_ID,
+    Column("seq", LONG, "Order within the name server: effect time in ns since the epoch, made unique", required=True),
+    Column("event_id", STRING, "Deterministic id from content and position, 32 hex digits", required=True),
+    Column("event_time", TIMESTAMP, "When the name server had received the event's last byte", required=True),
+    Column("effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True),
+    Column("channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"),
+)
+REQUEST = (
+    Column("code", INT, "Request code", required=True),
+    Column("one_way", BOOLEAN, "Sent one-way: no response was asked for", required=True),
+    Column("request_version", INT, "Protocol version in the request header", required=True),
+    Column("response_code", INT, "Code of the response; NULL if none was seen"),
+    Column("response_remark", STRING, "Remark of the response"),
+)
+BROKER = (
+    Column("cluster_name", STRING, "clusterName of the header; NULL if absent"),
+    Column("broker_name", STRING, "brokerName of the header; NULL if absent"),
+    Column("broker_addr", STRING, "brokerAddr of the header; NULL if absent"),
+    Column("broker_id", LONG, "brokerId of the header, 0 = master; NULL if absent"),
+)
+
+
+def _events(name: str, grain: str, *columns: Column) -> Table:
+    return Table(name, "bronze", grain, (*ENVELOPE, *columns, *SOURCE, DAY), key=("event_id",))
+
+
+HEARTBEATS = _events(
+    "heartbeats",
+    "one QUERY_DATA_VERSION (322) or BROKER_HEARTBEAT (904)",
+    *REQUEST,
+    *BROKER,
+    Column("data_version", DATA_VERSION, "Version sent; NULL for 904"),
+)
+REGISTRATIONS = _events(
+    "registrations",
+    "one REGISTER_BROKER (103); its topics are in topic_configs under topic_config_digest",
+    *REQUEST,
+    *BROKER,
+    Column("ha_server_addr", STRING, "haServerAddr of the header"),
+    Column("enable_acting_master", BOOLEAN, "enableActingMaster of the header; NULL if absent (4.x)"),
+    Column("heartbeat_timeout_ms", LONG, "heartbeatTimeoutMillis of the header; NULL if absent"),
+    Column("zone_name", STRING, "__ZONE_NAME of the header"),
+    Column("data_version", DATA_VERSION, "dataVersion of the body; NULL if the body says null"),
+    Column("topic_config_digest", STRING, "Key into topic_configs; NULL if the topic table is null"),
+    Column("topic_count", INT, "Topics in the body"),
+    Column("filter_servers", STRINGS, "filterServerList; NULL leaves the stored list, empty removes it"),
+    Column("compressed", BOOLEAN, "The body was compressed", required=True),
+    Column("body_bytes", LONG, "Size of the body on the wire", required=True),
+    Column("refusal", STRING, "Why the request layer refused it before the registry saw it; NULL if it did not"),
+)
+UNREGISTRATIONS = _events("unregistrations", "one UNREGISTER_BROKER (104)", *REQUEST, *BROKER)
+CHANNEL_EVENTS = _events(
+    "channel_events",
+    "one end of a connection as the name server met it; an idle close or an exception is followed by its close",
+    Column("kind", STRING, "close, exception or idle", required=True),
+    Column("closed_by", STRING, "client, namesrv, or timer (idle close without a packet)", required=True),
+    Column("remote_addr", STRING, "Remote ip:port", required=True),
+    Column("silent_ms", LONG, "Milliseconds since the last byte on the connection, either direction"),
+    Column("pending_requests", INT, "Requests on the connection that had no response when it ended", required=True),
+)
+ADMIN_EVENTS = _events(
+    "admin_events",
+    "one administrative request that changes the registry or the configuration",
+    *REQUEST,
+    Column("operation", STRING, "Name of the request code, lower case", required=True),
+    Column("broker_name", STRING, "205, 327: broker whose queues change"),
+    Column("cluster_name", STRING, "216: cluster, NULL or empty = the whole topic"),
+    Column("topic", STRING, "216, 217: topic"),
+    Column("queue_datas", QUEUE_DATAS, "217: queue data to store; NULL if the list is null"),
+    Column("namespace", STRING, "100, 102: KV namespace"),
+    Column("config_key", STRING, "100, 102: KV key"),
+    Column("config_value", STRING, "100: KV value; 318: the properties text"),
+)
+NAMESRV_EVENTS = _events(
+    "namesrv_events",
+    "one fact about a name server's life",
+    Column("kind", STRING, "started, stopped (routes are lost), observed_from (first packet), identified (version)", required=True),
+    Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
+    Column("evidence", STRING, "What in the source says so", required=True),
+)
+TOPIC_CONFIGS_TABLE = Table(
+    "topic_configs",
+    "bronze",
+    "one distinct topic table of a registration, stored once",
+    (
+        Column("topic_config_digest", STRING, "SHA-256 over the topics and mappings in canonical form, 32 hex digits", required=True),
+        Column("topics", TOPIC_CONFIGS, "Topic configurations, in the order of the first body that had them", required=True),
+        Column("mappings", MAPPING_INFOS, "topicQueueMappingInfoMap of 5.x; empty if none", required=True),
+        Column("topic_count", INT, "Number of topics", required=True),
+        Column("ingest_run", STRING, "Run that read it first", required=True),
+    ),
+    key=("topic_config_digest",),
+    partition_by=(),
+)
+ROUTE_OBSERVATIONS = Table(
+    "route_observations",
+    "bronze",
+    "one answer that a name server gave to a question about routes, clusters or topics",
+    (
+        *ENVELOPE,
+        Column("code", INT, "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists", required=True),
+        Column("subject", STRING, "105: topic; 224: cluster; NULL otherwise"),
+        Column("request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True),
+        Column("standard_json", BOOLEAN, "105: the asker accepts standard JSON only", required=True),
+        Column("request_version", INT, "Protocol version in the request header", required=True),
+        Column("language", STRING, "Language in the request header"),
+        Column("response_code", INT, "Code of the answer; 17 = TOPIC_NOT_EXIST", required=True),
+        Column("response_version", INT, "Protocol version in the answer's header", required=True),
+        Column("remark", STRING, "Remark of the answer"),
+        Column("body", STRING, "Body of the answer as text; NULL if empty"),
+        *SOURCE,
+        DAY,
+    ),
+    key=("event_id",),
+)
+QUARANTINE = Table(
+    "quarantine",
+    "bronze",
+    "one piece of input that could not be decoded or broke a rule",
+    (
+        Column("quarantine_id", STRING, "Deterministic id, 32 hex digits", required=True),
+        Column("namesrv_id", STRING, "Name server, if known"),
+        Column("event_time", TIMESTAMP, "When it was received, if known"),
+        Column("channel_id", STRING, "Connection, if known"),
+        Column("reason", STRING, "Reason code", required=True),
+        Column("detail", STRING, "What was met and what was expected"),
+        Column("length", LONG, "Bytes of the refused piece", required=True),
+        Column("sha256", STRING, "SHA-256 of the refused piece, hex", required=True),
+        Column("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256", required=True),
+        Column("decoder_version", STRING, "Version of the decoder that refused it", required=True),
+        *SOURCE,
+        Column("day", DATE, "UTC date of event_time, of the run's start where that is unknown", required=True),
+    ),
+    key=("quarantine_id",),
+)
+SOURCES = Table(
+    "sources",
+    "bronze",
+    "one file that was read to its end, by content",
+    (
+        Column("content_sha256", STRING, "SHA-256 of the file as read", required=True),
+        Column("source_file", STRING, "Name of the file, without its folder", required=True),
+        Column("kind", STRING, "capture or event_log", required=True),
+        Column("bytes", LONG, "Size of the file", required=True),
+        Column("frames", LONG, "Frames (capture) or lines (event log) in it", required=True),
+        Column("packets", LONG, "Packets in it; NULL for an event log"),
+        Column("first_time", TIMESTAMP, "Time of the first packet or event"),
+        Column("last_time", TIMESTAMP, "Time of the last packet or event"),
+        Column("error", STRING, "Why reading stopped early; NULL if it did not"),
+        Column("ingest_run", STRING, "Run that read it", required=True),
+    ),
+    key=("content_sha256",),
+    partition_by=(),
+)
+OPEN_STREAMS = Table(
+    "open_streams",
+    "bronze",
+    "one name server's connections where reading stopped, so that the next capture continues them",
+    (
+        NAMESRV_ID,
+        Column("state", STRING, "Open connections, half-received frames and unanswered requests as strict JSON", required=True),
+        Column("sha256", STRING, "SHA-256 of state, hex", required=True),
+        Column("last_time", TIMESTAMP, "Time of the last packet seen", required=True),
+        Column("ingest_run", STRING, "Run that wrote it", required=True),
+    ),
+    key=("namesrv_id",),
+    partition_by=(),
+)
+
+EVENT_TABLES = (HEARTBEATS, REGISTRATIONS, UNREGISTRATIONS, CHANNEL_EVENTS, ADMIN_EVENTS, NAMESRV_EVENTS)
+TABLES = (*EVENT_TABLES, TOPIC_CONFIGS_TABLE, ROUTE_OBSERVATIONS, QUARANTINE, SOURCES, OPEN_STREAMS)

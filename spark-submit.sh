@@ -1,0 +1,487 @@
+#!/usr/bin/env bash
+#
+# The one entry: makes its own environment, then runs a job, the tests or the checks in it.
+#
+#   ./spark-submit.sh <job> [options]   options of spark-submit (--master, --conf, ...) may stand anywhere;
+#                                       all others are the job's, and so is everything after --
+#   ./spark-submit.sh test [options]    pytest
+#   ./spark-submit.sh lint              ruff, mypy, import-linter
+#   ./spark-submit.sh setup             make the environment and stop
+#   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
+#   ./spark-submit.sh --help            the jobs
+#
+# Needs Python 3.10 to 3.13 and Java 17 or newer, nothing else. Network is needed by the first start only.
+# Exit codes: those of the job; 2 when Python or Java is missing or an option is wrong, 1 when set-up fails.
+#
+#   NAMESRV_PYTHON    the Python to build the environment with    (default: the newest that fits)
+#   NAMESRV_VENV      where the environment lives                 (default: .venv in the checkout)
+#   NAMESRV_IVY       where Spark keeps downloaded JARs           (default: .ivy2 in the checkout)
+#   NAMESRV_DRY_RUN   1: print the command instead of running it, one argument a line
+
+set -euo pipefail
+
+readonly EXIT_SETUP_FAILED=1 EXIT_USAGE=2
+readonly OLDEST_JAVA=17
+
+say() { printf 'namesrv-history: %s\n' "$*" >&2; }
+
+fail() {
+  local code=$1
+  shift
+  say "$@"
+  exit "$code"
+}
+
+# The checkout, wherever we are called from and through however many symbolic links.
+checkout_dir() {
+  local source=${BASH_SOURCE[0]} dir
+  while [[ -L $source ]]; do
+    dir=$(cd -P "$(dirname "$source")" && pwd)
+    source=$(readlink "$source")
+    [[ $source == /* ]] || source=$dir/$source
+  done
+  cd -P "$(dirname "$source")" && pwd
+}
+
+# Every path is made absolute: commands run in the caller's directory, not in the checkout.
+absolute() { case $1 in /*) printf '%s' "$1" ;; *) printf '%s/%s' "$PWD" "$1" ;; esac }
+
+CHECKOUT=$(checkout_dir)
+VENV=$(absolute "${NAMESRV_VENV:-$CHECKOUT/.venv}")
+IVY=$(absolute "${NAMESRV_IVY:-$CHECKOUT/.ivy2}")
+VENV_PYTHON=$VENV/bin/python
+SETUP_LOG=$VENV.setup.log
+readonly CHECKOUT VENV IVY VENV_PYTHON SETUP_LOG
+
+# ---------------------------------------------------------------------------------------------------------------
+# What the machine must have
+
+# One command that helps, for the package manager at hand.
+install_hint() {
+  local apt=$1 dnf=$2 brew=$3 sudo=''
+  [[ $(id -u) == 0 ]] || sudo='sudo '
+  if command -v apt-get >/dev/null; then
+    printf '%sapt-get install -y %s' "$sudo" "$apt"
+  elif command -v dnf >/dev/null; then
+    printf '%sdnf install -y %s' "$sudo" "$dnf"
+  elif command -v brew >/dev/null; then
+    printf 'brew install %s' "$brew"
+  else
+    printf 'apt-get install -y %s' "$apt"
+  fi
+}
+
+# Prints the major version, 0 when the command is no working Java. Old ones call themselves 1.8.
+java_major() {
+  local text
+  text=$("$1" -version 2>&1) || { printf 0; return; }
+  if [[ $text =~ version\ \"(1\.)?([0-9]+) ]]; then printf '%s' "${BASH_REMATCH[2]}"; else printf 0; fi
+}
+
+# Debian releases do not all carry the same Java.
+debian_java() {
+  local version
+  for version in 17 21 25; do
+    if apt-cache show "openjdk-$version-jre-headless" >/dev/null 2>&1; then
+      printf 'openjdk-%s-jre-headless' "$version"
+      return
+    fi
+  done
+  printf 'openjdk-%s-jre-headless' "$OLDEST_JAVA"
+}
+
+# Spark takes JAVA_HOME before PATH, so an unfit JAVA_HOME is dropped when PATH has a fit Java.
+require_java() {
+  local found='none found' major
+  if [[ -n ${JAVA_HOME:-} ]]; then
+    major=$(java_major "$JAVA_HOME/bin/java")
+    (( major >= OLDEST_JAVA )) && return
+    found="JAVA_HOME=$JAVA_HOME has no working Java"
+    (( major == 0 )) || found="JAVA_HOME=$JAVA_HOME is Java $major"
+  fi
+  if command -v java >/dev/null; then
+    major=$(java_major java)
+    if (( major >= OLDEST_JAVA )); then
+      unset JAVA_HOME
+      return
+    fi
+    (( major == 0 )) || found="java on PATH is Java $major"
+  fi
+  say "Java $OLDEST_JAVA or newer is needed ($found). Install it with:"
+  say "  $(install_hint "$(debian_java)" java-21-openjdk-headless openjdk@21)"
+  exit "$EXIT_USAGE"
+}
+
+# 0: fits. 3: right version, but it cannot make virtual environments (Debian packs that apart). Other: does not fit.
+python_fits() {
+  "$1" - >/dev/null 2>&1 <<'PYTHON'
+import sys
+if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+    sys.exit(4)
+try:
+    import ensurepip, venv
+except ImportError:
+    sys.exit(3)
+PYTHON
+}
+
+# Sets HOST_PYTHON. A version manager may put commands on PATH that only say "not installed", so each one is run.
+HOST_PYTHON=''
+require_python() {
+  local candidate status without_venv='' candidates=(python3.13 python3.12 python3.11 python3.10 python3)
+  [[ -z ${NAMESRV_PYTHON:-} ]] || candidates=("$NAMESRV_PYTHON")
+  for candidate in "${candidates[@]}"; do
+    status=0
+    python_fits "$candidate" || status=$?
+    case $status in
+      0) HOST_PYTHON=$candidate && return ;;
+      3) without_venv=${without_venv:-$candidate} ;;
+    esac
+  done
+  if [[ -n $without_venv ]]; then
+    say "$without_venv cannot make virtual environments: its venv package is not installed. Install it with:"
+    say "  $(install_hint "python3-venv" python3 python@3.12)"
+  elif [[ -n ${NAMESRV_PYTHON:-} ]]; then
+    say "NAMESRV_PYTHON=$NAMESRV_PYTHON is not a working Python 3.10 to 3.13. Correct it, or:"
+    say "  unset NAMESRV_PYTHON"
+  else
+    say "Python 3.10 to 3.13 is needed (none found). Install it with:"
+    say "  $(install_hint "python3 python3-venv" python3 python@3.12)"
+  fi
+  exit "$EXIT_USAGE"
+}
+
+# ---------------------------------------------------------------------------------------------------------------
+# The environment: Python packages from the lock, Delta's JARs by Spark's own Ivy
+
+fingerprint() {
+  if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d ' ' -f 1
+}
+
+python_fingerprint() { cat "$CHECKOUT/requirements-build.lock" "$CHECKOUT/requirements.lock" | fingerprint; }
+jars_fingerprint() { grep -E '^spark\.jars\.' "$CHECKOUT/conf/spark-defaults.conf" | fingerprint; }
+
+# A marker is written last, so a half-finished set-up has none.
+marker_is() { [[ -r $1 && $(<"$1") == "$2" ]]; }
+python_is_ready() { [[ -x $VENV_PYTHON ]] && marker_is "$VENV/.lock-sha256" "$(python_fingerprint)"; }
+jars_are_ready() { marker_is "$IVY/.packages-sha256" "$(jars_fingerprint)" && [[ -n $(delta_jars) ]]; }
+
+# Runs a command into the log. On a terminal a line with running seconds shows that it lives.
+step() {
+  local title=$1 ticker='' status=0
+  shift
+  printf '\n== %s\n' "$title" >>"$SETUP_LOG"
+  if [[ -t 2 && -z ${CI:-} ]]; then
+    (
+      while :; do
+        printf '\r\033[Knamesrv-history: %s ... %ds' "$title" "$SECONDS" >&2
+        sleep 1
+      done
+    ) &
+    ticker=$!
+  else
+    say "$title ..."
+  fi
+  "$@" >>"$SETUP_LOG" 2>&1 || status=$?
+  if [[ -n $ticker ]]; then
+    kill "$ticker" 2>/dev/null || true
+    wait "$ticker" 2>/dev/null || true
+    printf '\r\033[K' >&2
+  fi
+  if (( status != 0 )); then
+    tail -n 15 "$SETUP_LOG" | sed 's/^/  | /' >&2
+    fail "$EXIT_SETUP_FAILED" "$title: failed. Full output: $SETUP_LOG"
+  fi
+}
+
+# Only a directory that is ours, or empty, is ever cleared.
+require_own_directory() {
+  [[ ! -e $VENV || -e $VENV/pyvenv.cfg || -e $VENV/.half-made || -z $(ls -A "$VENV") ]] ||
+    fail "$EXIT_USAGE" "$VENV exists and is no virtual environment; set NAMESRV_VENV to another directory"
+}
+
+install_python_packages() {
+  # A finished environment of an older lock is brought up to date in place; anything else is made anew.
+  if [[ ! -x $VENV_PYTHON || ! -e $VENV/.lock-sha256 ]]; then
+    require_python
+    require_own_directory
+    mkdir -p "$VENV" && : >"$VENV/.half-made"
+    step "making a virtual environment with $HOST_PYTHON" "$HOST_PYTHON" -m venv --clear "$VENV"
+  fi
+  rm -f "$VENV/.lock-sha256"
+  # The build back end is locked as well, hence no build isolation: it would fetch one without a hash.
+  step "installing Python packages (1 of 2: build)" "$VENV_PYTHON" -m pip install --disable-pip-version-check \
+    --no-input --require-hashes --only-binary :all: -r "$CHECKOUT/requirements-build.lock"
+  step "installing Python packages (2 of 2: about 1 GB, one to three minutes)" "$VENV_PYTHON" -m pip install \
+    --disable-pip-version-check --no-input --require-hashes --no-build-isolation -r "$CHECKOUT/requirements.lock"
+  rm -f "$VENV/.half-made"
+  python_fingerprint >"$VENV/.lock-sha256"
+}
+
+# Spark resolves spark.jars.packages before it starts a script: an empty script is enough to fill the Ivy directory.
+resolve_jars() {
+  require_java
+  mkdir -p "$IVY"
+  rm -rf "$IVY/jars" "$IVY/.packages-sha256"
+  : >"$IVY/resolve.py"
+  step "fetching the Delta Lake JARs" "$SPARK_HOME/bin/spark-submit" --master 'local[1]' --driver-memory 512m \
+    --conf "spark.jars.ivy=$IVY" "$@" "$IVY/resolve.py"
+  jars_fingerprint >"$IVY/.packages-sha256"
+}
+
+# Two starts at once: the second waits and then finds everything made. Where flock is missing there is no such guard.
+lock_setup() {
+  mkdir -p "$(dirname "$VENV")"
+  exec 9>"$VENV.setup.lock"
+  command -v flock >/dev/null || return 0
+  flock -n 9 || { say "another start is setting up $VENV; waiting for it"; flock 9; }
+}
+
+ensure_environment() {
+  if python_is_ready && jars_are_ready; then
+    export_environment
+    return
+  fi
+  require_java # said now rather than after a minute of installing
+  local began=$SECONDS
+  lock_setup
+  : >"$SETUP_LOG"
+  python_is_ready || install_python_packages
+  export_environment
+  jars_are_ready || resolve_jars "$@"
+  exec 9>&- # or the job would hold the lock for as long as it runs
+  say "environment ready after $((SECONDS - began)) s"
+}
+
+# ---------------------------------------------------------------------------------------------------------------
+# Running
+
+delta_jars() {
+  local jars=("$IVY"/jars/*.jar)
+  [[ -e ${jars[0]} ]] || return 0
+  (IFS=,; printf '%s' "${jars[*]}")
+}
+
+# The launcher of plain Python sessions (tests, notebooks) reads its arguments from this variable, split like a shell.
+plain_python_submit_args() {
+  printf -- "--conf spark.jars.packages= --jars '%s' pyspark-shell" "$(delta_jars)"
+}
+
+export_environment() {
+  local pyspark=("$VENV"/lib/python3.*/site-packages/pyspark)
+  export VIRTUAL_ENV=$VENV
+  export PATH=$VENV/bin:$PATH
+  export PYTHONPATH=$CHECKOUT
+  export SPARK_HOME=${pyspark[0]} # never a Spark that happens to be installed: the JARs must fit the wheel
+  export SPARK_CONF_DIR=$CHECKOUT/conf
+  export PYSPARK_PYTHON=$VENV_PYTHON PYSPARK_DRIVER_PYTHON=$VENV_PYTHON
+  export TZ=UTC # datetime values from collect() are in the process's zone
+  export GX_ANALYTICS_ENABLED=false
+  PYSPARK_SUBMIT_ARGS=$(plain_python_submit_args)
+  export PYSPARK_SUBMIT_ARGS
+  unset PYTHONHOME PYSPARK_DRIVER_PYTHON_OPTS
+}
+
+readonly EXPORTED=(VIRTUAL_ENV PATH PYTHONPATH SPARK_HOME SPARK_CONF_DIR SPARK_LOCAL_IP PYSPARK_PYTHON
+  PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS TZ GX_ANALYTICS_ENABLED)
+
+# One machine needs no address of the network, and a host name that does not resolve would stop the start.
+stay_on_loopback() { export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}; }
+
+print_shell_env() {
+  local name
+  for name in "${EXPORTED[@]}"; do printf 'export %s=%q\n' "$name" "${!name-}"; done
+}
+
+is_dry_run() { [[ ${NAMESRV_DRY_RUN:-} == 1 ]]; }
+
+run() {
+  if is_dry_run; then printf '%s\n' "$@"; else exec "$@"; fi
+}
+
+takes_value() {
+  case $1 in
+    --master | --deploy-mode | --class | --name | --conf | -c | --properties-file | --remote | \
+      --jars | --packages | --exclude-packages | --repositories | --py-files | --files | --archives | \
+      --driver-memory | --driver-java-options | --driver-library-path | --driver-class-path | --driver-cores | \
+      --executor-memory | --executor-cores | --total-executor-cores | --num-executors | \
+      --queue | --principal | --keytab | --proxy-user) return 0 ;;
+    *) return 1 ;;
+  esac
+}
+
+is_flag() {
+  case $1 in
+    --verbose | --supervise | --load-spark-defaults) return 0 ;;
+    *) return 1 ;;
+  esac
+}
+
+# Splits the command line into SPARK_ARGS and JOB_ARGS. What the rest of the script must know, or add to, is kept apart.
+SPARK_ARGS=() JOB_ARGS=() MASTER='' PROPERTIES_FILE='' USER_JARS='' USER_PY_FILES='' USER_PACKAGES='' WANTS_HELP=0
+split_arguments() {
+  local option value
+  while (( $# > 0 )); do
+    option=$1
+    shift
+    if [[ $option == -- ]]; then
+      JOB_ARGS+=("$@")
+      return
+    elif [[ $option == -h || $option == --help ]]; then
+      WANTS_HELP=1
+      JOB_ARGS+=("$option")
+    elif is_flag "$option"; then
+      SPARK_ARGS+=("$option")
+    elif takes_value "${option%%=*}"; then
+      if [[ $option == *=* ]]; then
+        value=${option#*=} option=${option%%=*}
+      else
+        (( $# > 0 )) || fail "$EXIT_USAGE" "$option needs a value"
+        value=$1
+        shift
+      fi
+      take_spark_option "$option" "$value"
+    else
+      JOB_ARGS+=("$option")
+    fi
+  done
+}
+
+take_spark_option() {
+  local option=$1 value=$2
+  case $option in
+    --jars) USER_JARS=$value && return ;;
+    --py-files) USER_PY_FILES=$value && return ;;
+    --packages) USER_PACKAGES=$value ;;
+    --properties-file) PROPERTIES_FILE=$value ;;
+    --master) MASTER=$value ;;
+    --conf | -c) [[ $value != spark.master=* || -n $MASTER ]] || MASTER=${value#*=} ;;
+  esac
+  SPARK_ARGS+=("$option" "$value")
+}
+
+is_local_master() {
+  local master=$MASTER
+  if [[ -z $master && -r $PROPERTIES_FILE ]]; then
+    master=$(sed -n -E 's/^[[:space:]]*spark\.master[[:space:]=:]+([^[:space:]]+).*/\1/p' "$PROPERTIES_FILE" | tail -n 1)
+  fi
+  [[ -z $master || $master == local || $master == local\[* ]]
+}
+
+# Executors elsewhere have no checkout: the packages travel as one zip, with their .sql and other data files.
+zip_packages() {
+  (
+    cd "$CHECKOUT"
+    find namesrv_core namesrv_wire schemas jobs -type f ! -name '*.pyc' ! -path '*/.*' -print0 | LC_ALL=C sort -z |
+      "$VENV_PYTHON" -c '
+import sys, zipfile
+with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
+    for name in filter(None, sys.stdin.read().split("\0")):
+        archive.write(name)
+' "$1"
+  )
+}
+
+submit() {
+  local command=("$SPARK_HOME/bin/spark-submit") jars py_files=$USER_PY_FILES archive=''
+  jars=$(delta_jars)
+  # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
+  [[ -n $USER_PACKAGES || -z $jars ]] || command+=(--conf spark.jars.packages=)
+  jars=$jars${jars:+${USER_JARS:+,}}$USER_JARS
+  [[ -z $jars ]] || command+=(--jars "$jars")
+  command+=(--conf "spark.jars.ivy=$IVY")
+  # A properties file adds to ours; without this option it would replace it, Delta's settings included.
+  [[ -z $PROPERTIES_FILE ]] || command+=(--load-spark-defaults)
+  if is_local_master; then
+    stay_on_loopback
+  else
+    archive=$(mktemp -d "${TMPDIR:-/tmp}/namesrv-history.XXXXXX")/packages.zip
+    is_dry_run || zip_packages "$archive"
+    py_files=$archive${USER_PY_FILES:+,}$USER_PY_FILES
+  fi
+  [[ -z $py_files ]] || command+=(--py-files "$py_files")
+  command+=("${SPARK_ARGS[@]}" "$CHECKOUT/jobs/__main__.py" "${JOB_ARGS[@]}")
+  if [[ -z $archive ]]; then run "${command[@]}"; else run_then_remove "$(dirname "$archive")" "${command[@]}"; fi
+}
+
+# As run, but the shell stays to clean up; it hands a signal on, which a shell waiting in the foreground would not.
+run_then_remove() {
+  local directory=$1 child status=0
+  shift
+  if is_dry_run; then
+    printf '%s\n' "$@"
+    rm -rf "$directory"
+    return
+  fi
+  "$@" <&0 &
+  child=$!
+  trap 'kill -TERM "$child" 2>/dev/null' INT TERM
+  wait "$child" || status=$?
+  # A trapped signal ends the first wait early; the second one has the status of the child.
+  if kill -0 "$child" 2>/dev/null; then
+    status=0
+    wait "$child" || status=$?
+  fi
+  rm -rf "$directory"
+  exit "$status"
+}
+
+# Help needs no JVM, and before the first set-up no environment either.
+show_help() {
+  if [[ -x $VENV_PYTHON ]] && python_is_ready; then
+    export_environment
+    run "$VENV_PYTHON" -m jobs "$@"
+  else
+    require_python
+    export PYTHONPATH=$CHECKOUT PYTHONDONTWRITEBYTECODE=1
+    run "$HOST_PYTHON" -m jobs "$@"
+  fi
+}
+
+lint() {
+  local status=0
+  cd "$CHECKOUT"
+  "$VENV_PYTHON" -m ruff check . || status=1
+  "$VENV_PYTHON" -m ruff format --check . || status=1
+  "$VENV_PYTHON" -m mypy || status=1
+  "$VENV_PYTHON" "$VENV/bin/lint-imports" || status=1
+  exit "$status"
+}
+
+main() {
+  local command=${1-}
+  case $command in
+    '' | help)
+      show_help --help
+      ;;
+    setup)
+      ensure_environment "${@:2}"
+      ;;
+    shell-env)
+      ensure_environment
+      stay_on_loopback
+      print_shell_env
+      ;;
+    lint)
+      ensure_environment
+      lint
+      ;;
+    test)
+      require_java
+      ensure_environment
+      stay_on_loopback
+      cd "$CHECKOUT"
+      run "$VENV_PYTHON" -m pytest "${@:2}"
+      ;;
+    *)
+      split_arguments "$@"
+      if (( WANTS_HELP )); then show_help "${JOB_ARGS[@]}"; return; fi
+      (( ${#JOB_ARGS[@]} > 0 )) || fail "$EXIT_USAGE" "no job named; ./spark-submit.sh --help lists them"
+      require_java
+      if is_dry_run; then export_environment; else ensure_environment; fi
+      submit
+      ;;
+  esac
+}
+
+main "$@"
