@@ -382,6 +382,10 @@ with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
   )
 }
 
+# Spark's Python workers look into the caller's directory first, where a folder named schemas or jobs may be anybody's.
+# Python before 3.11 does not know this variable and keeps looking there.
+ignore_caller_directory() { export PYTHONSAFEPATH=1; }
+
 submit() {
   local command=("$SPARK_HOME/bin/spark-submit") jars py_files=$USER_PY_FILES archive=''
   jars=$(delta_jars)
@@ -394,6 +398,7 @@ submit() {
   [[ -z $PROPERTIES_FILE ]] || command+=(--load-spark-defaults)
   if is_local_master; then
     stay_on_loopback
+    ignore_caller_directory
   else
     archive=$(mktemp -d "${TMPDIR:-/tmp}/namesrv-history.XXXXXX")/packages.zip
     is_dry_run || zip_packages "$archive"
@@ -428,13 +433,16 @@ run_then_remove() {
 
 # Help needs no JVM, and before the first set-up no environment either.
 show_help() {
+  cd "$CHECKOUT" # python -m looks into the current directory first
   if [[ -x $VENV_PYTHON ]] && python_is_ready; then
     export_environment
     run "$VENV_PYTHON" -m jobs "$@"
   else
     require_python
-    export PYTHONPATH=$CHECKOUT PYTHONDONTWRITEBYTECODE=1
-    run "$HOST_PYTHON" -m jobs "$@"
+    # Works as long as the help text needs the standard library only; else the environment has to come first.
+    PYTHONPATH=$CHECKOUT PYTHONDONTWRITEBYTECODE=1 "$HOST_PYTHON" -m jobs "$@" 2>/dev/null && return
+    ensure_environment
+    run "$VENV_PYTHON" -m jobs "$@"
   fi
 }
 
@@ -444,13 +452,12 @@ lint() {
   "$VENV_PYTHON" -m ruff check . || status=1
   "$VENV_PYTHON" -m ruff format --check . || status=1
   "$VENV_PYTHON" -m mypy || status=1
-  "$VENV_PYTHON" "$VENV/bin/lint-imports" || status=1
+  "$VENV_PYTHON" "$VENV/bin/lint-imports" --no-logo || status=1
   exit "$status"
 }
 
 main() {
-  local command=${1-}
-  case $command in
+  case ${1-} in
     '' | help)
       show_help --help
       ;;

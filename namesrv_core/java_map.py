@@ -15,6 +15,8 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _LOAD_NUMERATOR, _LOAD_DENOMINATOR = 3, 4
+# A bucket of this many keys that gets another makes a table below the other bound grow; a larger table makes it a tree.
+_CROWDED_BUCKET, _MIN_TREEIFY_CAPACITY = 8, 64
 _INT_MASK = 0xFFFFFFFF
 
 
@@ -49,7 +51,8 @@ class JavaMap(dict[K, V], Generic[K, V]):
     """A dict that also knows the order in which the Java map of the same history would iterate.
 
     `put` and `remove` are the only ways to change it. `capacity` is the number of buckets; it grows as the Java class grows it
-    and never shrinks. Buckets that Java turns into trees (eight keys and more) keep their list order here.
+    and never shrinks. Buckets that Java turns into trees (nine keys in one bucket of a table of 64 or more) keep their list
+    order here.
     """
 
     __slots__ = ("_hash_of", "_order", "capacity", "concurrent")
@@ -65,9 +68,13 @@ class JavaMap(dict[K, V], Generic[K, V]):
         """Set `key`; a new key may make the table grow."""
         if key in self:
             self[key] = value
+            if self.concurrent and len(self) >= _CROWDED_BUCKET:
+                self._relieve(key, crowded_at=_CROWDED_BUCKET)
             return
         self[key] = value
         self._order = None
+        if len(self) > _CROWDED_BUCKET:
+            self._relieve(key, crowded_at=_CROWDED_BUCKET + 1)
         full = self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
         if len(self) > full or (self.concurrent and len(self) == full):
             self._grow()
@@ -100,6 +107,24 @@ class JavaMap(dict[K, V], Generic[K, V]):
         """Return the bucket of `key`: the hash with its upper half folded in, modulo the capacity."""
         value = self._hash_of(key)
         return (value ^ value >> 16) & (self.capacity - 1)
+
+    def _relieve(self, key: K, *, crowded_at: int) -> None:
+        """Grow a small table in which `key` is the `crowded_at`-th of its bucket, or a later one.
+
+        A HashMap doubles, and looks only when it puts a ninth key; a ConcurrentHashMap goes on until its threshold is past thrice
+        the old capacity, and looks also when it finds the eighth.
+        """
+        if self.capacity >= _MIN_TREEIFY_CAPACITY:
+            return
+        bucket = self.bucket_of(key)
+        if [other for other in self if self.bucket_of(other) == bucket].index(key) + 1 < crowded_at:
+            return
+        if not self.concurrent:
+            self._grow()
+            return
+        wanted = table_size_for(3 * self.capacity + 1)
+        while self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR < wanted:
+            self._grow()
 
     def _grow(self) -> None:
         if self.concurrent:

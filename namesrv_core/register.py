@@ -48,21 +48,18 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = bool(group.broker_addrs) and event.broker_id < min(group.addr_of)
     group = _without_other_ids(group, event)
-    draft.put("broker_addr_table", (event.broker_name,), group)
-
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
     old_addr = group.addr_of.get(event.broker_id)
     known_id = event.broker_id in group.addr_of
     if profile.rejects_older_state_version and _is_rejected(draft, event, old_addr):
+        draft.put("broker_addr_table", (event.broker_name,), group)
         draft.put("broker_live_table", key, None)
-        return draft.step(Outcome.REJECTED_STATE_VERSION)._replace(
-            outcome=Outcome.REJECTED_STATE_VERSION, result=RegisterResult()
-        )
-    if profile.refuses_lone_topic and not known_id:
+        return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
+    if profile.refuses_lone_topic and not known_id and (event.topics is None or len(event.topics) == 1):
+        draft.put("broker_addr_table", (event.broker_name,), group)
         if event.topics is None:
             return Step(Outcome.NO_EFFECT, tuple(draft.changes), result=RegisterResult(), swallowed=_NULL_POINTER)
-        if len(event.topics) == 1:
-            return Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
+        return Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
 
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
     group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))

@@ -89,6 +89,7 @@ class Registry:
         self._clusters_of_name: dict[str | None, dict[str | None, None]] = {}
         self._deadlines: list[tuple[int, LiveKey]] = []
         self._deadline_of: dict[LiveKey, int] = {}
+        self._ended: dict[LiveKey, None] = {}
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -118,32 +119,30 @@ class Registry:
 
         Costs the number of leases that could have ended, not the number of live entries.
         """
-        expired, renewed = [], []
         while self._deadlines and self._deadlines[0][0] < now_ms:
             deadline, key = heapq.heappop(self._deadlines)
             if self._deadline_of.get(key) != deadline:
                 continue
+            del self._deadline_of[key]
             end = self._lease_end(key)
             if end < now_ms:
-                expired.append(key)
-            renewed.append((end, key))
-        for end, key in renewed:
-            heapq.heappush(self._deadlines, (end, key))
-            self._deadline_of[key] = end
-        if len(expired) > 1:
-            wanted = set(expired)
-            expired = [key for key in self.broker_live_table.java_keys() if key in wanted]
-        return expired
+                self._ended[key] = None
+            else:
+                self._watch(key, end)
+        if len(self._ended) < 2:  # noqa: PLR2004  one entry has no order
+            return list(self._ended)
+        return [key for key in self.broker_live_table.java_keys() if key in self._ended]
 
     def next_lease_end(self) -> int | None:
-        """Return a time (ms) before which no lease ends; None if there is no live entry."""
+        """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose."""
         while self._deadlines and self._deadline_of.get(self._deadlines[0][1]) != self._deadlines[0][0]:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def is_expired(self, key: LiveKey, now_ms: int) -> bool:
-        """Return whether the lease of `key` lies strictly before `now_ms`."""
-        return self._lease_end(key) < now_ms
+    @property
+    def has_ended_leases(self) -> bool:
+        """Return whether a scan has met a live entry whose lease had ended and that is still there (5.x leaves some)."""
+        return bool(self._ended)
 
     def _lease_end(self, key: LiveKey) -> int:
         return self.last_update_ms[key] + self.broker_live_table[key].heartbeat_timeout_ms
@@ -153,11 +152,20 @@ class Registry:
     def refresh(self, key: LiveKey, at_ms: int) -> None:
         """Set the lastUpdateTimestamp of a live entry."""
         self.last_update_ms[key] = at_ms
+        if key in self._ended:
+            del self._ended[key]
+            self._watch(key, self._lease_end(key))
 
     def apply(self, changes: Iterable[Change], at_ms: int) -> None:
         """Apply `changes` in order; a live entry that is put is refreshed at `at_ms`."""
         for change in changes:
             self._apply_one(change, at_ms)
+
+    def reserve(self, table: TableName, outer: str | None) -> None:
+        """Give `outer` its place in a table of tables that is being rebuilt; its rows must follow."""
+        rows = getattr(self, table)
+        if outer not in rows:
+            rows.put(outer, string_map())
 
     def reset_capacities(self) -> None:
         """Give the maps the sizes of a fresh process; to be called when the routes are empty."""
@@ -237,11 +245,16 @@ class Registry:
         if not isinstance(value, BrokerLiveInfo):
             self.last_update_ms.pop(key, None)
             self._deadline_of.pop(key, None)
+            self._ended.pop(key, None)
             return
         if value.channel_id is not None:
             _index(self._live_keys_of_channel, value.channel_id, key, present=True)
         self.last_update_ms[key] = at_ms
-        end = at_ms + value.heartbeat_timeout_ms
+        self._ended.pop(key, None)
+        self._watch(key, at_ms + value.heartbeat_timeout_ms)
+
+    def _watch(self, key: LiveKey, end: int) -> None:
+        """Look at `key` again when its lease ends at `end`, unless it is looked at earlier anyway."""
         if end < self._deadline_of.get(key, end + 1):
             self._deadline_of[key] = end
             heapq.heappush(self._deadlines, (end, key))

@@ -29,6 +29,7 @@ from namesrv_core.rows import (
 from namesrv_core.step import take
 
 Json = dict[str, Any]
+_GLOBAL_SCOPE = "__global__"  # what a mapping has that names no scope: MixAll.METADATA_SCOPE_GLOBAL
 _CONFIG_NAMES = {
     "orderMessageEnable": "order_message_enable",
     "supportActingMaster": "support_acting_master",
@@ -54,10 +55,15 @@ class Trace:
         self.remotes: dict[str, str] = {}
 
     def take(self, ev: Mapping[str, Any]) -> Json:
-        """Apply one event and return its `res`. Raises TraceError for an unknown operation or a missing field."""
+        """Apply one event and return its `res`.
+
+        Raises TraceError for an unknown operation, a missing field or one of another type; the state is then undefined.
+        """
+        if not isinstance(ev, Mapping):
+            raise TraceError(f"event {ev!r}: not an object")
         try:
             return self._take(ev)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise TraceError(f"event {ev.get('op')!r}: {type(error).__name__} {error}") from error
 
     def state(self) -> Json:
@@ -71,7 +77,7 @@ class Trace:
         if op in _QUERIES:
             return _QUERIES[op](self.registry, self.namesrv, ev)
         live_order = [_live_name(key) for key in self.registry.broker_live_table.java_keys()]
-        taken = take(self.registry, _EVENTS[op](ev, self.remotes), ev["t_ms"], self.namesrv)
+        taken = take(self.registry, _EVENTS[op](ev, self.remotes), _integer(ev, "t_ms"), self.namesrv)
         # A trace calls the scan itself: there is no timer that an exception could end.
         self.registry.scan_halted = False
         res = _result(op, taken, live_order, self.namesrv)
@@ -81,7 +87,8 @@ class Trace:
         return res
 
     def _init(self, ev: Mapping[str, Any]) -> Json:
-        config = {_CONFIG_NAMES[name]: value for name, value in (ev.get("config") or {}).items() if name in _CONFIG_NAMES}
+        given = {} if ev.get("config") is None else ev["config"]
+        config = {_CONFIG_NAMES[name]: value for name, value in given.items() if name in _CONFIG_NAMES}
         self.namesrv = Namesrv(PROFILES[self._profile or ev["profile"]], NamesrvConfig(**config))
         self.registry = Registry(self.namesrv.profile)
         self.remotes = dict(ev.get("channels") or {})
@@ -96,7 +103,7 @@ def replayed(lines: Iterable[str], profile: str | None = None, *, states: bool =
             record = json.loads(line)
             ev = record["ev"]
             res = trace.take(ev)
-        except (json.JSONDecodeError, KeyError, TypeError, TraceError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TraceError(f"line {number}: {error}") from error
         st = trace.state()
         out = {"i": number - 1, "res": res, "h": state_hash(st)}
@@ -113,10 +120,12 @@ def state_of(registry: Registry) -> Json:
     """Return all tables of `registry` as plain JSON values, orders normalised."""
     five = registry.profile.live_key_has_cluster
     st: Json = {
-        "clusterAddrTable": {c: sorted(names, key=str) for c, names in registry.cluster_addr_table.items()},
-        "brokerAddrTable": {name: _group_json(name, group, five=five) for name, group in registry.broker_addr_table.items()},
+        "clusterAddrTable": {_name(c): sorted(map(_name, names)) for c, names in registry.cluster_addr_table.items()},
+        "brokerAddrTable": {
+            _name(name): _group_json(name, group, five=five) for name, group in registry.broker_addr_table.items()
+        },
         "topicQueueTable": {
-            topic: {name: _queue_json(name, data) for name, data in table.items()}
+            _name(topic): {_name(name): _queue_json(name, data) for name, data in table.items()}
             for topic, table in registry.topic_queue_table.items()
         },
         "brokerLiveTable": {_live_name(key): _live_json(registry, key, five=five) for key in registry.broker_live_table},
@@ -136,8 +145,14 @@ def state_of(registry: Registry) -> Json:
     return st
 
 
+def _name(name: str | None) -> str:
+    """Return a name as the key of a JSON object, where null is a text like any other."""
+    return "null" if name is None else name
+
+
 def _live_name(key: LiveKey) -> str:
-    return f"{key.broker_addr}" if key.cluster_name is None else f"{key.cluster_name}|{key.broker_addr}"
+    addr = _name(key.broker_addr)
+    return addr if key.cluster_name is None else f"{key.cluster_name}|{addr}"
 
 
 def _version_json(version: DataVersion | None, *, five: bool) -> Json | None:
@@ -187,6 +202,13 @@ def _mapping_json(info: TopicQueueMappingInfo) -> Json:
     }
 
 
+def _integer(ev: Mapping[str, Any], field: str) -> int:
+    value = ev[field]
+    if type(value) is not int:
+        raise TypeError(f"{field} is {value!r}, expected an integer")
+    return value
+
+
 def _version(dv: Mapping[str, Any] | None) -> DataVersion | None:
     return None if dv is None else DataVersion(dv.get("state") or 0, dv["ts"], dv.get("counter"))
 
@@ -194,7 +216,7 @@ def _version(dv: Mapping[str, Any] | None) -> DataVersion | None:
 def _register(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.RegisterBroker:
     topics = ev.get("topics")
     mappings = [
-        TopicQueueMappingInfo(topic, info["bname"], info["totalQueues"], info["epoch"])
+        TopicQueueMappingInfo(topic, info["bname"], info["totalQueues"], info["epoch"], scope=_GLOBAL_SCOPE)
         for topic, info in (ev.get("mapping") or {}).items()
     ]
     filters = ev.get("filters")
@@ -202,7 +224,7 @@ def _register(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.RegisterBro
         ev.get("cluster"),
         ev.get("addr"),
         ev.get("name"),
-        ev["id"],
+        _integer(ev, "id"),
         ev.get("ha"),
         _version(ev.get("dv")),
         None if topics is None else TopicTable([_topic(topic) for topic in topics], mappings),
@@ -234,7 +256,7 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], events.Event
     "restart": lambda *_: events.NamesrvStarted(),
     "register": _register,
     "unregister": lambda ev, _: events.UnregisterBroker(
-        ev.get("cluster"), ev.get("addr"), ev.get("name"), ev["id"], bool(ev.get("defer"))
+        ev.get("cluster"), ev.get("addr"), ev.get("name"), _integer(ev, "id"), bool(ev.get("defer"))
     ),
     "drain": lambda *_: events.DrainUnregistrations(),
     "heartbeat": lambda ev, _: events.BrokerHeartbeat(ev.get("cluster"), ev.get("addr")),

@@ -23,27 +23,27 @@ from schemas.table import (
 
 DATA_VERSION = T.StructType(
     [
-        T.StructField("state_version", LONG, nullable=False),
-        T.StructField("timestamp", LONG, nullable=False),
+        T.StructField("state_version", LONG, nullable=True),
+        T.StructField("timestamp", LONG, nullable=True),
         T.StructField("counter", LONG, nullable=True),
     ]
 )
 TOPIC_CONFIG = T.StructType(
     [
-        T.StructField("topic", STRING, nullable=False),
-        T.StructField("read_queue_nums", INT, nullable=False),
-        T.StructField("write_queue_nums", INT, nullable=False),
-        T.StructField("perm", INT, nullable=False),
-        T.StructField("topic_sys_flag", INT, nullable=False),
+        T.StructField("topic", STRING, nullable=True),
+        T.StructField("read_queue_nums", INT, nullable=True),
+        T.StructField("write_queue_nums", INT, nullable=True),
+        T.StructField("perm", INT, nullable=True),
+        T.StructField("topic_sys_flag", INT, nullable=True),
     ]
 )
 MAPPING_INFO = T.StructType(
     [
-        T.StructField("topic", STRING, nullable=False),
+        T.StructField("topic", STRING, nullable=True),
         T.StructField("bname", STRING, nullable=True),
-        T.StructField("total_queues", INT, nullable=False),
-        T.StructField("epoch", LONG, nullable=False),
-        T.StructField("dirty", BOOLEAN, nullable=False),
+        T.StructField("total_queues", INT, nullable=True),
+        T.StructField("epoch", LONG, nullable=True),
+        T.StructField("dirty", BOOLEAN, nullable=True),
         T.StructField("scope", STRING, nullable=True),
         T.StructField("curr_id_map", STRING, nullable=True),
     ]
@@ -51,15 +51,15 @@ MAPPING_INFO = T.StructType(
 QUEUE_DATA = T.StructType(
     [
         T.StructField("broker_name", STRING, nullable=True),
-        T.StructField("read_queue_nums", INT, nullable=False),
-        T.StructField("write_queue_nums", INT, nullable=False),
-        T.StructField("perm", INT, nullable=False),
-        T.StructField("topic_sys_flag", INT, nullable=False),
+        T.StructField("read_queue_nums", INT, nullable=True),
+        T.StructField("write_queue_nums", INT, nullable=True),
+        T.StructField("perm", INT, nullable=True),
+        T.StructField("topic_sys_flag", INT, nullable=True),
     ]
 )
-TOPIC_CONFIGS = T.ArrayType(TOPIC_CONFIG, containsNull=False)
-MAPPING_INFOS = T.ArrayType(MAPPING_INFO, containsNull=False)
-QUEUE_DATAS = T.ArrayType(QUEUE_DATA, containsNull=False)
+TOPIC_CONFIGS = T.ArrayType(TOPIC_CONFIG, containsNull=True)
+MAPPING_INFOS = T.ArrayType(MAPPING_INFO, containsNull=True)
+QUEUE_DATAS = T.ArrayType(QUEUE_DATA, containsNull=True)
 
 NAMESRV_ID = Column("namesrv_id", STRING, "Name server, ip:port as seen on the wire", required=True)
 SOURCE = (
@@ -215,8 +215,8 @@ SOURCES = Table(
         Column("bytes", LONG, "Size of the file", required=True),
         Column("frames", LONG, "Frames (capture) or lines (event log) in it", required=True),
         Column("packets", LONG, "Packets in it; NULL for an event log"),
-        Column("first_time", TIMESTAMP, "Time of the first packet or event"),
-        Column("last_time", TIMESTAMP, "Time of the last packet or event"),
+        Column("first_time", TIMESTAMP, "Time of the first packet; NULL for an event log"),
+        Column("last_time", TIMESTAMP, "Time of the last packet; NULL for an event log"),
         Column("error", STRING, "Why reading stopped early; NULL if it did not"),
         Column("ingest_run", STRING, "Run that read it", required=True),
     ),

@@ -23,7 +23,7 @@ from schemas.table import (
 )
 
 DAY = Column("day", DATE, "UTC date; partition", required=True)
-POSITION = T.StructType([T.StructField("seq", LONG, nullable=False), T.StructField("no", INT, nullable=False)])
+POSITION = T.StructType([T.StructField("seq", LONG, nullable=True), T.StructField("no", INT, nullable=True)])
 INTERVAL = (
     Column("valid_from", TIMESTAMP, "Start of the interval, inclusive", required=True),
     Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open at the end of the day"),
@@ -32,6 +32,11 @@ INTERVAL = (
     Column("opened_at", POSITION, "Position of the opening change: seq of its event, number within it", required=True),
     Column("closed_at", POSITION, "Position of the closing change; NULL = open"),
     Column("entered_at", POSITION, "Position at which the key entered its map: decides Java's iteration order", required=True),
+    Column(
+        "outer_entered_at",
+        POSITION,
+        "The same for the outer key (topic, cluster, namespace, broker name) where a map lies inside a map",
+    ),
     Column("day", DATE, "Day of the slice; partition", required=True),
 )
 CLUSTER_NAME = Column("cluster_name", STRING, "Cluster name")
@@ -267,6 +272,8 @@ ORDER_DECISIONS = Table(
         Column("chosen", INT, "Which alternative was taken, from 0", required=True),
         Column("answers_for", LONG, "Answers that only the chosen order explains", required=True),
         Column("answers_against", LONG, "Answers that only another order explains", required=True),
+        Column("evidence_for", STRINGS, "Those answers (event ids)", required=True),
+        Column("evidence_against", STRINGS, "The answers that only another order explains (event ids)", required=True),
         DAY,
     ),
     key=("day", "namesrv_id", "decision_id"),
@@ -317,11 +324,12 @@ RUNS = Table(
         Column("started_time", TIMESTAMP, "Start", required=True),
         Column("finished_time", TIMESTAMP, "End", required=True),
         Column("status", STRING, "published, refused (gate), or nothing_to_do", required=True),
-        Column("days", T.ArrayType(DATE, containsNull=False), "Days recomputed", required=True),
-        Column("versions", T.MapType(STRING, LONG, valueContainsNull=False), "Delta version of every table after the run", required=True),
-        Column("digests", T.MapType(STRING, STRING, valueContainsNull=False), "Digest of every gold table", required=True),
-        Column("counts", T.MapType(STRING, LONG, valueContainsNull=False), "Frames and rows by outcome", required=True),
-        Column("seconds", T.MapType(STRING, T.DoubleType(), valueContainsNull=False), "Seconds by step", required=True),
+        Column("days", T.ArrayType(DATE, containsNull=True), "Days recomputed", required=True),
+        Column("ingest_runs", STRINGS, "Ingest runs whose rows it is the first to cover", required=True),
+        Column("versions", T.MapType(STRING, LONG, valueContainsNull=True), "Delta version of every table after the run", required=True),
+        Column("digests", T.MapType(STRING, STRING, valueContainsNull=True), "Digest of every gold table", required=True),
+        Column("counts", T.MapType(STRING, LONG, valueContainsNull=True), "Frames and rows by outcome", required=True),
+        Column("seconds", T.MapType(STRING, T.DoubleType(), valueContainsNull=True), "Seconds by step", required=True),
         Column("gate", STRING, "passed, or the critical rules that failed", required=True),
         Column("code_version", STRING, "Version of this software", required=True),
         Column("config_sha256", STRING, "SHA-256 of the configuration in force", required=True),

@@ -14,8 +14,8 @@ BOOLEAN = T.BooleanType()
 DOUBLE = T.DoubleType()
 TIMESTAMP = T.TimestampType()
 DATE = T.DateType()
-STRINGS = T.ArrayType(T.StringType(), containsNull=False)
-BIG_MAP = T.MapType(T.StringType(), T.LongType(), valueContainsNull=False)
+STRINGS = T.ArrayType(T.StringType(), containsNull=True)
+BIG_MAP = T.MapType(T.StringType(), T.LongType(), valueContainsNull=True)
 
 Severity = Literal["critical", "warning"]
 Layer = Literal["bronze", "gold"]

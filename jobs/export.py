@@ -1,0 +1,36 @@
+"""Write the recorded events as a JSON-lines event log, in order, for other tools and for reading back."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from namesrv_wire.event_log import line_of
+from namesrv_wire.rows import Row
+from schemas import bronze
+from schemas.codec import instant_us
+
+
+def export(frames: Mapping[str, DataFrame], output: Path) -> int:
+    """Write every event and answer of `frames` to `output`, ordered by name server and position; return the number of lines."""
+    rows = None
+    for table in (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS):
+        part = frames[table.name].select(
+            "namesrv_id", "seq", "event_id", F.lit(table.name).alias("table"), F.struct(*table.column_names).alias(table.name)
+        )
+        rows = part if rows is None else rows.unionByName(part, allowMissingColumns=True)
+    configs = {row["topic_config_digest"]: row.asDict(recursive=True) for row in frames["topic_configs"].collect()}
+    lines = 0
+    opened = gzip.open(output, "wt", encoding="utf-8") if output.suffix == ".gz" else output.open("w", encoding="utf-8")
+    with opened as file:
+        for row in (() if rows is None else rows.orderBy("namesrv_id", "seq", "event_id").toLocalIterator()):
+            values = row[row["table"]].asDict(recursive=True)
+            for column in ("event_time", "effect_time"):
+                values[column] = instant_us(values[column])
+            file.write(line_of(Row(row["table"], values), configs.get(values.get("topic_config_digest"))) + "\n")
+            lines += 1
+    return lines

@@ -1,0 +1,305 @@
+"""The steps of a night, each of which can also be run alone.
+
+ingest -> validate -> replay -> flag -> verify -> publish. A step reads what the one before has written; readers see nothing of it
+until `publish` has written the run's row into the ledger, `runs`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import fcntl
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs import __version__, quality, tables
+from jobs.conf import PipelineConf
+from jobs.flag import flag
+from jobs.ingest import Ingested
+from jobs.order import decide
+from jobs.replay import REPLAYED_TABLES, replayed_day, table_from
+from jobs.verify import answer_checks_from, route_mismatches_from, verdicts_from
+from namesrv_core.profile import Namesrv
+from schemas import bronze, gold
+
+log = logging.getLogger(__name__)
+_OBSERVED = (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS)
+_FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
+_DATA_TABLES = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
+
+
+class WarehouseBusyError(RuntimeError):
+    """Another run is writing to the same warehouse."""
+
+
+class GateError(RuntimeError):
+    """Critical rules are broken; nothing was published."""
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """A warehouse with the settings of this run."""
+
+    spark: SparkSession
+    path: str
+    conf: PipelineConf
+    run_id: str
+    started: dt.datetime
+
+    def bronze(self) -> dict[str, DataFrame]:
+        """Return the bronze tables by name."""
+        return {table.name: tables.read_table(self.spark, self.path, table) for table in bronze.TABLES}
+
+    def gold(self) -> dict[str, DataFrame]:
+        """Return the gold tables by name as they are now, published or not."""
+        return {table.name: tables.read_table(self.spark, self.path, table) for table in gold.TABLES}
+
+    def data(self) -> dict[str, DataFrame]:
+        """Return the gold tables without the ledger."""
+        return {table.name: tables.read_table(self.spark, self.path, table) for table in _DATA_TABLES}
+
+    def namesrvs(self) -> dict[str, Namesrv]:
+        """Return every name server with recorded events, its generation and its configuration. Raises ConfError."""
+        names = None
+        frames = self.bronze()
+        for table in _OBSERVED:
+            part = frames[table.name].select("namesrv_id").distinct()
+            names = part if names is None else names.unionAll(part)
+        if names is None:
+            return {}
+        versions = (
+            frames["namesrv_events"]
+            .where("kind = 'identified'")
+            .groupBy("namesrv_id")
+            .agg(F.max_by("version", "seq").alias("version"))
+        )
+        rows = names.distinct().join(versions, on="namesrv_id", how="left").collect()
+        return {row["namesrv_id"]: self.conf.namesrv_of(row["namesrv_id"], row["version"]) for row in sorted(rows)}
+
+    @property
+    def docs_dir(self) -> Path:
+        """Return the folder of the Data Docs."""
+        return (tables.local_path(self.path) or Path.cwd()) / "data_docs"
+
+
+@dataclass
+class Published:
+    """What `publish` has done."""
+
+    digests: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def lease(warehouse: str) -> Iterator[None]:
+    """Hold the warehouse for writing. Raises WarehouseBusyError if another run holds it.
+
+    Delta's commits on a plain file system are not safe between processes, so one run at a time writes.
+    """
+    path = tables.local_path(warehouse)
+    if path is None:
+        yield
+        return
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / ".lease").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise WarehouseBusyError(f"{warehouse}: another run is writing to this warehouse") from error
+        yield
+
+
+def days_to_replay(house: Warehouse, first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
+    """Return the days with recorded events, from `first` to `last`."""
+    days: set[dt.date] = set()
+    frames = house.bronze()
+    seen = None
+    for table in _OBSERVED:
+        part = frames[table.name].select("day").distinct()
+        seen = part if seen is None else seen.unionAll(part)
+    if seen is not None:
+        days = {row["day"] for row in seen.distinct().collect()}
+    return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))
+
+
+def uncovered(house: Warehouse) -> tuple[list[str], dt.date | None]:
+    """Return the ingest runs that no published run covers, and the first day with rows of theirs.
+
+    With another configuration or version of this software than last time, every day is uncovered.
+    """
+    frames = house.bronze()
+    seen = None
+    for table in _OBSERVED:
+        part = frames[table.name].groupBy("ingest_run").agg(F.min("day").alias("day"))
+        seen = part if seen is None else seen.unionAll(part)
+    if seen is None:
+        return [], None
+    runs = seen.groupBy("ingest_run").agg(F.min("day").alias("day")).collect()
+    published = tables.read_table(house.spark, house.path, gold.RUNS).where("status = 'published'")
+    rows = published.select("ingest_runs", "config_sha256", "code_version", "finished_time").collect()
+    latest = max(rows, key=lambda row: row["finished_time"], default=None)
+    covered = {run for row in rows for run in row["ingest_runs"]}
+    if latest is not None and (latest["config_sha256"], latest["code_version"]) != (house.conf.sha256, __version__):
+        days = [row["day"] for row in runs]
+        return sorted(row["ingest_run"] for row in runs if row["ingest_run"] not in covered), min(days, default=None)
+    left = [row for row in runs if row["ingest_run"] not in covered]
+    return sorted(row["ingest_run"] for row in left), min((row["day"] for row in left), default=None)
+
+
+def validate(house: Warehouse, ingested: Ingested | None = None) -> list[str]:
+    """Judge the bronze tables; return warnings. Raises GateError if a critical rule is broken or too much was quarantined."""
+    if ingested is not None and ingested.frames:
+        share = ingested.quarantined / ingested.frames
+        if share > house.conf.quarantine_share_max:
+            raise GateError(
+                f"{ingested.quarantined} of {ingested.frames} frames are quarantined ({share:.1%}); "
+                f"the limit is {house.conf.quarantine_share_max:.1%} (conf: ingest.quarantine_share_max)"
+            )
+        if ingested.unaccounted:
+            raise GateError(f"{ingested.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored")
+    return _judged(house, house.bronze(), "bronze")
+
+
+def validate_all(house: Warehouse) -> list[str]:
+    """Judge all tables as they are now; return warnings. Raises GateError if a critical rule is broken."""
+    return _judged(house, {**house.bronze(), **house.data()}, "tables")
+
+
+def _judged(house: Warehouse, frames: Mapping[str, DataFrame], layer: str) -> list[str]:
+    verdict = quality.judge(quality.measure(house.spark, frames), house.docs_dir)
+    if not verdict.passed:
+        raise GateError(f"{layer}: {'; '.join(verdict.critical)}; see {verdict.docs_path}")
+    return list(verdict.warnings)
+
+
+def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
+    """Replay `days` in order and write their slices of the replayed tables and of order_decisions."""
+    namesrvs = house.namesrvs()
+    for day in days:
+        frames = house.bronze()
+        carried = _carried(house, day)
+        decisions, order = decide(house.spark, frames, carried, day, namesrvs)
+        folder = f"{house.path}/_staging/{house.run_id}-replay"
+        wide = replayed_day(house.spark, frames, carried, day, namesrvs, order)
+        wide.write.mode("overwrite").parquet(folder)
+        staged = house.spark.read.parquet(folder)
+        work = {t.name: partial(tables.write_days, table_from(staged, t, day), house.path, t, [day]) for t in REPLAYED_TABLES}
+        work["order_decisions"] = partial(tables.write_days, decisions, house.path, gold.ORDER_DECISIONS, [day])
+        tables.in_parallel(work)
+        tables.remove(house.spark, folder)
+        house.spark.catalog.clearCache()
+
+
+def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
+    """Return the slices of the last day before `day` that has any; every name server's state is carried through each day."""
+    frames = {t.name: tables.read_table(house.spark, house.path, t) for t in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
+    last = None
+    for frame in frames.values():
+        part = frame.where(F.col("day") < F.lit(day)).agg(F.max("day").alias("day"))
+        last = part if last is None else last.unionAll(part)
+    row = None if last is None else last.agg(F.max("day").alias("day")).first()
+    before = None if row is None else row["day"]
+    if before is None:
+        return {name: frame.where("false") for name, frame in frames.items()}
+    sliced = {name: frame.where(F.col("day") == F.lit(before)) for name, frame in frames.items()}
+    # What ended the scan for good may have happened on any day before.
+    sliced["event_outcomes"] = frames["event_outcomes"].where(F.col("day") < F.lit(day))
+    return sliced
+
+
+def flag_days(house: Warehouse, days: Sequence[dt.date]) -> None:
+    """Write route_changes, expired_brokers, orphaned_topics and findings of `days`."""
+    namesrvs = house.namesrvs()
+    for day in days:
+        flagged = flag(house.spark, house.gold(), house.bronze(), namesrvs, [day])
+        tables.in_parallel({t.name: partial(tables.write_days, flagged[t.name], house.path, t, [day]) for t in _FLAGGED})
+        house.spark.catalog.clearCache()
+
+
+def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
+    """Write answer_checks and route_mismatches of `days`."""
+    namesrvs = house.namesrvs()
+    frames, replayed = house.bronze(), house.gold()
+    requests = [frames[t.name] for t in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)]
+    for day in days:
+        arrivals = None
+        for frame in requests:
+            answered = frame.where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull())
+            part = answered.select("event_id", F.unix_micros("event_time").alias("arrival_us"))
+            arrivals = part if arrivals is None else arrivals.unionAll(part)
+        if arrivals is None:
+            return
+        observations = frames["route_observations"].where(F.col("day") == F.lit(day))
+        verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs).persist()
+        explained = replayed["order_decisions"].where(F.col("day") == F.lit(day))
+        explained = explained.select(F.explode("evidence_against").alias("event_id"), "decision_id")
+        work = {
+            "answer_checks": partial(
+                tables.write_days, answer_checks_from(verdicts, observations, explained), house.path, gold.ANSWER_CHECKS, [day]
+            ),
+            "route_mismatches": partial(
+                tables.write_days, route_mismatches_from(verdicts, observations, explained), house.path, gold.ROUTE_MISMATCHES, [day]
+            ),
+        }
+        tables.in_parallel(work)
+        verdicts.unpersist()
+
+
+def publish(
+    house: Warehouse, days: Sequence[dt.date], ingest_runs: Sequence[str], counts: Mapping[str, int], seconds: Mapping[str, float]
+) -> Published:
+    """Judge the gold tables and, if they pass, write the run into the ledger: from then on readers see it.
+
+    Raises GateError, after noting the refusal in the ledger, if a critical rule is broken.
+    """
+    data = house.data()
+    try:
+        warnings = _judged(house, {**house.bronze(), **data}, "gold")
+    except GateError as error:
+        _write_run(house, "refused", str(error), days, [], {}, counts, seconds)
+        raise
+    digests = tables.digests(data)
+    _write_run(house, "published", "passed", days, ingest_runs, digests, counts, seconds)
+    return Published(digests, row_counts(digests), warnings)
+
+
+def row_counts(digests: Mapping[str, str]) -> dict[str, int]:
+    """Return the number of rows of each table; a digest begins with it."""
+    return {name: int(digest.split("-", maxsplit=1)[0]) for name, digest in digests.items()}
+
+
+def _write_run(  # noqa: PLR0913  a ledger row is what a run was
+    house: Warehouse,
+    status: str,
+    gate: str,
+    days: Sequence[dt.date],
+    ingest_runs: Sequence[str],
+    digests: Mapping[str, str],
+    counts: Mapping[str, int],
+    seconds: Mapping[str, float],
+) -> None:
+    written = (*bronze.TABLES, *_DATA_TABLES)
+    versions = tables.in_parallel({t.name: partial(tables.version_of, house.spark, house.path, t) for t in written})
+    row = {
+        "run_id": house.run_id,
+        "started_time": house.started,
+        "finished_time": dt.datetime.now(dt.timezone.utc),
+        "status": status,
+        "days": list(days),
+        "ingest_runs": list(ingest_runs),
+        "versions": {name: version for name, version in versions.items() if version is not None},
+        "digests": dict(digests),
+        "counts": dict(counts),
+        "seconds": dict(seconds),
+        "gate": gate,
+        "code_version": __version__,
+        "config_sha256": house.conf.sha256,
+    }
+    tables.append(house.spark.createDataFrame([row], gold.RUNS.schema), house.path, gold.RUNS)

@@ -1,0 +1,151 @@
+"""The nightly job: all steps in one session, and what the run has to say for itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from jobs import night, tables
+from jobs.console import Console
+from jobs.ingest import Ingested, ingest
+from jobs.night import Warehouse
+from schemas import bronze, gold
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Summary:
+    """A run in numbers; the fields are the keys of the summary file.
+
+    `verify`: answers = matched + the sum of `explained` + mismatched. `seconds` by step. `tables` counts rows, bronze and gold.
+    """
+
+    run_id: str = ""
+    status: str = "nothing_to_do"
+    frames: int = 0
+    events: int = 0
+    observations: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    ignored: dict[str, int] = field(default_factory=dict)
+    packets: int = 0
+    sources: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    days: list[str] = field(default_factory=list)
+    namesrvs: dict[str, str] = field(default_factory=dict)
+    tables: dict[str, int] = field(default_factory=dict)
+    findings: dict[str, int] = field(default_factory=dict)
+    verify: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    data_docs: str = ""
+
+    def write(self, path: Path) -> None:
+        """Write the summary as JSON."""
+        path.write_text(json.dumps(asdict(self), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def timed(summary: Summary, step: str, console: Console) -> Iterator[None]:
+    """Show and time one step."""
+    console.begin(step)
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        summary.seconds[step] = round(time.monotonic() - began, 3)
+        console.end(step, summary.seconds[step])
+
+
+def run(house: Warehouse, inputs: Sequence[str], console: Console) -> Summary:
+    """Run the night and return its summary. Raises GateError; what was published before stays published."""
+    summary = Summary(run_id=house.run_id)
+    with night.lease(house.path):
+        with timed(summary, "ingest", console):
+            ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started)
+        _note_ingested(summary, ingested)
+        ingest_runs, first_day = night.uncovered(house)
+        if first_day is not None:
+            days = night.days_to_replay(house, first=min([first_day, *ingested.days]))
+            summary.days = [day.isoformat() for day in days]
+            _run_steps(house, summary, ingested, days, ingest_runs, console)
+            summary.status = "published"
+        with timed(summary, "report", console):
+            _note_tables(summary, house)
+    return summary
+
+
+def _run_steps(  # noqa: PLR0913  the steps share all of it
+    house: Warehouse,
+    summary: Summary,
+    ingested: Ingested,
+    days: Sequence[dt.date],
+    ingest_runs: Sequence[str],
+    console: Console,
+) -> None:
+    with timed(summary, "validate", console):
+        summary.warnings += night.validate(house, ingested)
+    with timed(summary, "replay", console):
+        night.replay(house, days)
+    with timed(summary, "flag", console):
+        night.flag_days(house, days)
+    with timed(summary, "verify", console):
+        night.verify_days(house, days)
+    with timed(summary, "publish", console):
+        counts = {
+            "frames": ingested.frames,
+            "events": ingested.events,
+            "observations": ingested.observations,
+            "duplicates": ingested.duplicates,
+            "quarantined": ingested.quarantined,
+            "ignored": sum(ingested.ignored.values()),
+        }
+        published = night.publish(house, days, ingest_runs, counts, summary.seconds)
+        summary.warnings += published.warnings
+        summary.digests = published.digests
+
+
+def _note_ingested(summary: Summary, ingested: Ingested) -> None:
+    summary.frames, summary.packets = ingested.frames, ingested.packets
+    summary.events, summary.observations = ingested.events, ingested.observations
+    summary.duplicates, summary.quarantined = ingested.duplicates, ingested.quarantined
+    summary.ignored = dict(sorted(ingested.ignored.items()))
+    summary.sources = [*ingested.sources, *ingested.known_sources]
+    summary.errors = list(ingested.errors)
+
+
+def _note_tables(summary: Summary, house: Warehouse) -> None:
+    """Note what the tables hold after the run: rows, findings, and how the answers compare."""
+    frames = house.gold()
+    if not summary.digests:
+        summary.digests = tables.digests({t.name: frames[t.name] for t in gold.TABLES if t is not gold.RUNS})
+    counts = tables.row_counts({t.name: tables.read_table(house.spark, house.path, t) for t in bronze.TABLES})
+    summary.tables = {**counts, **night.row_counts(summary.digests)}
+    summary.findings = {row["code"]: row["count"] for row in frames["findings"].groupBy("code").count().collect()}
+    summary.verify = verify_numbers(frames)
+    summary.namesrvs = {name: namesrv.profile.name for name, namesrv in house.namesrvs().items()}
+    summary.data_docs = str(house.docs_dir / "index.html")
+
+
+def verify_numbers(frames: Mapping[str, Any]) -> dict[str, Any]:
+    """Return answers, matched, explained by class, mismatched, and of the matched those equal in order and in bytes."""
+    sums = [F.sum(c).alias(c) for c in ("answers", "matched", "same_order", "same_bytes", "in_flight", "mismatched")]
+    row = frames["answer_checks"].agg(*sums).first()
+    explained = frames["route_mismatches"].where("classification <> 'mismatched'").groupBy("classification").count()
+    numbers = {name: int(value or 0) for name, value in row.asDict().items()}
+    return {
+        **numbers,
+        "explained": {found["classification"]: found["count"] for found in explained.collect()},
+        "order_decisions": frames["order_decisions"].count(),
+    }

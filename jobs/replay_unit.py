@@ -1,0 +1,136 @@
+"""One replay unit on one day: rows in, rows out. Plain Python around the core; Spark hands the rows over as Arrow batches.
+
+In come, in this order: the topic configurations that the unit's registrations name (`rank` 0), the rows that were open at the end of
+the day before (`rank` 1), the day's events by `seq` (`rank` 2). Out go rows of the history tables, of `event_outcomes` and of
+`refreshes_hourly`, told apart by `table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from namesrv_core import events
+from namesrv_core.draft import Outcome
+from namesrv_core.history import Histories, Interval, restored
+from namesrv_core.profile import Namesrv
+from namesrv_core.registry import Registry
+from namesrv_core.replay import Taken, TimedEvent, replay
+from namesrv_core.rows import LiveKey, TopicTable
+from namesrv_core.schedule import ScanSchedule
+from schemas import codec
+
+TOPIC_CONFIG_RANK, CARRIED_RANK, EVENT_RANK = 0, 1, 2
+_HOUR_US = 3_600_000_000
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NamesrvDay:
+    """What the replay of one name server's day needs beside the rows: `until_seq` is the end of what is known of it."""
+
+    namesrv_id: str
+    namesrv: Namesrv
+    schedule: ScanSchedule
+    until_seq: int
+    scan_halted: bool = False
+
+
+class UnitReplay:
+    """The replay of one unit: feed it its rows, then take what is open."""
+
+    def __init__(self, day: NamesrvDay) -> None:
+        self._day = day
+        self._topic_tables: dict[str, TopicTable] = {}
+        self._carried: list[Interval] = []
+        self._histories = Histories()
+        self._hours: dict[tuple[LiveKey, int], list[int]] = {}
+        self._row_of: dict[str, Row] = {}
+
+    def rows(self, rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+        """Yield the unit's output rows."""
+        rows = iter(rows)
+        first = self._take_preamble(rows)
+        self._histories = Histories([codec.carried(interval) for interval in self._carried])
+        registry = Registry(self._day.namesrv.profile)
+        registry.scan_halted = self._day.scan_halted
+        restored(registry, self._carried)
+        for taken in replay(
+            registry,
+            self._timed_events(first, rows),
+            self._day.namesrv,
+            self._day.schedule,
+            namesrv_id=self._day.namesrv_id,
+            until_seq=self._day.until_seq,
+        ):
+            yield from self._rows_of(taken)
+        for interval in self._histories.open_intervals():
+            yield self._interval_row(interval)
+        yield from self._hour_rows()
+
+    def _take_preamble(self, rows: Iterator[Row]) -> Row | None:
+        """Take topic configurations and carried rows; return the first event's row."""
+        for row in rows:
+            if row["rank"] == TOPIC_CONFIG_RANK:
+                self._topic_tables[row["topic_config_digest"]] = codec.topic_table_of(row)
+            elif row["rank"] == CARRIED_RANK:
+                self._carried.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
+            else:
+                return row
+        return None
+
+    def _timed_events(self, first: Row | None, rest: Iterator[Row]) -> Iterator[TimedEvent]:
+        row = first
+        while row is not None:
+            self._row_of = {row["event_id"]: row}
+            yield TimedEvent(row["seq"], row["event_id"], row["effect_us"], codec.event_of(row, self._topic_tables))
+            row = next(rest, None)
+
+    def _rows_of(self, taken: Taken) -> Iterator[dict[str, Any]]:
+        timed, step = taken
+        row = self._row_of.get(timed.event_id, {})
+        yield from self._version_row(timed, row)
+        for interval in self._histories.record(
+            step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us
+        ):
+            yield self._interval_row(interval)
+        if step.refreshed is not None:
+            self._histories.refreshed(step.refreshed, timed.effect_us // 1_000)
+            if step.outcome == Outcome.REFRESHED:
+                self._count_refresh(step.refreshed, timed.effect_us)
+                return
+        yield {"table": "event_outcomes", **codec.outcome_row(taken, row, self._day.namesrv_id)}
+
+    def _version_row(self, timed: TimedEvent, row: Row) -> Iterator[dict[str, Any]]:
+        """A registration or version query reports a data version, whatever becomes of it."""
+        if not isinstance(timed.event, (events.RegisterBroker, events.QueryDataVersion)):
+            return
+        key = (row["cluster_name"], row["broker_name"], row["broker_addr"])
+        closed = self._histories.report_version(
+            key, timed.event.data_version, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us
+        )
+        if closed is not None:
+            yield self._interval_row(closed)
+
+    def _interval_row(self, interval: Interval) -> dict[str, Any]:
+        return {"table": f"{interval.table}_history", **codec.interval_row(interval, self._day.namesrv_id)}
+
+    def _count_refresh(self, key: LiveKey, at_us: int) -> None:
+        hour = at_us - at_us % _HOUR_US
+        counted = self._hours.setdefault((key, hour), [0, at_us, at_us])
+        counted[0] += 1
+        counted[2] = at_us
+
+    def _hour_rows(self) -> Iterator[dict[str, Any]]:
+        for (key, hour), (refreshes, first_us, last_us) in self._hours.items():
+            yield {
+                "table": "refreshes_hourly",
+                "namesrv_id": self._day.namesrv_id,
+                "cluster_name": key.cluster_name,
+                "broker_addr": key.broker_addr,
+                "hour": hour,
+                "refreshes": refreshes,
+                "first_time": first_us,
+                "last_time": last_us,
+            }

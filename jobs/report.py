@@ -1,0 +1,121 @@
+"""What the commands print."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from jobs.console import Console, printable
+from jobs.ingest import Ingested
+from jobs.night import Warehouse
+from jobs.nightly import Summary
+from jobs.views import register_views
+from schemas.questions import QUESTIONS
+
+_EXIT_OK, _EXIT_USAGE = 0, 2
+
+
+def show_run(summary: Summary, console: Console) -> None:
+    """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
+    console.line()
+    if summary.status == "nothing_to_do":
+        console.line("Nothing to do: every input was read before and everything recorded is published.")
+    servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
+    console.line(f"Read         {', '.join(printable(s) for s in summary.sources)}")
+    console.line(f"Name servers {servers or 'none'}")
+    ignored = sum(summary.ignored.values())
+    console.line(
+        f"Frames       {summary.frames:,} = {summary.events:,} events + {summary.observations:,} answers + "
+        f"{summary.duplicates:,} duplicates + {summary.quarantined:,} quarantined + {ignored:,} ignored by rule"
+    )
+    if summary.ignored:
+        rules = ", ".join(f"{name} {count:,}" for name, count in summary.ignored.items())
+        console.line(f"             ignored: {rules}")
+    for error in summary.errors:
+        console.line(f"NOT READ     {printable(error)}")
+    console.line()
+    console.counts("Tables (rows)", summary.tables)
+    console.line()
+    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
+    console.line()
+    show_verify(summary.verify, console)
+    console.line()
+    show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+
+
+def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
+    """Show the match rate against the answers that the name servers really gave."""
+    answers, matched = numbers["answers"], numbers["matched"]
+    if not answers:
+        console.line("Answers      none recorded, nothing to compare with")
+        return
+    console.line(f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})")
+    console.line(f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte")
+    for name, count in numbers["explained"].items():
+        console.line(f"             {count:,} explained by another order than the one taken ({name})")
+    console.line(
+        f"             {numbers['mismatched']:,} mismatched; {numbers['order_decisions']:,} order decision(s), see order_decisions"
+    )
+
+
+def show_ingested(ingested: Ingested, console: Console) -> None:
+    """Show what was read."""
+    console.line(
+        f"Frames {ingested.frames:,} = {ingested.events:,} events + {ingested.observations:,} answers + "
+        f"{ingested.duplicates:,} duplicates + {ingested.quarantined:,} quarantined + "
+        f"{sum(ingested.ignored.values()):,} ignored by rule"
+    )
+    for error in ingested.errors:
+        console.line(f"NOT READ {printable(error)}")
+
+
+def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> None:
+    """Show broken warning rules and where the Data Docs lie."""
+    for warning in warnings:
+        console.line(f"Warning      {printable(warning)}")
+    console.line(f"Data Docs    {docs_dir / 'index.html'}")
+
+
+def show_questions(house: Warehouse, console: Console) -> None:
+    """Show the demo's questions with their SQL and their answers."""
+    register_views(house.spark, house.path)
+    for number, question in enumerate(QUESTIONS, start=1):
+        console.line()
+        console.line(f"Question {number}. {question.text}")
+        for line in question.sql.strip().splitlines():
+            console.line(f"    {line}")
+        _show_rows(house, question.sql, console, limit=20)
+
+
+def show_sql(house: Warehouse, statements: Sequence[str], arguments: argparse.Namespace, console: Console) -> int:
+    """Run statements and show their rows; a mistake in one of them is a line on standard error and exit code 2."""
+    register_views(house.spark, house.path)
+    for statement in statements:
+        try:
+            if arguments.format == "json":
+                _show_json(house, statement, console, arguments.limit)
+            else:
+                _show_rows(house, statement, console, arguments.limit)
+        except PySparkException as error:
+            sys.stderr.write(f"namesrv-history: {str(error).strip()}\n")
+            return _EXIT_USAGE
+    return _EXIT_OK
+
+
+def _show_rows(house: Warehouse, sql: str, console: Console, limit: int) -> None:
+    frame = house.spark.sql(sql)
+    rows = frame.limit(limit + 1).collect()
+    console.table(frame.columns, [list(row) for row in rows[:limit]])
+    more = ", more not shown" if len(rows) > limit else ""
+    console.line(f"  ({min(len(rows), limit)} row(s){more})")
+
+
+def _show_json(house: Warehouse, sql: str, console: Console, limit: int) -> None:
+    for row in house.spark.sql(sql).limit(limit).collect():
+        console.line(json.dumps(row.asDict(recursive=True), default=str, ensure_ascii=False))

@@ -1,0 +1,41 @@
+"""The only place that starts a SparkSession."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def spark_session(app_name: str, *, warehouse: str | None = None) -> SparkSession:
+    """Return the session of this process, started with `conf/spark-defaults.conf`.
+
+    `warehouse` is the directory of tables that are named without a path. A session that already runs
+    is returned as it is: one JVM has one session, and the first caller decides its warehouse.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        _stand_in_for_spark_submit()
+    builder = SparkSession.builder.appName(app_name)
+    # Progress is drawn over the current line, which in a log file leaves rubbish.
+    builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
+    if warehouse is not None:
+        builder = builder.config("spark.sql.warehouse.dir", warehouse)
+    return builder.getOrCreate()
+
+
+def _stand_in_for_spark_submit() -> None:
+    """Set what `spark-submit.sh` would have exported, where plain Python was started without it."""
+    os.environ.setdefault("SPARK_CONF_DIR", str(CHECKOUT / "conf"))
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # In a local session the setting spark.pyspark.python is ignored and workers start another Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    ivy = shlex.quote(f"spark.jars.ivy={CHECKOUT / '.ivy2'}")
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--conf {ivy} pyspark-shell")
+    os.environ["TZ"] = "UTC"  # collect() gives datetime values in the zone of the process
+    time.tzset()

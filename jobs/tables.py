@@ -1,0 +1,156 @@
+"""Delta tables on disk: where they lie, how they are written, which version they have."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from delta.tables import DeltaTable
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import functions as F
+
+from schemas.table import Table
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+# Small commits wait for the disk and for the driver, not for the cores.
+_WRITERS = 4
+
+
+def table_path(warehouse: str, table: Table) -> str:
+    """Return where `table` lies: `<warehouse>/<layer>/<name>`."""
+    return f"{warehouse}/{table.layer}/{table.name}"
+
+
+def exists(spark: SparkSession, warehouse: str, table: Table) -> bool:
+    """Return whether `table` has been written."""
+    return bool(DeltaTable.isDeltaTable(spark, table_path(warehouse, table)))
+
+
+def read_table(spark: SparkSession, warehouse: str, table: Table, version: int | None = None) -> DataFrame:
+    """Return `table` as it is now or at `version`; an empty frame with its schema if it was never written."""
+    if not exists(spark, warehouse, table):
+        return spark.createDataFrame([], table.schema)
+    reader = spark.read.format("delta")
+    if version is not None:
+        reader = reader.option("versionAsOf", version)
+    return reader.load(table_path(warehouse, table))
+
+
+def conformed(frame: DataFrame, table: Table) -> DataFrame:
+    """Return `frame` with exactly the columns of `table`, in order, typed and with their comments.
+
+    A column that is missing becomes NULL, which a required column's rule then reports.
+    """
+    present = set(frame.columns)
+    columns = [
+        (F.col(c.name) if c.name in present else F.lit(None)).cast(c.type).alias(c.name, metadata={"comment": c.comment})
+        for c in table.columns
+    ]
+    return frame.select(*columns)
+
+
+def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt.date]) -> None:
+    """Replace the slices of `days` in `table` by `frame`, in one commit. Rows of other days are an error."""
+    listed = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
+    _writer(conformed(frame, table), table).mode("overwrite").option("replaceWhere", f"day IN ({listed})").save(
+        table_path(warehouse, table)
+    )
+
+
+def append(frame: DataFrame, warehouse: str, table: Table) -> None:
+    """Append `frame` to `table`."""
+    _writer(conformed(frame, table), table).mode("append").save(table_path(warehouse, table))
+
+
+def upsert(spark: SparkSession, frame: DataFrame, warehouse: str, table: Table) -> None:
+    """Insert the rows of `frame` whose key is new and replace those whose key is there."""
+    if not exists(spark, warehouse, table):
+        append(frame, warehouse, table)
+        return
+    same_key = " AND ".join(f"old.{column} <=> new.{column}" for column in table.key)
+    (
+        DeltaTable.forPath(spark, table_path(warehouse, table))
+        .alias("old")
+        .merge(conformed(frame, table).alias("new"), same_key)
+        .whenMatchedUpdateAll()
+        .whenNotMatchedInsertAll()
+        .execute()
+    )
+
+
+def delete_keys(spark: SparkSession, keys: Iterable[str], warehouse: str, table: Table) -> None:
+    """Delete the rows with these values of the (single-column) key."""
+    wanted = list(keys)
+    if wanted and exists(spark, warehouse, table):
+        DeltaTable.forPath(spark, table_path(warehouse, table)).delete(F.col(table.key[0]).isin(wanted))
+
+
+def version_of(spark: SparkSession, warehouse: str, table: Table) -> int | None:
+    """Return the current version of `table`; None if it was never written."""
+    if not exists(spark, warehouse, table):
+        return None
+    row = DeltaTable.forPath(spark, table_path(warehouse, table)).history(1).select("version").first()
+    return None if row is None else int(row["version"])
+
+
+def in_parallel(work: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """Do independent pieces of work side by side; the first exception is raised after all have ended."""
+    with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
+        futures = {name: pool.submit(piece) for name, piece in work.items()}
+    return {name: future.result() for name, future in futures.items()}
+
+
+def digests(frames: Mapping[str, DataFrame]) -> dict[str, str]:
+    """Return a digest of each frame's rows: equal for equal rows in any order and partitioning.
+
+    It is row count, sum and exclusive-or of 64-bit row hashes, one Spark job for all frames.
+    """
+    summed = None
+    for name, frame in sorted(frames.items()):
+        hashed = frame.select(F.lit(name).alias("name"), F.xxhash64(*frame.columns).alias("h"))
+        summed = hashed if summed is None else summed.unionAll(hashed)
+    if summed is None:
+        return {}
+    rows = (
+        summed.groupBy("name")
+        .agg(F.count("*").alias("n"), F.sum(F.col("h").cast("decimal(38,0)")).alias("s"), F.bit_xor("h").alias("x"))
+        .collect()
+    )
+    found = {row["name"]: f"{row['n']}-{int(row['s']) % (1 << 64):016x}-{row['x'] % (1 << 64):016x}" for row in rows}
+    return {name: found.get(name, "0-0000000000000000-0000000000000000") for name in sorted(frames)}
+
+
+def _writer(frame: DataFrame, table: Table) -> DataFrameWriter:
+    writer = frame.coalesce(1).write.format("delta")
+    return writer.partitionBy(*table.partition_by) if table.partition_by else writer
+
+
+def local_path(warehouse: str) -> Path | None:
+    """Return the warehouse as a path if it lies on a local disk; None for a remote file system."""
+    if warehouse.startswith("file:"):
+        return Path(warehouse.removeprefix("file:"))
+    return None if "://" in warehouse else Path(warehouse)
+
+
+def remove(spark: SparkSession, path: str) -> None:
+    """Remove a folder, on whatever file system it lies."""
+    jvm = spark._jvm  # noqa: SLF001  PySpark has no file system of its own
+    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+    hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop_path, True)  # noqa: SLF001, FBT003
+
+
+def row_counts(frames: Mapping[str, DataFrame]) -> dict[str, int]:
+    """Return the number of rows of each frame, one Spark job for all."""
+    counted = None
+    for name, frame in frames.items():
+        part = frame.select(F.lit(name).alias("name"))
+        counted = part if counted is None else counted.unionAll(part)
+    if counted is None:
+        return {}
+    found = {row["name"]: row["count"] for row in counted.groupBy("name").count().collect()}
+    return {name: found.get(name, 0) for name in frames}

@@ -1,0 +1,98 @@
+"""Replay units: which events must be replayed together.
+
+Within a name server, events touch each other through a broker name, a broker address or a connection. What is connected by these
+is one unit; units share nothing but what concerns the whole name server (topics, start and stop, scans), and those events go to each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from namesrv_core.profile import Namesrv
+
+# Events without a broker, an address or a connection that a broker has used.
+ELSEWHERE = "elsewhere"
+
+
+class Edge(NamedTuple):
+    """Two nodes that belong together; a node is 'n:<broker name>', 'a:<address>' or 'c:<channel id>'."""
+
+    namesrv_id: str
+    one: str
+    other: str
+
+
+def node(kind: str, column: str) -> Column:
+    """Return the node of a column, NULL where it is NULL. `kind`: n, a or c."""
+    return F.concat(F.lit(f"{kind}:"), F.col(column))
+
+
+def edges_of(frame: DataFrame, *pairs: tuple[Column, Column]) -> DataFrame:
+    """Return the distinct edges (namesrv_id, one, other) that the rows of `frame` draw; a NULL end falls back on the other."""
+    drawn = F.array(*[F.struct(F.coalesce(a, b).alias("one"), F.coalesce(b, a).alias("other")) for a, b in pairs])
+    return (
+        frame.select("namesrv_id", F.explode(drawn).alias("edge"))
+        .select("namesrv_id", "edge.one", "edge.other")
+        .where(F.col("one").isNotNull())
+        .distinct()
+    )
+
+
+def components(edges: Iterable[Edge], whole: Mapping[str, bool]) -> list[tuple[str, str, str]]:
+    """Return (namesrv_id, node, unit) for every node; the unit is named after its smallest node.
+
+    `whole`: name servers that must be replayed as one unit.
+    """
+    by_namesrv: dict[str, list[Edge]] = {}
+    for edge in edges:
+        by_namesrv.setdefault(edge.namesrv_id, []).append(edge)
+    found: list[tuple[str, str, str]] = []
+    for namesrv_id, drawn in sorted(by_namesrv.items()):
+        nodes = sorted({end for edge in drawn for end in (edge.one, edge.other)})
+        if whole.get(namesrv_id):
+            found += [(namesrv_id, name, nodes[0]) for name in nodes]
+            continue
+        number = {name: i for i, name in enumerate(nodes)}
+        rows = [number[edge.one] for edge in drawn]
+        columns = [number[edge.other] for edge in drawn]
+        graph = coo_matrix((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(len(nodes), len(nodes)))
+        _, labels = connected_components(graph, directed=False)
+        first: dict[int, str] = {}
+        for name, label in zip(nodes, labels, strict=True):
+            found.append((namesrv_id, name, first.setdefault(int(label), name)))
+    return found
+
+
+def must_stay_whole(edges: Iterable[Edge], namesrvs: Mapping[str, Namesrv]) -> dict[str, bool]:
+    """Return which name servers cannot be split, because something that crosses units could happen.
+
+    4.x: two addresses registered over one channel - a scan that meets the second behind its iterator ends the periodic scan
+    for everyone. Both: so many names, addresses or clusters that a map may have grown, which changes its iteration order.
+    """
+    addrs_of_channel: dict[tuple[str, str], set[str]] = {}
+    names: dict[str, set[str]] = {}
+    addrs: dict[str, set[str]] = {}
+    for namesrv_id, *ends in edges:
+        names.setdefault(namesrv_id, set()).update(end for end in ends if end.startswith("n:"))
+        addrs.setdefault(namesrv_id, set()).update(end for end in ends if end.startswith("a:"))
+        channel = next((end for end in ends if end.startswith("c:")), None)
+        addr = next((end for end in ends if end.startswith("a:")), None)
+        if channel and addr:
+            addrs_of_channel.setdefault((namesrv_id, channel), set()).add(addr)
+    shared = {namesrv_id for (namesrv_id, _), found in addrs_of_channel.items() if len(found) > 1}
+    whole = {}
+    for namesrv_id, namesrv in namesrvs.items():
+        capacities = namesrv.profile.capacities
+        whole[namesrv_id] = (
+            (namesrv_id in shared and not namesrv.profile.concurrent_maps)
+            or len(names.get(namesrv_id, ())) * 4 >= capacities.broker * 3
+            or len(addrs.get(namesrv_id, ())) * 4 >= capacities.live * 3
+        )
+    return whole

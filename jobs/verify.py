@@ -1,0 +1,190 @@
+"""Hold every recorded answer against the replayed tables.
+
+Reads   the day's slices of the history tables, event_outcomes, and route_observations
+Gives   answer_checks and route_mismatches of that day
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.replay import codec_ready
+from namesrv_core.answers import GET_ROUTEINFO_BY_TOPIC, Answer, Question
+from namesrv_core.history import Interval, restored
+from namesrv_core.profile import Namesrv
+from namesrv_core.registry import Registry
+from namesrv_core.timeline import timeline_of
+from namesrv_core.verification import Observed, Verdict, verify
+from schemas import codec, gold
+
+Frames = Mapping[str, DataFrame]
+_NS_PER_US = 1_000
+# MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it.
+_STANDARD_JSON_SINCE = 401
+_INTERVAL_RANK, _OUTCOME_RANK, _OBSERVATION_RANK = 0, 1, 2
+_VERDICT_SCHEMA = (
+    "namesrv_id STRING, event_id STRING, matched BOOLEAN, same_order BOOLEAN, same_bytes BOOLEAN, in_flight BOOLEAN, expected STRING"
+)
+_VERDICT_ARROW = pa.schema(
+    [
+        ("namesrv_id", pa.string()),
+        ("event_id", pa.string()),
+        ("matched", pa.bool_()),
+        ("same_order", pa.bool_()),
+        ("same_bytes", pa.bool_()),
+        ("in_flight", pa.bool_()),
+        ("expected", pa.string()),
+    ]
+)
+
+
+def verdicts_from(
+    slices: Frames, outcomes: DataFrame, events: DataFrame, observations: DataFrame, day: dt.date, namesrvs: Mapping[str, Namesrv]
+) -> DataFrame:
+    """Return one verdict per answer of `day`, rebuilt from the history slices alone.
+
+    `events`: (event_id, arrival_us) of requests that got a response; what they changed may have happened from then on.
+    """
+    rows = _verify_input(slices, outcomes, events, observations, day)
+    from_seq = codec.day_start_us(day) * _NS_PER_US
+
+    def verify_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Judge one name server's answers; `key` is (namesrv_id,)."""
+        namesrv_id = key[0].as_py()
+        incoming = (row for batch in batches for row in batch.to_pylist())
+        verdicts = _verdicts(incoming, namesrvs[namesrv_id], from_seq)
+        yield pa.RecordBatch.from_pylist([_verdict_row(namesrv_id, v) for v in verdicts], schema=_VERDICT_ARROW)
+
+    return (
+        rows.where(F.col("namesrv_id").isin(sorted(namesrvs)))
+        .repartition("namesrv_id")
+        .groupBy("namesrv_id")
+        .applyInArrow(verify_namesrv, _VERDICT_SCHEMA)
+    )
+
+
+def answer_checks_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
+    """Return the counts by name server, request code and day. `explained`: answers (event_id) that an order decision explains."""
+    judged = _judged(verdicts, observations, explained)
+    matched = F.col("matched")
+    return judged.groupBy("namesrv_id", "code", "day").agg(
+        F.count("*").alias("answers"),
+        F.count_if(matched).alias("matched"),
+        F.count_if(matched & F.col("same_order")).alias("same_order"),
+        F.count_if(matched & F.col("same_bytes")).alias("same_bytes"),
+        F.count_if(matched & F.col("in_flight")).alias("in_flight"),
+        F.count_if(~matched & F.col("decision_id").isNotNull()).alias("explained"),
+        F.count_if(~matched & F.col("decision_id").isNull()).alias("mismatched"),
+    )
+
+
+def route_mismatches_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
+    """Return the answers that the registry does not give at any instant of their window, one row each."""
+    return (
+        _judged(verdicts, observations, explained)
+        .where("NOT matched")
+        .select(
+            "namesrv_id",
+            "event_id",
+            "code",
+            "subject",
+            F.timestamp_micros(F.expr("request_seq div 1000")).alias("request_time"),
+            F.col("effect_time").alias("answer_time"),
+            F.when(F.col("decision_id").isNull(), "mismatched").otherwise("order_decision").alias("classification"),
+            "decision_id",
+            F.coalesce("body", "remark").alias("answered"),
+            "expected",
+            "day",
+        )
+    )
+
+
+def _judged(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
+    by_decision = explained.groupBy("event_id").agg(F.min("decision_id").alias("decision_id"))
+    return verdicts.join(observations.drop("namesrv_id"), on="event_id", how="inner").join(
+        F.broadcast(by_decision), on="event_id", how="left"
+    )
+
+
+def observation_rows(observations: DataFrame, day: dt.date) -> DataFrame:
+    """Return the answers of `day` with the columns that `observed_of` takes."""
+    return observations.where(F.col("day") == F.lit(day)).select(
+        "namesrv_id",
+        "event_id",
+        "seq",
+        "request_seq",
+        "code",
+        "subject",
+        (F.col("standard_json") | (F.col("request_version") >= _STANDARD_JSON_SINCE)).alias("standard_json"),
+        "response_code",
+        "remark",
+        "body",
+    )
+
+
+def observed_of(row: Mapping[str, Any]) -> Observed:
+    """Return the core's observation of a row of `observation_rows`."""
+    # Only a route comes in two dialects; one question for everyone else keeps its answer cached.
+    standard = row["standard_json"] or row["code"] != GET_ROUTEINFO_BY_TOPIC
+    question = Question(row["code"], row["subject"], standard_json=standard)
+    answered = Answer(row["response_code"], row["body"], row["remark"])
+    return Observed(row["event_id"], row["request_seq"], row["seq"], question, answered)
+
+
+def _verify_input(
+    slices: Frames, outcomes: DataFrame, events: DataFrame, observations: DataFrame, day: dt.date
+) -> DataFrame:
+    changed = (
+        outcomes.where(F.col("day") == F.lit(day))
+        .where("changes > 0")
+        .join(events, on="event_id", how="left")
+        .select("namesrv_id", "seq", "operation", "arrival_us", F.lit(_OUTCOME_RANK).alias("rank"))
+    )
+    rows = observation_rows(observations, day).withColumn("rank", F.lit(_OBSERVATION_RANK))
+    rows = rows.unionByName(changed, allowMissingColumns=True)
+    for table in gold.HISTORY_TABLES:
+        if table is not gold.DATA_VERSION_HISTORY:
+            part = slices[table.name].where(F.col("day") == F.lit(day))
+            part = codec_ready(part).withColumn("rank", F.lit(_INTERVAL_RANK)).withColumn("kind", F.lit(table.name))
+            rows = rows.unionByName(part, allowMissingColumns=True)
+    return rows
+
+
+def _verdicts(rows: Iterator[dict[str, Any]], namesrv: Namesrv, from_seq: int) -> list[Verdict]:
+    intervals: list[Interval] = []
+    observations: list[Observed] = []
+    arrivals: dict[int, int] = {}
+    starts: list[int] = []
+    for row in rows:
+        if row["rank"] == _INTERVAL_RANK:
+            intervals.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
+        elif row["rank"] == _OBSERVATION_RANK:
+            observations.append(observed_of(row))
+        else:
+            if row["arrival_us"] is not None:
+                arrivals[row["seq"]] = row["arrival_us"] * _NS_PER_US
+            if row["operation"] == "namesrv_started":
+                starts.append(row["seq"])
+    registry = Registry(namesrv.profile)
+    restored(registry, [interval for interval in intervals if interval.opened_at.seq < from_seq])
+    timeline = timeline_of(intervals, from_seq, arrivals)
+    return verify(registry, timeline, observations, namesrv, starts=starts)
+
+
+def _verdict_row(namesrv_id: str, verdict: Verdict) -> dict[str, Any]:
+    expected = verdict.expected
+    return {
+        "namesrv_id": namesrv_id,
+        "event_id": verdict.observed.event_id,
+        "matched": verdict.matched,
+        "same_order": verdict.same_order,
+        "same_bytes": verdict.same_bytes,
+        "in_flight": verdict.in_flight,
+        "expected": None if verdict.matched else (expected.body or expected.remark),
+    }

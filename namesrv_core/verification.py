@@ -1,0 +1,183 @@
+"""Was the answer right? Every answer that a name server gave, held against the registry as it was replayed.
+
+An answer is right if it equals the registry at some instant between its request and itself. A change that a request made
+happened somewhere between that request's arrival and its response: an answer in between may already show it, and from then on every
+later question must be answered with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from namesrv_core.answers import Answer, Question, answer, remark_matches
+from namesrv_core.profile import Namesrv
+from namesrv_core.registry import Registry
+from namesrv_core.timeline import StateChange
+
+_NS_PER_MS = 1_000_000
+
+
+class Observed(NamedTuple):
+    """An answer as it was seen: positions of the request's last byte and of the answer's."""
+
+    event_id: str
+    request_seq: int
+    seq: int
+    question: Question
+    answered: Answer
+
+
+class Verdict(NamedTuple):
+    """What the comparison found. `in_flight`: equal to a state of its window other than the one at the answer.
+
+    `expected` is what the registry said at the state that matched, or at the answer where none did.
+    """
+
+    observed: Observed
+    matched: bool
+    same_order: bool
+    same_bytes: bool
+    in_flight: bool
+    expected: Answer
+
+
+class _Window(NamedTuple):
+    """The states that an answer may show: numbers of the first and last, and the nominal one at the answer."""
+
+    first: int
+    last: int
+    nominal: int
+
+
+def verify(
+    registry: Registry,
+    timeline: Sequence[StateChange],
+    observations: Sequence[Observed],
+    namesrv: Namesrv,
+    *,
+    starts: Sequence[int] = (),
+) -> list[Verdict]:
+    """Return a verdict for each observation, in the order of the answers.
+
+    `registry` is the state before `timeline` and is changed; `starts` are the positions at which the process started anew.
+    """
+    ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
+    windows = _windows(timeline, ordered)
+    states = _States(registry, timeline, namesrv, set(starts))
+    waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
+    verdicts: list[Verdict | None] = [None] * len(ordered)
+    shown_until: list[tuple[int, int]] = []  # (position of an answer, the state that it proves to have been reached)
+    active: list[int] = []
+    position = 0
+    for number in range(len(timeline) + 1):
+        states.advance_to(number)
+        while position < len(waiting) and windows[waiting[position]].first == number:
+            active.append(waiting[position])
+            position += 1
+        remaining = []
+        for i in active:
+            observed, window = ordered[i], windows[i]
+            verdict = states.judge(observed, nominal=number == window.nominal)
+            if verdict.matched and number >= _proven(shown_until, observed.request_seq):
+                verdicts[i] = verdict
+                if number > window.nominal:
+                    shown_until.append((observed.seq, number))
+            elif number < window.last:
+                remaining.append(i)
+                verdicts[i] = verdict if number == window.nominal else verdicts[i]
+            else:
+                verdicts[i] = (verdicts[i] or verdict)._replace(matched=False)
+        active = remaining
+    return [verdict for verdict in verdicts if verdict is not None]
+
+
+def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> list[_Window]:
+    effects = [change.seq for change in timeline]
+    windows = []
+    for observed in ordered:
+        first = bisect_right(effects, observed.request_seq)
+        nominal = last = bisect_right(effects, observed.seq)
+        while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
+            last += 1
+        windows.append(_Window(first, last, nominal))
+    return windows
+
+
+def _proven(shown_until: list[tuple[int, int]], request_seq: int) -> int:
+    """Return the number of the latest state that an answer before `request_seq` has shown ahead of its nominal place."""
+    return max((number for seq, number in shown_until if seq <= request_seq), default=0)
+
+
+class _States:
+    """The registry on its way along the timeline, with the answers of the current state."""
+
+    def __init__(
+        self, registry: Registry, timeline: Sequence[StateChange], namesrv: Namesrv, starts: set[int]
+    ) -> None:
+        self._registry = registry
+        self._timeline = timeline
+        self._namesrv = namesrv
+        self._starts = starts
+        self._number = 0
+        self._expected: dict[Question, Answer] = {}
+
+    def advance_to(self, number: int) -> None:
+        while self._number < number:
+            change = self._timeline[self._number]
+            self._registry.apply(change.changes, change.seq // _NS_PER_MS)
+            if change.seq in self._starts:
+                self._registry.reset_capacities()
+            self._number += 1
+            self._expected = {}
+
+    def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
+        question, answered = observed.question, observed.answered
+        expected = self._expected.get(question)
+        if expected is None:
+            expected = self._expected[question] = answer(self._registry, question, self._namesrv)
+        same_head = answered.code == expected.code and remark_matches(answered.remark, expected.remark)
+        same_bytes = same_head and answered.body == expected.body
+        same_order = same_bytes or (same_head and same_json(answered.body, expected.body, ordered=True))
+        matched = same_order or (same_head and same_json(answered.body, expected.body, ordered=False))
+        return Verdict(observed, matched, same_order, same_bytes, not nominal, expected)
+
+
+def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
+    """Return whether two bodies say the same; without `ordered`, lists are compared as sets of their elements."""
+    if one is None or other is None:
+        return one == other
+    try:
+        values = read_json(one), read_json(other)
+    except ValueError:
+        return False
+    return values[0] == values[1] if ordered else _canonical(values[0]) == _canonical(values[1])
+
+
+def read_json(text: str) -> Any:  # noqa: ANN401  any JSON value
+    """Return the value of a body, RocketMQ's unquoted integer keys included. Raises ValueError for anything else."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except json.JSONDecodeError:
+        return json.loads(_quoted(text))
+
+
+_STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,])(-?\d+):')
+
+
+def _quoted(text: str) -> str:
+    """Quote integer keys outside of strings."""
+    return _STRING_OR_KEY.sub(lambda m: m[0] if m[2] is None else f'{m[1]}"{m[2]}":', text)
+
+
+def _canonical(value: Any) -> Any:  # noqa: ANN401  any JSON value
+    if isinstance(value, dict):
+        return {key: _canonical(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return sorted((json.dumps(_canonical(member), sort_keys=True) for member in value))
+    return value

@@ -1,0 +1,305 @@
+"""Rows to core values and back: the only place where both are known.
+
+Rows are plain dicts by column name, as Arrow gives and takes them; times are microseconds since the epoch (UTC).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from namesrv_core import events
+from namesrv_core.history import Interval, Key, Member, Position, Reported
+from namesrv_core.replay import Taken
+from namesrv_core.rows import (
+    BrokerLiveInfo,
+    DataVersion,
+    KvValue,
+    LiveKey,
+    QueueData,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    TopicTable,
+)
+
+Row = Mapping[str, Any]
+_US_PER_MS = 1_000
+
+
+def day_of(at_us: int) -> dt.date:
+    """Return the UTC date of an instant in microseconds since the epoch."""
+    return dt.date(1970, 1, 1) + dt.timedelta(days=at_us // 86_400_000_000)
+
+
+def day_start_us(day: dt.date) -> int:
+    """Return the first instant of a UTC day in microseconds since the epoch."""
+    return (day - dt.date(1970, 1, 1)).days * 86_400_000_000
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+def data_version_of(value: Row | None) -> DataVersion | None:
+    """Return the core's data version of a `data_version` struct."""
+    return None if value is None else DataVersion(value["state_version"], value["timestamp"], value["counter"])
+
+
+def topic_table_of(row: Row) -> TopicTable:
+    """Return the core's topic table of a `topic_configs` row."""
+    topics = [
+        TopicConfig(t["topic"], t["read_queue_nums"], t["write_queue_nums"], t["perm"], t["topic_sys_flag"])
+        for t in row["topics"]
+    ]
+    return TopicTable(topics, [_mapping_of(m) for m in row["mappings"] or ()])
+
+
+def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
+    """Return the core event of a bronze row; `kind` says which table it is from.
+
+    Raises KeyError for a digest that is not in `topic_tables`, ValueError for an unknown kind.
+    """
+    kind = row["kind"]
+    if row.get("refusal") is not None:
+        return events.RefusedRequest(row["refusal"])
+    if kind == "heartbeats":
+        return _heartbeat_of(row)
+    if kind == "registrations":
+        return _registration_of(row, topic_tables)
+    if kind == "unregistrations":
+        return events.UnregisterBroker(row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"] or 0)
+    if kind == "channel_events":
+        return events.ChannelDestroyed(row["channel_id"], row["remote_addr"])
+    if kind == "admin_events":
+        return _ADMIN[row["code"]](row)
+    if kind == "namesrv_events":
+        return events.NamesrvStarted() if row["namesrv_kind"] == "started" else events.NamesrvStopped()
+    raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
+
+
+def _heartbeat_of(row: Row) -> events.Event:
+    if row["code"] == _BROKER_HEARTBEAT:
+        return events.BrokerHeartbeat(row["cluster_name"], row["broker_addr"])
+    return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], data_version_of(row["data_version"]))
+
+
+def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RegisterBroker:
+    digest, filters = row["topic_config_digest"], row["filter_servers"]
+    return events.RegisterBroker(
+        row["cluster_name"],
+        row["broker_addr"],
+        row["broker_name"],
+        row["broker_id"] or 0,
+        row["ha_server_addr"],
+        data_version_of(row["data_version"]),
+        None if digest is None else topic_tables[digest],
+        None if filters is None else tuple(filters),
+        row["channel_id"],
+        row["enable_acting_master"],
+        row["heartbeat_timeout_ms"],
+        row["zone_name"],
+    )
+
+
+def _register_topic_of(row: Row) -> events.RegisterTopic:
+    queue_datas = row["queue_datas"]
+    if queue_datas is None:
+        return events.RegisterTopic(row["topic"], None)
+    return events.RegisterTopic(row["topic"], tuple((q["broker_name"], _queue_data_of(q)) for q in queue_datas))
+
+
+_BROKER_HEARTBEAT = 904
+_ADMIN = {
+    100: lambda row: events.PutKvConfig(row["namespace"], row["config_key"], row["config_value"]),
+    102: lambda row: events.DeleteKvConfig(row["namespace"], row["config_key"]),
+    205: lambda row: events.WipeWritePerm(row["broker_name"]),
+    216: lambda row: events.DeleteTopic(row["topic"], row["cluster_name"]),
+    217: _register_topic_of,
+    318: lambda row: events.UpdateNamesrvConfig(row["config_value"]),
+    327: lambda row: events.AddWritePerm(row["broker_name"]),
+}
+
+
+def _queue_data_of(row: Row) -> QueueData:
+    return QueueData(row["read_queue_nums"], row["write_queue_nums"], row["perm"], row["topic_sys_flag"])
+
+
+def _mapping_of(row: Row) -> TopicQueueMappingInfo:
+    return TopicQueueMappingInfo(
+        row["topic"], row["bname"], row["total_queues"], row["epoch"], row["dirty"], row["scope"], row["curr_id_map"]
+    )
+
+
+# -- outcomes ----------------------------------------------------------------------------------------------------------
+
+_OPERATIONS: dict[type, str] = {
+    events.RegisterBroker: "register_broker",
+    events.UnregisterBroker: "unregister_broker",
+    events.BrokerHeartbeat: "broker_heartbeat",
+    events.QueryDataVersion: "query_data_version",
+    events.ScanNotActiveBroker: "scan",
+    events.ChannelDestroyed: "channel_close",
+    events.WipeWritePerm: "wipe_write_perm",
+    events.AddWritePerm: "add_write_perm",
+    events.DeleteTopic: "delete_topic",
+    events.RegisterTopic: "register_topic",
+    events.PutKvConfig: "put_kv_config",
+    events.DeleteKvConfig: "delete_kv_config",
+    events.UpdateNamesrvConfig: "update_namesrv_config",
+    events.RefusedRequest: "register_broker",
+    events.NamesrvStarted: "namesrv_started",
+    events.NamesrvStopped: "namesrv_stopped",
+}
+
+
+def outcome_row(taken: Taken, row: Row, namesrv_id: str) -> dict[str, Any]:
+    """Return the `event_outcomes` row of an event; `row` is its bronze row, or an empty one for a scan."""
+    timed, step = taken
+    operation = _OPERATIONS[type(timed.event)]
+    if operation == "channel_close":
+        operation = f"channel_{row.get('channel_kind') or 'close'}"
+    detail = step.exception or (step.swallowed[0] if step.swallowed else None)
+    if detail is None and isinstance(step.result, (int, str)) and not isinstance(step.result, bool):
+        detail = str(step.result)
+    return {
+        "namesrv_id": namesrv_id,
+        "seq": timed.seq,
+        "event_id": timed.event_id,
+        "effect_time": timed.effect_us,
+        "operation": operation,
+        "outcome": step.outcome.value,
+        "cluster_name": row.get("cluster_name"),
+        "broker_name": row.get("broker_name"),
+        "broker_addr": row.get("broker_addr"),
+        "topic": row.get("topic"),
+        "channel_id": row.get("channel_id"),
+        "detail": detail,
+        "changes": len(step.changes),
+    }
+
+
+# -- histories ---------------------------------------------------------------------------------------------------------
+
+
+def interval_row(interval: Interval, namesrv_id: str) -> dict[str, Any]:
+    """Return the row of `interval` in the history table `<interval.table>_history`, without `day`."""
+    return {
+        "namesrv_id": namesrv_id,
+        **_TO_COLUMNS[interval.table](interval.key, interval.value),
+        "valid_from": interval.valid_from_us,
+        "valid_to": interval.valid_to_us,
+        "opened_by": interval.opened_by,
+        "closed_by": interval.closed_by,
+        "opened_at": interval.opened_at._asdict(),
+        "closed_at": None if interval.closed_at is None else interval.closed_at._asdict(),
+        "entered_at": interval.entered_at._asdict(),
+        "outer_entered_at": None if interval.outer_entered_at is None else interval.outer_entered_at._asdict(),
+        **(
+            {
+                "first_update_time": (interval.first_update_ms or 0) * _US_PER_MS,
+                "last_update_time": (interval.last_update_ms or 0) * _US_PER_MS,
+            }
+            if interval.table == "broker_live"
+            else {}
+        ),
+    }
+
+
+def interval_of(table: str, row: Row) -> Interval:
+    """Return the interval of a row of `<table>_history`; times in the row are microseconds."""
+    key, value = _FROM_COLUMNS[table](row)
+    live = table == "broker_live"
+    return Interval(
+        table,
+        key,
+        value,
+        row["valid_from"],
+        row["opened_by"],
+        _position(row["opened_at"]),
+        _position(row["entered_at"]),
+        _position_or_none(row["outer_entered_at"]),
+        row["valid_to"],
+        row["closed_by"],
+        _position_or_none(row["closed_at"]),
+        row["first_update_time"] // _US_PER_MS if live else None,
+        row["last_update_time"] // _US_PER_MS if live else None,
+    )
+
+
+def carried(interval: Interval) -> Interval:
+    """Return an open interval as the next day starts with it."""
+    return interval._replace(first_update_ms=interval.last_update_ms)
+
+
+def _position(value: Row) -> Position:
+    return Position(value["seq"], value["no"])
+
+
+def _position_or_none(value: Row | None) -> Position | None:
+    return None if value is None else _position(value)
+
+
+def _version_struct(version: DataVersion | None) -> dict[str, Any] | None:
+    return None if version is None else version._asdict()
+
+
+def _live_columns(key: Key, value: Any) -> dict[str, Any]:  # noqa: ANN401  values of a history are typed by its table
+    return {
+        "cluster_name": key[0],
+        "broker_addr": key[1],
+        "broker_name": value.broker_name,
+        "data_version": _version_struct(value.data_version),
+        "heartbeat_timeout_ms": value.heartbeat_timeout_ms,
+        "channel_id": value.channel_id,
+        "ha_server_addr": value.ha_server_addr,
+    }
+
+
+_TO_COLUMNS: dict[str, Any] = {
+    "topic_queue": lambda key, value: {"topic": key[0], "broker_name": key[1], **value._asdict()},
+    "broker_addr": lambda key, value: {"broker_name": key[0], "broker_id": key[1], **value._asdict()},
+    "cluster_addr": lambda key, _: {"cluster_name": key[0], "broker_name": key[1]},
+    "broker_live": _live_columns,
+    "filter_server": lambda key, value: {"cluster_name": key[0], "broker_addr": key[1], "filter_servers": list(value)},
+    "kv_config": lambda key, value: {"namespace": key[0], "config_key": key[1], "config_value": value.text},
+    "topic_queue_mapping": lambda _, value: value._asdict(),
+    "data_version": lambda key, value: {
+        "cluster_name": key[0],
+        "broker_name": key[1],
+        "broker_addr": key[2],
+        "data_version": _version_struct(value.data_version),
+        "previous": _version_struct(value.previous),
+        "is_regression": value.is_regression,
+    },
+}
+_FROM_COLUMNS: dict[str, Any] = {
+    "topic_queue": lambda row: ((row["topic"], row["broker_name"]), _queue_data_of(row)),
+    "broker_addr": lambda row: (
+        (row["broker_name"], row["broker_id"]),
+        Member(row["broker_addr"], row["cluster_name"], row["enable_acting_master"], row["zone_name"]),
+    ),
+    "cluster_addr": lambda row: ((row["cluster_name"], row["broker_name"]), True),
+    "broker_live": lambda row: (
+        LiveKey(row["cluster_name"], row["broker_addr"]),
+        BrokerLiveInfo(
+            data_version_of(row["data_version"]),
+            row["heartbeat_timeout_ms"],
+            row["channel_id"],
+            row["ha_server_addr"],
+            row["broker_name"],
+        ),
+    ),
+    "filter_server": lambda row: (LiveKey(row["cluster_name"], row["broker_addr"]), tuple(row["filter_servers"])),
+    "kv_config": lambda row: ((row["namespace"], row["config_key"]), KvValue(row["config_value"])),
+    "topic_queue_mapping": lambda row: ((row["topic"], row["bname"]), _mapping_of(row)),
+    "data_version": lambda row: (
+        (row["cluster_name"], row["broker_name"], row["broker_addr"]),
+        Reported(data_version_of(row["data_version"]), data_version_of(row["previous"]), row["is_regression"]),
+    ),
+}
+
+
+def instant_us(value: dt.datetime) -> int:
+    """Return a UTC datetime, with or without its zone, as microseconds since the epoch."""
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
+    return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1)

@@ -1,0 +1,31 @@
+-- Topics on one broker name at the end of the day though its cluster has more; RocketMQ's own topics left out.
+WITH topics AS (
+    SELECT namesrv_id, day, topic, min(broker_name) AS broker_name, min(valid_from) AS valid_from,
+        min(opened_by) AS opened_by
+    FROM {topic_queue_history}
+    WHERE valid_to IS NULL
+    GROUP BY namesrv_id, day, topic
+    HAVING count(*) = 1
+),
+clusters AS (
+    SELECT namesrv_id, day, cluster_name, count(*) AS brokers, collect_set(broker_name) AS broker_names
+    FROM {cluster_addr_history}
+    WHERE valid_to IS NULL
+    GROUP BY namesrv_id, day, cluster_name
+    HAVING count(*) > 1
+)
+SELECT
+    t.namesrv_id, 'SINGLE_BROKER_TOPIC' AS code, 'info' AS severity, t.topic AS subject,
+    t.valid_from AS from_time, CAST(NULL AS TIMESTAMP) AS to_time,
+    concat('only on ', t.broker_name, '; cluster ', min_by(c.cluster_name, c.cluster_name), ' has ',
+        min_by(c.brokers, c.cluster_name), ' broker names') AS detail,
+    array(t.opened_by) AS evidence, t.day
+FROM topics AS t
+JOIN clusters AS c
+    ON c.namesrv_id = t.namesrv_id AND c.day = t.day AND array_contains(c.broker_names, t.broker_name)
+WHERE t.topic <> t.broker_name
+    AND t.topic <> c.cluster_name
+    AND NOT t.topic LIKE '\%RETRY\%%' AND NOT t.topic LIKE '\%DLQ\%%'
+    AND NOT lower(t.topic) LIKE 'rmq\_sys\_%' AND NOT t.topic LIKE '%\_REPLY\_TOPIC'
+    AND t.topic NOT IN ('TBW102', 'SELF_TEST_TOPIC', 'BenchmarkTest', 'OFFSET_MOVED_EVENT', 'SCHEDULE_TOPIC_XXXX')
+GROUP BY t.namesrv_id, t.day, t.topic, t.broker_name, t.valid_from, t.opened_by

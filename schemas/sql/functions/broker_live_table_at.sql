@@ -1,0 +1,39 @@
+CREATE OR REPLACE TEMPORARY FUNCTION broker_live_table_at(
+    t TIMESTAMP COMMENT 'Instant; intervals are half open: what begins at t is in, what ends at t is out'
+)
+RETURNS TABLE(
+    namesrv_id STRING COMMENT 'Name server',
+    cluster_name STRING COMMENT 'Cluster in the key (5.x); NULL in 4.x, whose key is the address',
+    broker_addr STRING COMMENT 'Broker address, ip:port',
+    broker_name STRING COMMENT 'Name in the registration that wrote the entry; not part of the name server''s table',
+    last_update_timestamp TIMESTAMP COMMENT 'Latest registration or heartbeat at or before t that renewed the lease, in whole ms',
+    heartbeat_timeout_ms BIGINT COMMENT 'Lease in milliseconds',
+    data_version STRUCT<state_version: BIGINT, timestamp: BIGINT, counter: BIGINT> COMMENT 'Stored data version',
+    channel_id STRING COMMENT 'Connection of the registration',
+    ha_server_addr STRING COMMENT 'haServerAddr',
+    valid_from TIMESTAMP COMMENT 'Since when version, lease, connection and HA address have been so',
+    opened_by STRING COMMENT 'event_id that made it so'
+)
+COMMENT 'brokerLiveTable as every name server held it at t, with the exact lastUpdateTimestamp'
+RETURN
+    SELECT
+        r.namesrv_id, r.cluster_name, r.broker_addr, first(r.broker_name),
+        -- a row that was opened before this day starts with what the day before left
+        greatest(first(r.first_update_time), max(date_trunc('MILLISECOND', refresh.effect_time))),
+        first(r.heartbeat_timeout_ms), first(r.data_version), first(r.channel_id), first(r.ha_server_addr),
+        first(r.valid_from), first(r.opened_by)
+    FROM (
+        SELECT rows.*, broker_live_table_at.t AS t FROM broker_live_history_slices AS rows
+    ) AS r
+    JOIN (
+        SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date(broker_live_table_at.t) GROUP BY namesrv_id
+    ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    LEFT JOIN live_refreshes AS refresh
+        ON refresh.namesrv_id = r.namesrv_id
+        AND refresh.day = r.day
+        AND refresh.broker_addr <=> r.broker_addr
+        AND (r.cluster_name IS NULL OR refresh.cluster_name <=> r.cluster_name)
+        AND refresh.seq >= r.opened_at.seq
+        AND refresh.effect_time <= r.t
+    WHERE r.valid_from <= broker_live_table_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_table_at.t)
+    GROUP BY r.namesrv_id, r.cluster_name, r.broker_addr

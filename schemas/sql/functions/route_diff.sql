@@ -1,0 +1,44 @@
+CREATE OR REPLACE TEMPORARY FUNCTION route_diff(
+    t1 TIMESTAMP COMMENT 'First instant',
+    t2 TIMESTAMP COMMENT 'Second instant, later'
+)
+RETURNS TABLE(
+    namesrv_id STRING COMMENT 'Name server',
+    topic STRING COMMENT 'Topic',
+    broker_name STRING COMMENT 'Broker name',
+    what STRING COMMENT 'appeared, vanished, queues (numbers, permission, flags), addresses, order_topic_conf',
+    before STRING COMMENT 'As it was at t1',
+    after STRING COMMENT 'As it was at t2',
+    caused_by STRING COMMENT 'Last event in (t1, t2] that changed it'
+)
+COMMENT 'What differs between the routes at t1 and at t2, on every name server'
+RETURN
+    SELECT d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position)
+    FROM (
+        SELECT
+            namesrv_id, topic, broker_name, part, t1, t2,
+            CASE
+                WHEN part <> 'queues' THEN part
+                WHEN max(before) IS NULL THEN 'appeared'
+                WHEN max(after) IS NULL THEN 'vanished'
+                ELSE part
+            END AS what,
+            max(before) AS before, max(after) AS after
+        FROM (
+            SELECT namesrv_id, topic, broker_name, part, text AS before, CAST(NULL AS STRING) AS after,
+                route_diff.t1 AS t1, route_diff.t2 AS t2
+            FROM route_texts_at(route_diff.t1)
+            UNION ALL
+            SELECT namesrv_id, topic, broker_name, part, CAST(NULL AS STRING), text, route_diff.t1, route_diff.t2
+            FROM route_texts_at(route_diff.t2)
+        )
+        GROUP BY namesrv_id, topic, broker_name, part, t1, t2
+        HAVING NOT max(before) <=> max(after)
+            -- the addresses and the order conf of queues that came or went are no change of their own
+            AND (part = 'queues' OR (max(before) IS NOT NULL AND max(after) IS NOT NULL))
+    ) AS d
+    LEFT JOIN route_causes AS c
+        ON c.namesrv_id = d.namesrv_id AND c.part = d.part AND c.effect_time > d.t1 AND c.effect_time <= d.t2
+        AND (c.part = 'addresses' OR c.topic <=> d.topic)
+        AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
+    GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after

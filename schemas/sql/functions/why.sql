@@ -1,0 +1,60 @@
+CREATE OR REPLACE TEMPORARY FUNCTION why(
+    topic STRING COMMENT 'Topic',
+    t TIMESTAMP COMMENT 'Instant; a change at t itself has already happened'
+)
+RETURNS TABLE(
+    namesrv_id STRING COMMENT 'Name server',
+    state STRING COMMENT 'routed, vanished, not yet seen (its first route comes after t) or never seen',
+    changed_time TIMESTAMP COMMENT 'Last change of the route at or before t',
+    change STRING COMMENT 'appeared, changed or vanished',
+    caused_by STRING COMMENT 'event_id of that change',
+    operation STRING COMMENT 'What the event was: register_broker, scan, channel_close ...',
+    outcome STRING COMMENT 'What became of it',
+    cluster_name STRING COMMENT 'Cluster in the event',
+    broker_name STRING COMMENT 'Broker in the event',
+    broker_addr STRING COMMENT 'Broker address in the event',
+    channel_id STRING COMMENT 'Connection of the event',
+    detail STRING COMMENT 'Reason or count',
+    source_file STRING COMMENT 'File in which the event is recorded; NULL for a scan, which nobody records',
+    source_offset BIGINT COMMENT 'Packet or line number in that file',
+    route_before STRING COMMENT 'Route before that change as JSON',
+    route STRING COMMENT 'Route at t as JSON; NULL if there is none',
+    next_time TIMESTAMP COMMENT 'First change after t; NULL if none is known',
+    next_change STRING COMMENT 'appeared, changed or vanished',
+    next_caused_by STRING COMMENT 'event_id of that change',
+    next_operation STRING COMMENT 'What that event was'
+)
+COMMENT 'Why a topic was routed, or was not, at t: the last change of its route on every name server, its cause, and the next'
+RETURN
+    SELECT
+        n.namesrv_id,
+        CASE
+            WHEN n.last.change = 'vanished' THEN 'vanished'
+            WHEN n.last IS NOT NULL THEN 'routed'
+            WHEN n.next IS NOT NULL THEN 'not yet seen'
+            ELSE 'never seen'
+        END,
+        n.last.effect_time, n.last.change, n.last.caused_by,
+        o.operation, o.outcome,
+        coalesce(o.cluster_name, e.cluster_name), coalesce(o.broker_name, e.broker_name),
+        coalesce(o.broker_addr, e.broker_addr), coalesce(o.channel_id, e.channel_id), coalesce(o.detail, e.detail),
+        e.source_file, e.source_offset,
+        n.last.route_before, n.last.route_after,
+        n.next.effect_time, n.next.change, n.next.caused_by, p.operation
+    FROM (
+        SELECT
+            s.namesrv_id,
+            max_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time <= s.t) AS last,
+            min_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time > s.t) AS next
+        FROM (
+            SELECT namesrv_id, why.topic AS topic, why.t AS t FROM (SELECT DISTINCT namesrv_id FROM slice_days)
+        ) AS s
+        LEFT JOIN route_changes AS c ON c.namesrv_id = s.namesrv_id AND c.topic = s.topic
+        GROUP BY s.namesrv_id
+    ) AS n
+    LEFT JOIN event_outcomes AS o
+        ON o.namesrv_id = n.namesrv_id AND o.day = n.last.day AND o.event_id = n.last.caused_by
+    LEFT JOIN event_outcomes AS p
+        ON p.namesrv_id = n.namesrv_id AND p.day = n.next.day AND p.event_id = n.next.caused_by
+    LEFT JOIN events AS e
+        ON e.namesrv_id = n.namesrv_id AND e.day = n.last.day AND e.event_id = n.last.caused_by

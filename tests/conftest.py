@@ -1,0 +1,37 @@
+"""Fixtures that need Spark: one session for the whole run, one warehouse for each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:  # the core's tests must not pay for pyspark
+    from pyspark.sql import SparkSession
+
+# In CI the same examples every time: a red run can be repeated, and a green one means something.
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("developer", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") == "true" else "developer")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Give the one session of the run; tests without Spark never import it."""
+    from jobs.session import spark_session  # noqa: PLC0415  as above
+
+    session = spark_session("tests", warehouse=str(tmp_path_factory.mktemp("spark-warehouse")))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """Give an empty directory for the tables of one test."""
+    path = tmp_path / "warehouse"
+    path.mkdir()
+    return path

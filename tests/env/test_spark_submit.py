@@ -1,0 +1,263 @@
+"""The wrapper's own rules, tried with fake interpreters and dry runs: nothing is installed, no JVM starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+WRAPPER = CHECKOUT / "spark-submit.sh"
+# What the wrapper itself calls; Python and Java are left out, so that each test adds the ones it is about.
+TOOLS = ["apt-cache", "apt-get", "bash", "cat", "cut", "dirname", "env", "find", "flock", "grep", "id", "ls"]
+TOOLS += ["mkdir", "mktemp", "readlink", "rm", "sed", "sha256sum", "sort", "tail"]
+
+
+@pytest.fixture
+def bin_dir(tmp_path: Path) -> Path:
+    """A PATH of its own with the wrapper's tools, without Python and Java."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    for tool in TOOLS:
+        if found := shutil.which(tool):
+            (directory / tool).symlink_to(found)
+    return directory
+
+
+def add_command(bin_dir: Path, name: str, script: str) -> None:
+    path = bin_dir / name
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def add_java(bin_dir: Path, version: str) -> None:
+    add_command(bin_dir, "java", f"echo 'openjdk version \"{version}\" 2025-01-01' >&2")
+
+
+def start(
+    bin_dir: Path,
+    *arguments: str,
+    script: Path = WRAPPER,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(script), *arguments],
+        cwd=cwd or bin_dir,
+        env={"PATH": str(bin_dir), "HOME": str(bin_dir), **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def dry_run(bin_dir: Path, *arguments: str, **environment: str) -> list[str]:
+    """Return the command that would have been executed, one item an argument."""
+    add_java(bin_dir, "17.0.15")
+    done = start(bin_dir, *arguments, environment={"NAMESRV_DRY_RUN": "1", **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def job_part(command: list[str]) -> list[str]:
+    return command[command.index(str(CHECKOUT / "jobs/__main__.py")) + 1 :]
+
+
+def spark_part(command: list[str]) -> list[str]:
+    return command[1 : command.index(str(CHECKOUT / "jobs/__main__.py"))]
+
+
+def value_of(command: list[str], option: str) -> str:
+    return command[command.index(option) + 1]
+
+
+def test_missing_java_is_a_usage_error_with_the_command_that_helps(bin_dir: Path) -> None:
+    """Without Java the start ends with code 2 and names the package to install."""
+    done = start(bin_dir, "some-job")
+    assert done.returncode == 2
+    assert "Java 17 or newer is needed (none found)" in done.stderr
+    assert "install -y" in done.stderr
+
+
+@pytest.mark.parametrize(("version", "major"), [("11.0.2", "11"), ("1.8.0_402", "8")])
+def test_old_java_is_refused_by_its_version(bin_dir: Path, version: str, major: str) -> None:
+    """Java before 17 is refused before anything is installed, also under its old 1.x name."""
+    add_java(bin_dir, version)
+    done = start(bin_dir, "some-job")
+    assert done.returncode == 2
+    assert f"java on PATH is Java {major}" in done.stderr
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.1"])
+def test_newer_java_is_accepted(bin_dir: Path, version: str) -> None:
+    """Every Java from 17 on is taken, with or without a minor version."""
+    add_java(bin_dir, version)
+    assert start(bin_dir, "some-job", environment={"NAMESRV_DRY_RUN": "1"}).returncode == 0
+
+
+def test_unfit_java_home_gives_way_to_the_java_on_path(bin_dir: Path) -> None:
+    """A stale JAVA_HOME does not stop a machine whose PATH has a fit Java."""
+    command = dry_run(bin_dir, "some-job", JAVA_HOME="/nonexistent")
+    assert job_part(command) == ["some-job"]
+
+
+def test_missing_python_is_a_usage_error_with_the_command_that_helps(bin_dir: Path, tmp_path: Path) -> None:
+    """Without Python the set-up ends with code 2 before it makes anything."""
+    add_java(bin_dir, "17.0.15")
+    done = start(bin_dir, "setup", environment={"NAMESRV_VENV": str(tmp_path / "venv")})
+    assert done.returncode == 2
+    assert "Python 3.10 to 3.13 is needed" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_python_without_venv_names_the_package_that_has_it(bin_dir: Path, tmp_path: Path) -> None:
+    """Debian's Python without its venv package is told apart from a missing Python."""
+    add_java(bin_dir, "17.0.15")
+    add_command(bin_dir, "python3", "exit 3")
+    done = start(bin_dir, "setup", environment={"NAMESRV_VENV": str(tmp_path / "venv")})
+    assert done.returncode == 2
+    assert "python3-venv" in done.stderr
+
+
+def test_directory_that_is_no_environment_is_never_cleared(bin_dir: Path, tmp_path: Path) -> None:
+    """NAMESRV_VENV on somebody's files stops the set-up and leaves the files alone."""
+    add_java(bin_dir, "17.0.15")
+    add_command(bin_dir, "python3", "exit 0")
+    precious = tmp_path / "home" / "thesis.tex"
+    precious.parent.mkdir()
+    precious.write_text("x", encoding="utf-8")
+    done = start(bin_dir, "setup", environment={"NAMESRV_VENV": str(precious.parent)})
+    assert done.returncode == 2
+    assert precious.exists()
+
+
+def test_failed_set_up_names_its_log_and_is_redone(bin_dir: Path, tmp_path: Path) -> None:
+    """A set-up that fails half-way ends with code 1, shows where the output is, and leaves no marker."""
+    add_java(bin_dir, "17.0.15")
+    add_command(bin_dir, "python3", 'case $1 in -m) echo "no space left"; exit 9;; esac; exit 0')
+    venv = tmp_path / "venv"
+    for _ in range(2):
+        done = start(bin_dir, "setup", environment={"NAMESRV_VENV": str(venv)})
+        assert done.returncode == 1
+        assert "no space left" in done.stderr
+        assert f"{venv}.setup.log" in done.stderr
+        assert not (venv / ".lock-sha256").exists()
+
+
+def test_options_of_spark_and_of_the_job_are_told_apart(bin_dir: Path) -> None:
+    """spark-submit's options reach it wherever they stand, in both spellings; the job gets the rest."""
+    command = dry_run(
+        bin_dir,
+        "--master",
+        "local[1]",
+        "some-job",
+        "--day=2026-01-01",
+        "--driver-memory=2g",
+        "--conf",
+        "spark.x=a=b",
+        "--conf=spark.y=c d",
+        "path with space",
+        "--force",
+    )
+    assert job_part(command) == ["some-job", "--day=2026-01-01", "path with space", "--force"]
+    assert value_of(command, "--master") == "local[1]"
+    assert value_of(command, "--driver-memory") == "2g"
+    assert {"spark.x=a=b", "spark.y=c d"} <= set(spark_part(command))
+
+
+def test_everything_after_a_double_dash_is_the_jobs(bin_dir: Path) -> None:
+    """A job option that has the name of one of spark-submit's can still be given."""
+    command = dry_run(bin_dir, "some-job", "--", "--name", "x", "--help")
+    assert job_part(command) == ["some-job", "--name", "x", "--help"]
+
+
+@pytest.mark.parametrize("arguments", [("some-job", "--master"), ("--master", "local[1]")])
+def test_incomplete_command_line_is_a_usage_error(bin_dir: Path, arguments: tuple[str, ...]) -> None:
+    """An option without its value, or no job at all, is refused with code 2."""
+    add_java(bin_dir, "17.0.15")
+    assert start(bin_dir, *arguments, environment={"NAMESRV_DRY_RUN": "1"}).returncode == 2
+
+
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "yarn", "local-cluster[1,1,1024]"])
+def test_packages_travel_to_executors_elsewhere(bin_dir: Path, master: str) -> None:
+    """Any master but local[...] gets the packages as a zip, before the user's own files."""
+    command = dry_run(bin_dir, "some-job", "--master", master, "--py-files", "mine.py")
+    archive, mine = value_of(command, "--py-files").split(",")
+    assert archive.endswith("/packages.zip")
+    assert mine == "mine.py"
+    assert not Path(archive).parent.exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--master", "local"), ("--conf", "spark.master=local[2]")])
+def test_local_run_ships_nothing(bin_dir: Path, arguments: tuple[str, ...]) -> None:
+    """Workers on this machine read the checkout itself."""
+    assert "--py-files" not in dry_run(bin_dir, "some-job", *arguments)
+
+
+def test_master_may_stand_in_a_properties_file(bin_dir: Path, tmp_path: Path) -> None:
+    """A properties file is read for the master, and adds to our settings instead of replacing them."""
+    properties = tmp_path / "cluster.conf"
+    properties.write_text("# c\nspark.master   yarn\n", encoding="utf-8")
+    command = dry_run(bin_dir, "some-job", "--properties-file", str(properties))
+    assert "--py-files" in command
+    assert "--load-spark-defaults" in command
+
+
+def test_users_jars_are_added_to_deltas(bin_dir: Path, tmp_path: Path) -> None:
+    """--jars extends the class path; it does not push Delta from it."""
+    jars = tmp_path / "ivy" / "jars"
+    jars.mkdir(parents=True)
+    (jars / "delta.jar").touch()
+    command = dry_run(bin_dir, "some-job", "--jars", "mine.jar", NAMESRV_IVY=str(tmp_path / "ivy"))
+    assert value_of(command, "--jars") == f"{jars}/delta.jar,mine.jar"
+
+
+def test_wrapper_finds_its_checkout_through_symbolic_links(bin_dir: Path, tmp_path: Path) -> None:
+    """Called by a link of a link, from another directory, it still runs this checkout's jobs."""
+    add_java(bin_dir, "17.0.15")
+    first, second = tmp_path / "first", tmp_path / "second link"
+    first.symlink_to(WRAPPER)
+    second.symlink_to(first.name)
+    done = start(bin_dir, "some-job", script=second, cwd=Path("/"), environment={"NAMESRV_DRY_RUN": "1"})
+    assert str(CHECKOUT / "jobs/__main__.py") in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("help",), ("some-job", "--help")])
+def test_help_starts_neither_spark_nor_java(
+    bin_dir: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Help is given by plain Python, before any set-up, on a machine without Java."""
+    add_command(bin_dir, "python3", 'case $1 in -m) echo "asked: $*";; esac; exit 0')
+    done = start(bin_dir, *arguments, environment={"NAMESRV_VENV": str(tmp_path / "venv")})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("asked: -m jobs")
+    assert "--help" in done.stdout
+    assert not (tmp_path / "venv").exists()
+
+
+def test_zip_for_executors_carries_sql_and_no_caches(tmp_path: Path) -> None:
+    """The zip holds modules and data files of all packages, and nothing that Python made beside them."""
+    expected = ["jobs/d.py", "namesrv_core/a.py", "namesrv_wire/b.py", "schemas/views/c.sql"]
+    for name in (
+        "namesrv_core/a.py",
+        "namesrv_wire/b.py",
+        "schemas/views/c.sql",
+        "jobs/d.py",
+        "jobs/__pycache__/d.pyc",
+    ):
+        path = tmp_path / "checkout" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name, encoding="utf-8")
+    wrapper = WRAPPER.read_text(encoding="utf-8").replace('\nmain "$@"\n', '\nzip_packages "$1"\n')
+    copy = tmp_path / "checkout" / "spark-submit.sh"
+    copy.write_text(wrapper, encoding="utf-8")
+    archive = tmp_path / "packages.zip"
+    venv = os.environ.get("VIRTUAL_ENV", str(CHECKOUT / ".venv"))
+    subprocess.run(["bash", str(copy), str(archive)], env={**os.environ, "NAMESRV_VENV": venv}, check=True)
+    assert zipfile.ZipFile(archive).namelist() == expected
