@@ -115,7 +115,7 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
         steps[arguments.job](house, days)
     console.line(f"{arguments.job}: {len(days)} day(s)" + (f", {days[0]} to {days[-1]}" if days else ""))
     if arguments.job == "verify":
-        report.show_verify(nightly.verify_numbers(house.gold()), console)
+        report.show_verify(nightly.verify_numbers(house.data()), console)
     return EXIT_OK
 
 

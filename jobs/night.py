@@ -27,6 +27,7 @@ from jobs.replay import REPLAYED_TABLES, replayed_day, table_from
 from jobs.verify import answer_checks_from, route_mismatches_from, verdicts_from
 from namesrv_core.profile import Namesrv
 from schemas import bronze, gold
+from schemas.table import Table
 
 log = logging.getLogger(__name__)
 _OBSERVED = (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS)
@@ -44,28 +45,44 @@ class GateError(RuntimeError):
 
 @dataclass(frozen=True)
 class Warehouse:
-    """A warehouse with the settings of this run."""
+    """A warehouse with the settings of this run. Frames are kept until `forget`: opening a Delta table takes a while."""
 
     spark: SparkSession
     path: str
     conf: PipelineConf
     run_id: str
     started: dt.datetime
+    _frames: dict[str, DataFrame] = field(default_factory=dict)
+    _namesrvs: dict[str, Namesrv] = field(default_factory=dict)
+
+    def table(self, table: Table) -> DataFrame:
+        """Return a table as it is now, published or not."""
+        if table.name not in self._frames:
+            self._frames[table.name] = tables.read_table(self.spark, self.path, table)
+        return self._frames[table.name]
 
     def bronze(self) -> dict[str, DataFrame]:
         """Return the bronze tables by name."""
-        return {table.name: tables.read_table(self.spark, self.path, table) for table in bronze.TABLES}
-
-    def gold(self) -> dict[str, DataFrame]:
-        """Return the gold tables by name as they are now, published or not."""
-        return {table.name: tables.read_table(self.spark, self.path, table) for table in gold.TABLES}
+        return {table.name: self.table(table) for table in bronze.TABLES}
 
     def data(self) -> dict[str, DataFrame]:
-        """Return the gold tables without the ledger."""
-        return {table.name: tables.read_table(self.spark, self.path, table) for table in _DATA_TABLES}
+        """Return the gold tables, without the ledger, by name."""
+        return {table.name: self.table(table) for table in _DATA_TABLES}
+
+    def forget(self, *written: Table) -> None:
+        """Read these tables anew next time; to be called by whoever has written them."""
+        for table in written:
+            self._frames.pop(table.name, None)
+        if any(table.layer == "bronze" for table in written):
+            self._namesrvs.clear()
 
     def namesrvs(self) -> dict[str, Namesrv]:
         """Return every name server with recorded events, its generation and its configuration. Raises ConfError."""
+        if not self._namesrvs:
+            self._namesrvs.update(self._find_namesrvs())
+        return self._namesrvs
+
+    def _find_namesrvs(self) -> dict[str, Namesrv]:
         names = None
         frames = self.bronze()
         for table in _OBSERVED:
@@ -142,7 +159,7 @@ def uncovered(house: Warehouse) -> tuple[list[str], dt.date | None]:
     if seen is None:
         return [], None
     runs = seen.groupBy("ingest_run").agg(F.min("day").alias("day")).collect()
-    published = tables.read_table(house.spark, house.path, gold.RUNS).where("status = 'published'")
+    published = house.table(gold.RUNS).where("status = 'published'")
     rows = published.select("ingest_runs", "config_sha256", "code_version", "finished_time").collect()
     latest = max(rows, key=lambda row: row["finished_time"], default=None)
     covered = {run for row in rows for run in row["ingest_runs"]}
@@ -195,11 +212,12 @@ def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
         tables.in_parallel(work)
         tables.remove(house.spark, folder)
         house.spark.catalog.clearCache()
+        house.forget(*REPLAYED_TABLES, gold.ORDER_DECISIONS)
 
 
 def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
     """Return the slices of the last day before `day` that has any; every name server's state is carried through each day."""
-    frames = {t.name: tables.read_table(house.spark, house.path, t) for t in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
+    frames = {table.name: house.table(table) for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
     last = None
     for frame in frames.values():
         part = frame.where(F.col("day") < F.lit(day)).agg(F.max("day").alias("day"))
@@ -218,15 +236,16 @@ def flag_days(house: Warehouse, days: Sequence[dt.date]) -> None:
     """Write route_changes, expired_brokers, orphaned_topics and findings of `days`."""
     namesrvs = house.namesrvs()
     for day in days:
-        flagged = flag(house.spark, house.gold(), house.bronze(), namesrvs, [day])
+        flagged = flag(house.spark, house.data(), house.bronze(), namesrvs, [day])
         tables.in_parallel({t.name: partial(tables.write_days, flagged[t.name], house.path, t, [day]) for t in _FLAGGED})
         house.spark.catalog.clearCache()
+        house.forget(*_FLAGGED)
 
 
 def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
     """Write answer_checks and route_mismatches of `days`."""
     namesrvs = house.namesrvs()
-    frames, replayed = house.bronze(), house.gold()
+    frames, replayed = house.bronze(), house.data()
     requests = [frames[t.name] for t in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)]
     for day in days:
         arrivals = None
@@ -250,6 +269,7 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
         }
         tables.in_parallel(work)
         verdicts.unpersist()
+    house.forget(gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 
 
 def publish(
@@ -303,3 +323,4 @@ def _write_run(  # noqa: PLR0913  a ledger row is what a run was
         "config_sha256": house.conf.sha256,
     }
     tables.append(house.spark.createDataFrame([row], gold.RUNS.schema), house.path, gold.RUNS)
+    house.forget(gold.RUNS)

@@ -74,6 +74,7 @@ def run(house: Warehouse, inputs: Sequence[str], console: Console) -> Summary:
     with night.lease(house.path):
         with timed(summary, "ingest", console):
             ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started)
+            house.forget(*bronze.TABLES)
         _note_ingested(summary, ingested)
         ingest_runs, first_day = night.uncovered(house)
         if first_day is not None:
@@ -127,10 +128,10 @@ def _note_ingested(summary: Summary, ingested: Ingested) -> None:
 
 def _note_tables(summary: Summary, house: Warehouse) -> None:
     """Note what the tables hold after the run: rows, findings, and how the answers compare."""
-    frames = house.gold()
+    frames = house.data()
     if not summary.digests:
-        summary.digests = tables.digests({t.name: frames[t.name] for t in gold.TABLES if t is not gold.RUNS})
-    counts = tables.row_counts({t.name: tables.read_table(house.spark, house.path, t) for t in bronze.TABLES})
+        summary.digests = tables.digests(frames)
+    counts = tables.row_counts(house.bronze())
     summary.tables = {**counts, **night.row_counts(summary.digests)}
     summary.findings = {row["code"]: row["count"] for row in frames["findings"].groupBy("code").count().collect()}
     summary.verify = verify_numbers(frames)

@@ -38,8 +38,8 @@ class Measurement:
     """One rule counted on one table.
 
     `rows` were judged (of the table, or of the rule's query), `broken` of them break the rule, and `sample`
-    shows a few of those as JSON. Where a table that the rule reads was not given, `missing` names it, and nothing
-    was counted.
+    shows a few of those as JSON. Where a table that the rule reads was not given, `missing` names it, and
+    nothing was counted.
     """
 
     table: str
@@ -143,7 +143,8 @@ def _judged(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, ru
     """Return the rows that `rule` judges: the table's own, or those of its query."""
     if rule.over is None:
         return frames[table]
-    return spark.sql(rule.over, **{name: frames[name] for name in rule.needs})
+    read: dict[str, Any] = {name: frames[name] for name in rule.needs}
+    return spark.sql(rule.over, **read)
 
 
 def _union(frames: Iterable[DataFrame]) -> DataFrame:
@@ -187,9 +188,9 @@ def split(frame: DataFrame, table: str) -> tuple[DataFrame, DataFrame]:
 def judge(measurements: Iterable[Measurement], docs_dir: str | os.PathLike[str]) -> Verdict:
     """Return the verdict of Great Expectations on `measurements`, and write its Data Docs into `docs_dir`.
 
-    One suite per table, one expectation per rule: no row breaks it. A rule that could not be counted is skipped:
-    it fails as information and does not shut the gate. Docs keep the last KEPT_RESULTS judgements of a table.
-    Samples stay out of them, because they hold what strangers sent.
+    One suite per table, one expectation per rule: no row breaks it. A rule that could not be counted is
+    skipped: it fails as information and does not shut the gate. Docs keep the last KEPT_RESULTS judgements
+    of a table. Samples stay out of them, because they hold what strangers sent.
     """
     by_table: dict[str, list[Measurement]] = {}
     for measurement in measurements:

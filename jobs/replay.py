@@ -27,7 +27,7 @@ Frames = Mapping[str, DataFrame]
 REPLAYED_TABLES = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.REFRESHES_HOURLY)
 _ROWS_PER_BATCH = 10_000
 _NS_PER_US = 1_000
-_DELETE_TOPIC, _KV_CODES = 216, (100, 102)
+_PUT_KV, _DELETE_KV, _DELETE_TOPIC = 100, 102, 216
 _KV_UNIT = "kv"
 
 
@@ -244,7 +244,7 @@ def _replay_input(events: DataFrame, open_rows: Frames, topic_configs: DataFrame
 def _placed(events: DataFrame, unit_of: DataFrame) -> DataFrame:
     """Return the events with their unit; one that concerns all units comes once for each."""
     # The start and stop of the server, and a topic's deletion, concern whoever is registered.
-    for_all = (F.col("kind") == "namesrv_events") | F.coalesce(F.col("code") == _DELETE_TOPIC, F.lit(value=False))
+    for_all = (F.col("kind") == "namesrv_events") | F.col("code").eqNullSafe(_DELETE_TOPIC)
     first_queue = F.when(F.size("queue_datas") > 0, F.col("queue_datas")[0]["broker_name"])
     own = events.where(~for_all).withColumn(
         "node",
@@ -256,7 +256,7 @@ def _placed(events: DataFrame, unit_of: DataFrame) -> DataFrame:
             units.node("a", "remote_addr"),
         ),
     )
-    kv = F.coalesce(F.col("code").isin(*_KV_CODES), F.lit(value=False))
+    kv = F.col("code").eqNullSafe(_PUT_KV) | F.col("code").eqNullSafe(_DELETE_KV)
     own = _with_unit(own, unit_of, F.when(kv, F.lit(_KV_UNIT)).otherwise(F.lit(units.ELSEWHERE)))
     everywhere = unit_of.select("namesrv_id", "unit").unionAll(
         events.select("namesrv_id", F.explode(F.array(F.lit(_KV_UNIT), F.lit(units.ELSEWHERE))).alias("unit"))

@@ -63,7 +63,7 @@ def published_versions(spark: SparkSession, warehouse: str) -> dict[str, int]:
 
 
 def whole_intervals(slices: DataFrame, last_days: DataFrame) -> DataFrame:
-    """Return one row for each interval: closed ones from the slice of their last day, open ones from the last.
+    """Return one row for each interval: closed ones from their last day, open ones from the last.
 
     `last_days`: one row for each name server, (namesrv_id, last_day).
     """

@@ -1,9 +1,9 @@
 """What must hold of every table, as data: a rule is a Spark SQL boolean and the sentence that it stands for.
 
-Critical rules say what this software promises: a broken one is an error of its own and stops publication. Warnings
-say what brokers and operators usually do: real input may break them, and is then shown, not refused. What a name
-server really holds is never forbidden: live entries without a group, a cluster set with the name of a group that is
-gone, one address in several groups.
+Critical rules say what this software promises: a broken one is an error of its own and stops publication.
+Warnings say what brokers and operators usually do: real input may break them, and is then shown, not refused.
+What a name server really holds is never forbidden: live entries without a group, a cluster set with the name
+of a group that is gone, one address in several groups.
 """
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
@@ -34,8 +34,8 @@ QUARANTINE_SHARE = 0.01
 QUARANTINE_FLOOR = 10
 """Pieces that a run may always quarantine: one bad line is more than the share of a small file."""
 
-# Timers and lists that no packet starts; their ids are in event_outcomes only.
-SYNTHETIC_OPERATIONS = ("scan", "drain", "bootstrap")
+# What a timer starts, not a packet; its ids are in event_outcomes only.
+SYNTHETIC_OPERATIONS = ("scan",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Rule:
     """One rule of a table.
 
     `holds` is a Spark SQL boolean over one row of the table, or of `over`: a query that names tables as
-    `{table_name}` and whose rows are judged instead. A row for which it is not TRUE breaks the rule. Only rules of
-    kind `row` have no `over`.
+    `{table_name}` and whose rows are judged instead. A row for which it is not TRUE breaks the rule. Only
+    rules of kind `row` have no `over`.
     """
 
     name: str
@@ -97,7 +97,7 @@ def _unique(
 
 
 def _known(table: str, column: str, where: str = "TRUE") -> Rule:
-    """Return the rule that the events in `column` are in event_outcomes, for rows `where` they are of the day."""
+    """Return the rule that the events in `column` are in event_outcomes, `where` they are of the day."""
     return Rule(
         f"{column}_is_known",
         "known IS NOT NULL",
@@ -545,8 +545,8 @@ def _covered(table: str, by: str, match: str, *, where: str, by_where: str) -> s
     """Return the query that says of each interval of `table` whether intervals of `by` cover it.
 
     `match` are the columns that both share. Covering intervals that touch are joined first. One event changes
-    several tables at once, so only positions of events count (seq). What was open before the slice's day is open
-    from its start.
+    several tables at once, so only positions of events count (seq). What was open before the slice's day is
+    open from its start.
     """
     start = "CASE WHEN CAST(valid_from AS DATE) < day THEN -1 ELSE opened_at.seq END"
     end = "coalesce(closed_at.seq, 9223372036854775807)"
@@ -801,7 +801,8 @@ _REPORTS: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "returns_whole",
-            "(returned_time IS NULL) = (returned_by IS NULL) AND coalesce(returned_time >= removed_time, TRUE)",
+            "(returned_time IS NULL) = (returned_by IS NULL) "
+            "AND NOT coalesce(returned_time < removed_time, FALSE)",
             "A return has time and event, and follows the removal.",
         ),
         _known("expired_brokers", "removed_by"),
@@ -983,7 +984,9 @@ _REPORTS: dict[str, tuple[Rule, ...]] = {
 
 def _all_rules() -> dict[str, tuple[Rule, ...]]:
     own = _BRONZE | _HISTORIES | _REPORTS
-    shared = {table.name: (_present(table), _unique(table.name, table.key)) for table in TABLES.values()}
+    shared: dict[str, tuple[Rule, ...]] = {
+        table.name: (_present(table), _unique(table.name, table.key)) for table in TABLES.values()
+    }
     # Intervals that do not overlap have unique keys.
     shared |= {table.name: _history(table) for table in gold.HISTORY_TABLES}
     return {name: (*shared[name], *own[name]) for name in TABLES}

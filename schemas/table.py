@@ -1,4 +1,4 @@
-"""What a table is: its columns with comments, its grain and key, and the rules that its rows keep."""
+"""What a table is: its columns with comments, its grain and its key."""
 
 from __future__ import annotations
 
@@ -32,31 +32,14 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule of a table.
-
-    `holds` is a Spark SQL boolean over one row of the table (or of `over`, a query with `{table}` for its
-    name, whose rows are then judged instead); a row for which it is not TRUE breaks the rule. A critical rule that is broken stops
-    publication, a warning is reported.
-    """
-
-    name: str
-    holds: str
-    says: str
-    severity: Severity = "critical"
-    over: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Table:
-    """A Delta table: `grain` says what one row is, `key` identifies it, `rules` are its expectations."""
+    """A Delta table: `grain` says what one row is, `key` identifies it."""
 
     name: str
     layer: Layer
     grain: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
-    rules: tuple[Rule, ...] = ()
     partition_by: tuple[str, ...] = ("day",)
 
     @property

@@ -1,0 +1,26 @@
+"""Packet captures and event logs of RocketMQ name servers, decoded into rows of the bronze tables.
+
+No Spark.
+"""
+
+from __future__ import annotations
+
+from namesrv_wire.capture import CaptureStats, Segment, read_capture
+from namesrv_wire.errors import CaptureError, DecodeError, Reason, WireError
+from namesrv_wire.rows import REVOKED, Row
+from namesrv_wire.tally import Tally
+from namesrv_wire.transcript import Transcript
+
+__all__ = [
+    "REVOKED",
+    "CaptureError",
+    "CaptureStats",
+    "DecodeError",
+    "Reason",
+    "Row",
+    "Segment",
+    "Tally",
+    "Transcript",
+    "WireError",
+    "read_capture",
+]

@@ -1,0 +1,113 @@
+"""The end of a capture: rows that hold for now, and the state from which the next capture goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from namesrv_wire.closing import LATE_NS
+from namesrv_wire.connection import Connection
+from namesrv_wire.errors import WireError
+from namesrv_wire.json_text import canonical_json
+from namesrv_wire.lifecycle import UP, Life
+from namesrv_wire.rows import REVOKED, Place, Row
+from namesrv_wire.server import Server
+
+CARRY_SCHEMA: Final = "namesrv-carry/1"
+
+
+def end_rows(server: Server) -> list[Row]:
+    """Return the rows that hold if nothing more is read.
+
+    Earlier such rows that no longer hold are revoked.
+
+    Unanswered requests of open connections take effect at their arrival; connections silent beyond the idle
+    limit are closed by its timer; a name server that closed all its connections at once has stopped.
+    """
+    rows: list[Row] = []
+    for connection in server.connections.values():
+        if connection.closed_ns is not None:
+            continue
+        rows += [
+            Row(pending.table, dict(pending.values))
+            for pending in [*connection.orphans, *connection.pending.values()]
+            if pending.table is not None and pending.values is not None
+        ]
+        if connection.idle_ns is not None and server.last_packet_ns > connection.idle_ns + LATE_NS:
+            rows += server.timer_rows(connection)
+    life = server.life
+    burst = None if life is None else life.burst
+    if life is not None and burst is not None and burst.complete and burst.count >= 2 and life.state == UP:
+        rows.append(
+            server.ledger.fact_row(
+                "stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence
+            )
+        )
+    now = {str(row.values["event_id"]): row.table for row in rows}
+    for event_id, table in server.ledger.provisional.items():
+        if event_id not in now:
+            rows.append(Row(REVOKED, {"table": table, "event_id": event_id}))
+    server.ledger.provisional = now
+    return rows
+
+
+def dump(server: Server) -> str:
+    """Return a name server's state as strict JSON; call `end_rows` before."""
+    return canonical_json(
+        {
+            "schema": CARRY_SCHEMA,
+            "namesrv_id": server.id,
+            "confirmed": server.confirmed,
+            "last_packet_ns": server.last_packet_ns,
+            "last_slot": server.ledger.last_slot,
+            "version": server.ledger.version,
+            "life": None if server.life is None else server.life.dump(),
+            "syns": list(server.syns.items()),
+            "open": [connection.dump() for connection in server.idle.open_connections()],
+            "overdue": [connection.dump() for connection in server.idle.overdue.values()],
+            "closed": [connection.dump() for connection in server.lingering.values()],
+            "provisional": server.ledger.provisional,
+            "held": [[row.table, row.values] for row in server.ledger.held],
+            "tally": [] if server.confirmed else server.tally.dump(),
+        }
+    )
+
+
+def load(server: Server, text: str) -> list[Connection]:
+    """Put a state from `dump` into a new server and return its connections.
+
+    Raises `WireError` for anything else.
+    """
+    try:
+        state: dict[str, Any] = json.loads(text)
+        if state["schema"] != CARRY_SCHEMA or state["namesrv_id"] != server.id:
+            raise WireError(f"state of {server.id}: schema {state['schema']}, {CARRY_SCHEMA} expected")
+        return _restore(server, state)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, WireError):
+            raise
+        raise WireError(f"state of {server.id} is no {CARRY_SCHEMA}: {error!r}") from error
+
+
+def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
+    ledger = server.ledger
+    ledger.confirmed = ledger.confirmed or bool(state["confirmed"])
+    ledger.last_slot = int(state["last_slot"])
+    ledger.version = None if state["version"] is None else int(state["version"])
+    server.last_packet_ns = int(state["last_packet_ns"])
+    server.life = None if state["life"] is None else Life.load(state["life"])
+    server.syns.update((str(client), int(seq)) for client, seq in state["syns"])
+    ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}
+    ledger.held.extend(Row(str(table), dict(values)) for table, values in state["held"])
+    ledger.tally.load(state["tally"])
+    connections = []
+    for name in ("open", "overdue", "closed"):
+        for described in state[name]:
+            connection = Connection.load(described)
+            connections.append(connection)
+            server.connections[connection.client] = connection
+            if name == "closed":
+                server.lingering[connection.client] = connection
+            else:
+                server.idle.restore(connection)
+    return connections

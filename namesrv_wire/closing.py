@@ -1,0 +1,113 @@
+"""Closes by the idle limit: which connections are silent, and what a closing packet then means.
+
+Source: both generations `NettyRemotingServer` (`serverChannelMaxIdleTimeSeconds`, 120 s) and
+`RemotingUtil.closeChannel`: Netty closes a channel that neither sent nor received for the limit.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from namesrv_wire.connection import Connection
+
+EARLY_NS: Final = 5_000_000
+LATE_NS: Final = 250_000_000
+"""A close between `EARLY_NS` before and `LATE_NS` after the end of the silence is the idle handler's.
+
+Seen: 1 to 61 ms after.
+"""
+GIVE_UP_NS: Final = 600_000_000_000
+"""A connection that is silent for this long after its idle close is done with."""
+
+Verdict = Literal["idle", "timer", "other"]
+
+
+class Idle:
+    """Open connections of one name server in the order of their last byte.
+
+    Those whose silence reached the limit are kept apart, as overdue.
+    """
+
+    __slots__ = ("_open", "due_ns", "limit_ns", "overdue")
+
+    def __init__(self, idle_ms: int) -> None:
+        self.limit_ns = idle_ms * 1_000_000
+        self._open: OrderedDict[str, Connection] = OrderedDict()
+        self.overdue: dict[str, Connection] = {}
+        self.due_ns = 0
+        """No silence reaches the limit before this time; kept low rather than exact."""
+
+    def heard(self, connection: Connection, time_ns: int) -> None:
+        """Note bytes on an open connection: its silence begins anew."""
+        connection.last_byte_ns = time_ns
+        if connection.idle_ns is not None:
+            connection.idle_ns = connection.first_active_ns = None
+            self.overdue.pop(connection.client, None)
+        self._open[connection.client] = connection
+        self._open.move_to_end(connection.client)
+
+    def restore(self, connection: Connection) -> None:
+        """Put back an open connection from an earlier capture, in the order given."""
+        self.due_ns = 0
+        (self._open if connection.idle_ns is None else self.overdue)[connection.client] = connection
+
+    def open_connections(self) -> Iterator[Connection]:
+        """Yield connections not yet silent for the limit, longest silence first."""
+        return iter(self._open.values())
+
+    def forget(self, connection: Connection) -> None:
+        """Stop watching a connection."""
+        for table in (self._open, self.overdue):
+            if table.get(connection.client) is connection:
+                del table[connection.client]
+
+    def has_open(self) -> bool:
+        """Whether a connection is open that is not overdue."""
+        return bool(self._open)
+
+    def passed(self, time_ns: int) -> list[Connection]:
+        """Return the connections whose silence reached the limit before `time_ns`.
+
+        They are overdue from now on.
+        """
+        passed: list[Connection] = []
+        self.due_ns = time_ns
+        while self._open:
+            connection = next(iter(self._open.values()))
+            self.due_ns = connection.last_byte_ns + self.limit_ns
+            if self.due_ns >= time_ns:
+                break
+            connection.idle_ns = self.due_ns
+            connection.first_active_ns = None
+            self.overdue[connection.client] = self._open.pop(connection.client)
+            passed.append(connection)
+        return passed
+
+    def given_up(self, time_ns: int) -> list[Connection]:
+        """Return overdue connections of which nothing was heard for long."""
+        if not self.overdue:
+            return []
+        return [c for c in self.overdue.values() if time_ns - (c.idle_ns or 0) > GIVE_UP_NS]
+
+    def active(self, time_ns: int) -> None:
+        """Note that the name server did something: it was not frozen at that time."""
+        for connection in self.overdue.values():
+            if connection.first_active_ns is None:
+                connection.first_active_ns = time_ns
+
+    def judge(self, connection: Connection, time_ns: int, silent_ns: int) -> Verdict:
+        """Return what a closing packet at `time_ns` on this connection means.
+
+        'idle': the idle handler closes now, maybe late because the process was frozen; 'timer': it closed
+        long ago and its packet was lost; 'other': it is no idle close.
+        """
+        if connection.idle_ns is None:
+            return "idle" if silent_ns >= self.limit_ns - EARLY_NS else "other"
+        since = max(connection.idle_ns, connection.first_active_ns or time_ns)
+        if connection.client_fin_ns is not None:
+            since = max(since, connection.client_fin_ns)
+        if time_ns - since > LATE_NS:
+            return "timer"
+        return "other" if connection.client_fin_ns is not None else "idle"

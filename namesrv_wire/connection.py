@@ -1,0 +1,197 @@
+"""One connection to a name server: both directions, what is unanswered, and when it was last heard."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from typing import Any
+
+from namesrv_wire.errors import Reason
+from namesrv_wire.frames import Cut, FrameCutter
+from namesrv_wire.rows import Values
+from namesrv_wire.secrets import blot
+from namesrv_wire.tcp import Piece, Stream
+
+
+class Half:
+    """One direction: bytes in order, cut into frames."""
+
+    __slots__ = ("cutter", "stream")
+
+    def __init__(self, *, synced: bool) -> None:
+        self.stream = Stream()
+        self.cutter = FrameCutter(synced=synced)
+
+    def cuts(self, pieces: Iterable[Piece]) -> list[Cut]:
+        """Return the frames that end in these pieces, and the pieces that holes broke."""
+        cuts: list[Cut] = []
+        for piece in pieces:
+            cuts += self.cutter.feed(piece) if isinstance(piece, bytes) else self.cutter.gap(piece)
+        return cuts
+
+    def push(self, seq: int, payload: bytes, lost: int, time_ns: int) -> list[Cut]:
+        """Return the frames that end with this segment."""
+        stream = self.stream
+        if seq == stream.next_seq and not stream.chunks and not lost:
+            size = len(payload)
+            stream.next_seq = (seq + size) & 0xFFFFFFFF
+            stream.position += size
+            return self.cutter.feed(payload)
+        pieces = stream.push(seq, payload, lost, time_ns)
+        if lost and pieces and pieces[-1] == lost and not stream.chunks:
+            return [*self.cuts(pieces[:-1]), *self.cutter.gap(lost, Reason.TRUNCATED_PACKET)]
+        return self.cuts(pieces)
+
+    def dump(self) -> list[Any]:
+        """Return the state as JSON values; secrets in unfinished frames are blotted out."""
+        stream, cutter = self.stream, self.cutter
+        return [
+            stream.next_seq,
+            stream.position,
+            [[at, _text(blot(data)), lost] for at, data, lost in stream.chunks],
+            stream.hole_since_ns,
+            _text(blot(bytes(cutter.buffer))),
+            cutter.need,
+            cutter.position,
+            cutter.synced,
+        ]
+
+    @classmethod
+    def load(cls, state: list[Any]) -> Half:
+        """Return the half that `dump` described."""
+        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced = state
+        half = cls(synced=bool(synced))
+        half.stream.next_seq = None if next_seq is None else int(next_seq)
+        half.stream.position = int(position)
+        half.stream.chunks = [(int(at), b64decode(data), int(lost)) for at, data, lost in chunks]
+        half.stream.hole_since_ns = None if hole_since_ns is None else int(hole_since_ns)
+        half.cutter.buffer = bytearray(b64decode(buffer))
+        half.cutter.need = int(need)
+        half.cutter.position = int(cut_position)
+        return half
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
+
+
+class Pending:
+    """A request that has no answer yet: an event's row, a question, or (neither) one that is only counted."""
+
+    __slots__ = ("code", "question", "seq", "table", "time_ns", "values")
+
+    def __init__(
+        self,
+        code: int,
+        seq: int,
+        time_ns: int,
+        table: str | None,
+        values: Values | None,
+        question: list[Any] | None,
+    ) -> None:
+        self.code = code
+        self.seq = seq
+        self.time_ns = time_ns
+        self.table = table
+        self.values = values
+        self.question = question
+        """[subject, standard JSON only, protocol version, language] of an observed question."""
+
+    def dump(self) -> list[Any]:
+        """Return the state as JSON values."""
+        return [self.code, self.seq, self.time_ns, self.table, self.values, self.question]
+
+
+class Connection:
+    """A connection that the name server accepted, or that was open when the capture began."""
+
+    __slots__ = (
+        "acks",
+        "channel_id",
+        "client",
+        "client_fin_ns",
+        "closed_ns",
+        "first_active_ns",
+        "from_client",
+        "from_server",
+        "idle_ns",
+        "idle_seq",
+        "last_byte_ns",
+        "last_source",
+        "new_syn",
+        "opened_ns",
+        "orphans",
+        "pending",
+        "reverse",
+        "syn_seq",
+    )
+
+    def __init__(self, client: str, opened_ns: int, syn_seq: int | None, source: tuple[str, int]) -> None:
+        self.client = client
+        self.opened_ns = opened_ns
+        self.channel_id = f"{client}#{opened_ns}"
+        self.syn_seq = syn_seq
+        """The client's initial sequence number; None if the connection was open before the capture."""
+        self.new_syn: int | None = None
+        """A later SYN of the same client port, not answered yet."""
+        synced = syn_seq is not None
+        self.from_client, self.from_server = Half(synced=synced), Half(synced=synced)
+        self.acks: list[int | None] = [None, None]
+        """Last acknowledgement of the client's and of the server's bytes."""
+        self.pending: dict[int, Pending] = {}
+        self.orphans: list[Pending] = []
+        """Requests whose opaque was used again before they were answered."""
+        self.reverse: dict[int, int] = {}
+        """Codes of the name server's own requests, by opaque."""
+        self.last_byte_ns = opened_ns
+        self.last_source = source
+        self.client_fin_ns: int | None = None
+        self.closed_ns: int | None = None
+        self.idle_ns: int | None = None
+        """Set once the connection was silent for the idle limit: the end of that silence."""
+        self.idle_seq = 0
+        self.first_active_ns: int | None = None
+        """First activity of the name server after `idle_ns`."""
+
+    @property
+    def unanswered(self) -> int:
+        """Requests without an answer."""
+        return len(self.pending) + len(self.orphans)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        state: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in self.__slots__
+            if name not in ("from_client", "from_server", "pending", "orphans", "reverse", "channel_id")
+        }
+        state["last_source"] = list(self.last_source)
+        state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
+        state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
+        state["orphans"] = [pending.dump() for pending in self.orphans]
+        state["reverse"] = list(self.reverse.items())
+        return state
+
+    @classmethod
+    def load(cls, state: dict[str, Any]) -> Connection:
+        """Return the connection that `dump` described."""
+        connection = cls(state["client"], state["opened_ns"], state["syn_seq"], tuple(state["last_source"]))
+        for name in (
+            "new_syn",
+            "last_byte_ns",
+            "client_fin_ns",
+            "closed_ns",
+            "idle_ns",
+            "idle_seq",
+            "first_active_ns",
+        ):
+            setattr(connection, name, state[name])
+        connection.acks = list(state["acks"])
+        connection.from_client, connection.from_server = (
+            Half.load(state["from_client"]),
+            Half.load(state["from_server"]),
+        )
+        connection.pending = {opaque: Pending(*rest) for opaque, *rest in state["pending"]}
+        connection.orphans = [Pending(*rest) for rest in state["orphans"]]
+        connection.reverse = dict(state["reverse"])
+        return connection

@@ -1,0 +1,70 @@
+"""The errors that leave `namesrv_wire`, and the reasons for which input is refused."""
+
+from __future__ import annotations
+
+from enum import Enum
+from os import PathLike
+
+
+class WireError(ValueError):
+    """Base of the errors of this package."""
+
+
+class CaptureError(WireError):
+    """A capture file is foreign, damaged or ends too early.
+
+    `offset` is a byte position in the file; in the unpacked data if the file is compressed.
+    """
+
+    def __init__(self, file: str | PathLike[str], offset: int, what: str) -> None:
+        super().__init__(f"{file} at byte {offset}: {what}")
+        self.file = str(file)
+        self.offset = offset
+        self.what = what
+
+
+class Reason(str, Enum):
+    """Why a piece of input was put into quarantine; the value is what the row says."""
+
+    BAD_FRAME_LENGTH = "bad_frame_length"
+    FRAME_TOO_LONG = "frame_too_long"
+    BAD_HEADER_LENGTH = "bad_header_length"
+    HEADER_TOO_LONG = "header_too_long"
+    UNKNOWN_SERIALIZATION = "unknown_serialization"
+    BAD_HEADER = "bad_header"
+    TOO_MANY_EXT_FIELDS = "too_many_ext_fields"
+    JSON_TOO_DEEP = "json_too_deep"
+    JSON_TOO_BIG = "json_too_big"
+    BAD_JSON = "bad_json"
+    BAD_BODY = "undecodable_body"
+    INFLATED_TOO_BIG = "inflated_too_big"
+    TOO_MANY_TOPICS = "too_many_topics"
+    LOST_SEGMENT = "lost_segment"
+    TRUNCATED_PACKET = "truncated_packet"
+    INCOMPLETE_FRAME = "incomplete_frame"
+    LINE_TOO_LONG = "line_too_long"
+    BAD_LINE = "bad_line"
+
+
+LIMITS = frozenset(
+    {
+        Reason.FRAME_TOO_LONG,
+        Reason.HEADER_TOO_LONG,
+        Reason.TOO_MANY_EXT_FIELDS,
+        Reason.JSON_TOO_DEEP,
+        Reason.JSON_TOO_BIG,
+        Reason.INFLATED_TOO_BIG,
+        Reason.TOO_MANY_TOPICS,
+        Reason.LINE_TOO_LONG,
+    }
+)
+"""Reasons that are limits of this reader: a real name server might have accepted the input."""
+
+
+class DecodeError(WireError):
+    """A frame, header, body or line cannot be decoded. The only error that leaves the decoders."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(f"{reason.value}: {detail}")
+        self.reason = reason
+        self.detail = detail

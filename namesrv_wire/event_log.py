@@ -1,0 +1,257 @@
+"""JSON-lines event logs in the documented format `namesrv-event/1`.
+
+They are read into rows of the bronze tables and written from them.
+
+The format is described in docs/event-log.md.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta, timezone
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from namesrv_wire.bodies import topic_table
+from namesrv_wire.codes import EVENT_TABLES, request_name
+from namesrv_wire.errors import CaptureError, DecodeError, Reason
+from namesrv_wire.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind, checked
+from namesrv_wire.json_text import canonical_json, parse_json
+from namesrv_wire.limits import MAX_LINE_BYTES
+from namesrv_wire.requests import topic_configs_row
+from namesrv_wire.rows import Row, Values, digest_id, quarantine_row
+
+SCHEMA: Final = "namesrv-event/1"
+_KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
+_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)")
+_EVENT_ID = re.compile(r"[0-9a-f]{32}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_TIMES: Final = 65_536
+_MAX_NS: Final = (1 << 63) - 1
+_ENVELOPE: Final = frozenset({"schema", "kind", "topics", "mappings"})
+
+
+def read_event_log(path: str | PathLike[str]) -> Iterator[Row]:
+    """Yield the rows of an event log in file order.
+
+    A line that is none becomes a quarantine row with its number. A registration is preceded by the
+    `topic_configs` row of its topics. Lines without `seq` get their effect time in ns, made unique in file
+    order; equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and
+    damaged.
+    """
+    name = Path(path).name
+    positions = _Positions()
+    for number, line, length in _lines(path):
+        yield from _rows_or_refusal(line, length, name, number, positions)
+
+
+def _rows_or_refusal(line: bytes, length: int, name: str, number: int, positions: _Positions) -> list[Row]:
+    """Return the rows of a line of `length` bytes, or the quarantine row that says why there are none."""
+    error = DecodeError(Reason.LINE_TOO_LONG, f"{length} bytes, at most {MAX_LINE_BYTES}")
+    if length <= MAX_LINE_BYTES:
+        try:
+            return rows_of_line(line, name, number, positions)
+        except DecodeError as refused:
+            error = refused
+    return [quarantine_row(None, None, None, error, line, length, digest_id(content=line), (name, number))]
+
+
+def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, bytes, int]]:
+    """Yield (number from 1, at most `MAX_LINE_BYTES` of the line, its whole length), blank lines left out."""
+    with Path(path).open("rb") as raw:
+        packed = raw.read(2) == _GZIP_MAGIC
+        raw.seek(0)
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
+        offset = number = 0
+        try:
+            while line := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                length = len(line)
+                last = line
+                while (
+                    length > MAX_LINE_BYTES
+                    and not last.endswith(b"\n")
+                    and (last := stream.readline(MAX_LINE_BYTES))
+                ):
+                    length += len(last)
+                offset += length
+                if line.strip():
+                    yield number, line.rstrip(b"\r\n")[:MAX_LINE_BYTES], length - last.endswith(b"\n")
+        except (EOFError, OSError, zlib.error) as error:
+            raise CaptureError(
+                path, offset, f"the compressed data is damaged or ends early ({error})"
+            ) from error
+
+
+class _Positions:
+    """Gives lines without `seq` a position: their time in ns, made unique per name server in file order."""
+
+    def __init__(self) -> None:
+        self._taken: OrderedDict[tuple[str, int], dict[str, int]] = OrderedDict()
+
+    def take(self, namesrv_id: str, effect_ns: int, event_id: str) -> int:
+        """Return the position; the same one for an event that was met before at this time."""
+        key = (namesrv_id, effect_ns)
+        events = self._taken.setdefault(key, {})
+        self._taken.move_to_end(key)
+        if len(self._taken) > _MAX_TIMES:
+            self._taken.popitem(last=False)
+        return events.setdefault(event_id, effect_ns + len(events))
+
+
+def rows_of_line(line: bytes, source_file: str, number: int, positions: _Positions) -> list[Row]:
+    """Return the rows of one line. Raises `DecodeError`."""
+    value = parse_json(line, "line")
+    if not isinstance(value, dict):
+        raise _bad("the line is no object")
+    if value.get("schema") != SCHEMA:
+        raise _bad(f"schema {_shown(value.get('schema'))}, {SCHEMA} expected")
+    kind = KINDS.get(cast("str", value.get("kind"))) if isinstance(value.get("kind"), str) else None
+    if kind is None:
+        raise _bad(f"kind {_shown(value.get('kind'))}, one of {', '.join(KINDS)} expected")
+    allowed = _ENVELOPE if kind.table == "registrations" else {"schema", "kind"}
+    unknown = [key for key in value if key not in COMMON and key not in kind.fields and key not in allowed]
+    if unknown:
+        raise _bad(f"unknown field {_shown(unknown[0])}")
+    columns = {field.column: checked(key, field, value) for key, field in kind.fields.items()}
+    rows = [*_topics(kind, value, columns)]
+    values = _envelope(value, columns, positions, source_file, number)
+    _complete(kind, values)
+    return [*rows, Row(kind.table, values)]
+
+
+def _envelope(value: Values, columns: Values, positions: _Positions, source_file: str, number: int) -> Values:
+    """Return the whole row: the columns that all events share, then the kind's own."""
+    namesrv_id = cast("str", checked("namesrv_id", COMMON["namesrv_id"], value))
+    event_ns = _nanoseconds(value.get("time"), "time")
+    effect = value.get("effect_time")
+    effect_ns = event_ns if effect is None else _nanoseconds(effect, "effect_time")
+    event_id = checked("event_id", COMMON["event_id"], value)
+    if event_id is None:
+        event_id = digest_id("line", canonical_json(value))
+    elif _EVENT_ID.fullmatch(event_id) is None:
+        raise _bad("event_id is not 32 hex digits")
+    seq = checked("seq", COMMON["seq"], value)
+    if seq is None:
+        seq = positions.take(namesrv_id, effect_ns, event_id)
+    return {
+        "namesrv_id": namesrv_id,
+        "seq": seq,
+        "event_id": event_id,
+        "event_time": event_ns // 1_000,
+        "effect_time": effect_ns // 1_000,
+        "channel_id": checked("channel_id", COMMON["channel_id"], value),
+        "source_file": source_file,
+        "source_offset": number,
+        **columns,
+    }
+
+
+def _topics(kind: Kind, value: Values, columns: Values) -> Iterator[Row]:
+    """Yield the topic table of a registration and put its digest into the columns."""
+    if kind.table != "registrations":
+        return
+    columns["topic_config_digest"] = columns["topic_count"] = None
+    topics = _records(value.get("topics"), TOPIC, "topics")
+    mappings = _records(value.get("mappings"), MAPPING, "mappings") or []
+    if topics is not None:
+        table = topic_table(topics, mappings)
+        columns["topic_config_digest"], columns["topic_count"] = table.digest, len(topics)
+        yield topic_configs_row(table)
+
+
+def _records(value: object, fields: Mapping[str, Field], what: str) -> list[Values] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise _bad(f"{what} is no list")
+    return [{key: checked(key, field, item) for key, field in fields.items()} for item in value]
+
+
+def _complete(kind: Kind, values: Values) -> None:
+    """Fill in what follows from other fields; raise if a code does not belong to its kind."""
+    code = values.get("code")
+    if kind.table in ("heartbeats", "registrations", "unregistrations", "admin_events"):
+        if EVENT_TABLES.get(cast("int", code)) != kind.table:
+            raise _bad(f"code {code} is no {_KIND_OF_TABLE[kind.table]}")
+        if kind.table == "admin_events" and values["operation"] is None:
+            values["operation"] = request_name(cast("int", code))
+    elif kind.table == "channel_events" and values["remote_addr"] is None:
+        if values["channel_id"] is None:
+            raise _bad("remote_addr or channel_id is required")
+        values["remote_addr"] = str(values["channel_id"]).partition("#")[0]
+    elif kind.table == "route_observations" and values["request_seq"] is None:
+        values["request_seq"] = values["seq"]
+
+
+def _nanoseconds(value: object, name: str) -> int:
+    """Return ns since the epoch of an ISO-8601 UTC time or of epoch milliseconds."""
+    if type(value) is int and 0 <= value * 1_000_000 <= _MAX_NS:
+        return value * 1_000_000
+    found = _TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise _bad(f"{name} {_shown(value)}: ISO-8601 in UTC or epoch milliseconds expected")
+    try:
+        whole = datetime(*(int(part) for part in found.groups()[:6]), tzinfo=timezone.utc)  # type: ignore[misc,arg-type]
+    except ValueError as error:
+        raise _bad(f"{name} {_shown(value)}: {error}") from None
+    since = whole - _EPOCH
+    ns = (since.days * 86_400 + since.seconds) * 1_000_000_000 + int((found[7] or "0").ljust(9, "0"))
+    if not 0 <= ns <= _MAX_NS:
+        raise _bad(f"{name} {_shown(value)} is out of range")
+    return ns
+
+
+def line_of(row: Row, topic_configs: Mapping[str, Any] | None = None) -> str:
+    """Return the line of an event or observation row.
+
+    A registration also needs the values of its `topic_configs` row.
+
+    Reading the line gives the same rows again, `seq` and `event_id` included. Raises `KeyError` for another
+    table.
+    """
+    name = _KIND_OF_TABLE[row.table]
+    values = row.values
+    line: Values = {
+        "schema": SCHEMA,
+        "kind": name,
+        "namesrv_id": values["namesrv_id"],
+        "time": _iso(values["event_time"]),
+        "effect_time": _iso(values["effect_time"]),
+        "seq": values["seq"],
+        "event_id": values["event_id"],
+        "channel_id": values["channel_id"],
+    }
+    line |= {key: values[field.column] for key, field in KINDS[name].fields.items()}
+    if row.table == "registrations" and topic_configs is not None:
+        line |= {"topics": topic_configs["topics"], "mappings": topic_configs["mappings"]}
+    return json.dumps(
+        {
+            key: value
+            for key, value in line.items()
+            if value is not None or key in ("filter_servers", "data_version")
+        },
+        ensure_ascii=False,
+        separators=(",", ":"),
+        allow_nan=False,
+    )
+
+
+def _iso(micros: int) -> str:
+    return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _shown(value: object) -> str:
+    """Return a value as a short text for a message."""
+    return repr(value)[:60]
+
+
+def _bad(detail: str) -> DecodeError:
+    return DecodeError(Reason.BAD_LINE, detail)

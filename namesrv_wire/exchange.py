@@ -1,0 +1,178 @@
+"""Requests and answers on the connections of one name server, matched by opaque, and their rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from namesrv_wire.body_cache import BodyCache
+from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, OBSERVED, REQUEST_CODE_NOT_SUPPORTED, version_name
+from namesrv_wire.connection import Connection, Pending
+from namesrv_wire.errors import DecodeError
+from namesrv_wire.frames import Cut, Frame, decode_frame
+from namesrv_wire.ledger import Ledger
+from namesrv_wire.limits import MAX_PENDING
+from namesrv_wire.requests import (
+    asks_standard_json,
+    request_columns,
+    subject_of,
+    topic_configs_row,
+)
+from namesrv_wire.rows import Place, Row, digest_id, envelope
+
+MAX_DIGESTS: Final = 65_536
+
+
+class Exchange:
+    """Decodes frames; a request takes effect with its answer, an answer to a question is an observation."""
+
+    def __init__(self, ledger: Ledger, bodies: BodyCache) -> None:
+        self.ledger = ledger
+        self._bodies = bodies
+        self._digests: set[str] = set()
+
+    def frame(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
+        """Take in one frame, or a piece that is none, that ended with this packet."""
+        if cut.error is not None:
+            self.ledger.quarantine(connection, cut, cut.error, cut.length, from_server=from_server)
+            return
+        self.ledger.tally.frames += 1
+        try:
+            frame = decode_frame(cut.data)
+        except DecodeError as error:
+            self.ledger.tally.quarantined_frames += 1
+            self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=from_server)
+            return
+        if from_server:
+            if frame.flag & 1:
+                self._answer(connection, frame, cut.position)
+            else:
+                if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
+                    connection.reverse[frame.opaque] = frame.code
+                self.ledger.tally.ignored[f"request:{frame.code}"] += 1
+        elif frame.flag & 1:
+            code = connection.reverse.pop(frame.opaque, None)
+            self.ledger.tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
+        elif connection.closed_ns is not None:
+            self.ledger.tally.ignored[f"request:{frame.code}:after_close"] += 1
+        else:
+            self._request(connection, frame, cut)
+
+    def _request(self, connection: Connection, frame: Frame, cut: Cut) -> None:
+        code = frame.code
+        table = EVENT_TABLES.get(code)
+        if table is not None:
+            self._event(connection, frame, cut, table)
+            return
+        self.ledger.tally.ignored[f"request:{code}"] += 1
+        if not frame.flag & 2:
+            question = None
+            if code in OBSERVED:
+                question = [subject_of(frame), asks_standard_json(frame), frame.version, frame.language]
+            self._await(
+                connection,
+                frame.opaque,
+                Pending(code, self.ledger.slot(), self.ledger.time_ns, None, None, question),
+            )
+
+    def _event(self, connection: Connection, frame: Frame, cut: Cut, table: str) -> None:
+        time_ns = self.ledger.time_ns
+        try:
+            columns, topics = request_columns(frame, time_ns // 1_000_000, self._bodies)
+        except DecodeError as error:
+            self.ledger.tally.quarantined_frames += 1
+            self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
+            return
+        self.ledger.tally.events[table] += 1
+        if topics is not None and topics.digest not in self._digests:
+            if len(self._digests) >= MAX_DIGESTS:
+                self._digests.clear()
+            self._digests.add(topics.digest)
+            self.ledger.emit(topic_configs_row(topics))
+        seq = self.ledger.slot()
+        identity = digest_id(
+            self.ledger.id,
+            connection.channel_id,
+            "request",
+            frame.code,
+            cut.position,
+            frame.opaque,
+            content=frame.body,
+        )
+        place = Place(*self.ledger.source, time_ns)
+        values = (
+            envelope(self.ledger.id, seq, identity, time_ns, time_ns, connection.channel_id, place) | columns
+        )
+        if frame.flag & 2:
+            self.ledger.emit(Row(table, values))
+        else:
+            self._await(connection, frame.opaque, Pending(frame.code, seq, time_ns, table, values, None))
+
+    def _await(self, connection: Connection, opaque: int, pending: Pending) -> None:
+        if len(connection.pending) + len(connection.orphans) >= MAX_PENDING:
+            self.unanswered_at_arrival(connection)
+            connection.pending.clear()
+        earlier = connection.pending.pop(opaque, None)
+        if earlier is not None:
+            connection.orphans.append(earlier)
+        connection.pending[opaque] = pending
+
+    def _answer(self, connection: Connection, frame: Frame, position: int) -> None:
+        pending = connection.pending.pop(frame.opaque, None)
+        self._identify(frame)
+        if pending is None:
+            self.ledger.tally.ignored["response:unmatched"] += 1
+            return
+        if (
+            not self.ledger.confirmed
+            and pending.code in CONFIRMING
+            and frame.code != REQUEST_CODE_NOT_SUPPORTED
+        ):
+            self.ledger.confirm()
+        if pending.question is not None:
+            self.ledger.tally.observations += 1
+            self._observation(connection, pending, frame, position)
+            return
+        self.ledger.tally.ignored[f"response:{pending.code}"] += 1
+        if pending.values is None or pending.table is None:
+            return
+        values = pending.values
+        values["response_code"], values["response_remark"] = frame.code, frame.remark
+        if connection.closed_ns is None:
+            values["seq"], values["effect_time"] = self.ledger.slot(), self.ledger.time_ns // 1_000
+        self.ledger.emit(Row(pending.table, values))
+
+    def _observation(self, connection: Connection, pending: Pending, frame: Frame, position: int) -> None:
+        ledger = self.ledger
+        subject, standard_json, version, language = pending.question or (None, False, 0, None)
+        channel = connection.channel_id
+        identity = digest_id(
+            self.ledger.id, channel, "answer", pending.code, position, frame.opaque, content=frame.body
+        )
+        place = Place(*self.ledger.source, self.ledger.time_ns)
+        values = envelope(ledger.id, ledger.slot(), identity, pending.time_ns, ledger.time_ns, channel, place)
+        values["code"] = pending.code
+        values["subject"] = subject
+        values["request_seq"] = pending.seq
+        values["standard_json"] = standard_json
+        values["request_version"] = version
+        values["language"] = language
+        values["response_code"] = frame.code
+        values["response_version"] = frame.version
+        values["remark"] = frame.remark
+        values["body"] = frame.body.decode("utf-8", "replace") if frame.body else None
+        ledger.emit(Row("route_observations", values))
+
+    def unanswered_at_arrival(self, connection: Connection) -> None:
+        """Write the unanswered requests of a connection with their arrival as effect."""
+        for pending in [*connection.orphans, *connection.pending.values()]:
+            if pending.values is not None and pending.table is not None:
+                self.ledger.emit(Row(pending.table, dict(pending.values)))
+        connection.orphans.clear()
+
+    def _identify(self, frame: Frame) -> None:
+        if frame.version == self.ledger.version:
+            return
+        self.ledger.version = frame.version
+        place = Place(*self.ledger.source, self.ledger.time_ns)
+        evidence = f"version {frame.version} in the header of an answer: {version_name(frame.version)}"
+        self.ledger.fact("identified", self.ledger.slot(), place, frame.version, evidence)

@@ -1,0 +1,354 @@
+"""RemotingCommand frames: cut out of a byte stream, headers decoded in both serializations.
+
+Source: 4.9.7 and 5.4.0 `NettyDecoder`, `RemotingCommand.decode`, `RocketMQSerializable`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as struct_error
+from typing import Final, NamedTuple
+
+from namesrv_wire.codes import REQUEST_NAMES
+from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.json_text import parse_json
+from namesrv_wire.limits import (
+    MAX_EXT_FIELDS,
+    MAX_FRAME_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_RESYNC_BYTES,
+    MAX_RESYNC_HEADER_BYTES,
+    MIN_BINARY_HEADER_BYTES,
+)
+from namesrv_wire.secrets import is_secret
+
+JSON, ROCKETMQ = 0, 1
+RESPONSE, ONE_WAY = 1, 2
+LANGUAGES: Final = (
+    *("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY"),
+    *("OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS"),
+)
+_SAFE_KEYS: Final = frozenset(
+    {
+        *("brokerName", "brokerAddr", "brokerId", "clusterName", "haServerAddr", "compressed", "bodyCrc32"),
+        *(
+            "enableActingMaster",
+            "heartbeatTimeoutMillis",
+            "topic",
+            "acceptStandardJsonOnly",
+            "namespace",
+            "key",
+        ),
+        *("value", "changed", "masterAddr", "cluster"),
+    }
+)
+_LENGTHS = Struct(">iI")
+_FIXED = Struct(">hbhii")
+_INT = Struct(">i")
+_SHORT = Struct(">h")
+
+
+class Frame(NamedTuple):
+    """A decoded frame. `ext` has no secret fields; an empty binary string is None there, as in Java."""
+
+    code: int
+    language: str | None
+    version: int
+    opaque: int
+    flag: int
+    remark: str | None
+    ext: dict[str, str | None]
+    body: bytes
+    serialization: int
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request."""
+        return bool(self.flag & RESPONSE)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether no answer is asked for."""
+        return bool(self.flag & ONE_WAY)
+
+
+def decode_frame(data: bytes) -> Frame:
+    """Return the frame in `data`, its four length bytes included. Raises `DecodeError` and nothing else."""
+    if len(data) < 8:
+        raise DecodeError(Reason.BAD_FRAME_LENGTH, f"{len(data)} bytes hold no frame")
+    length, word = _LENGTHS.unpack_from(data)
+    if length != len(data) - 4:
+        raise DecodeError(Reason.BAD_FRAME_LENGTH, f"length field {length}, {len(data) - 4} bytes follow")
+    header_length, serialization = word & 0xFFFFFF, word >> 24
+    if header_length > length - 4:
+        raise DecodeError(Reason.BAD_HEADER_LENGTH, f"header length {header_length} in a frame of {length}")
+    if header_length > MAX_HEADER_BYTES:
+        raise DecodeError(
+            Reason.HEADER_TOO_LONG, f"header length {header_length}, at most {MAX_HEADER_BYTES}"
+        )
+    if serialization == JSON:
+        return _json_frame(data, 8 + header_length)
+    if serialization == ROCKETMQ:
+        return _binary_frame(data, header_length)
+    raise DecodeError(Reason.UNKNOWN_SERIALIZATION, f"serialization byte {serialization}")
+
+
+def _json_frame(data: bytes, header_end: int) -> Frame:
+    header = parse_json(data[8:header_end], "header")
+    if not isinstance(header, dict):
+        raise DecodeError(Reason.BAD_HEADER, "the header is no object")
+    fields = header.get
+    language, remark, ext = fields("language"), fields("remark"), fields("extFields")
+    return Frame(
+        _int32(fields("code", 0), "code"),
+        language if isinstance(language, str) else None,
+        _int32(fields("version", 0), "version"),
+        _int32(fields("opaque", 0), "opaque"),
+        _int32(fields("flag", 0), "flag"),
+        remark if isinstance(remark, str) else None,
+        _json_ext(ext) if ext else {},
+        data[header_end:],
+        JSON,
+    )
+
+
+def _int32(value: object, name: str) -> int:
+    if type(value) is int and -0x80000000 <= value <= 0x7FFFFFFF:
+        return value
+    raise DecodeError(Reason.BAD_HEADER, f"{name} is no 32-bit integer")
+
+
+def _json_ext(fields: object) -> dict[str, str | None]:
+    if not isinstance(fields, dict):
+        raise DecodeError(Reason.BAD_HEADER, "extFields is no object")
+    if len(fields) > MAX_EXT_FIELDS:
+        raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"{len(fields)} ext fields, at most {MAX_EXT_FIELDS}")
+    ext: dict[str, str | None] = {}
+    for key, value in fields.items():
+        if key not in _SAFE_KEYS and is_secret(key):
+            continue
+        ext[key] = value if type(value) is str or value is None else _scalar_text(value)
+    return ext
+
+
+def _scalar_text(value: object) -> str:
+    """Return a number or boolean as the text that Java's map of strings would hold."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise DecodeError(Reason.BAD_HEADER, "an ext field is no scalar")
+
+
+def _binary_frame(data: bytes, header_length: int) -> Frame:
+    """Decode a binary header as Java does.
+
+    Strings are bounded by the header's length but read from the frame, so one may run past the header into
+    the body; the body is then too short for Java, which refuses the frame. A header longer than its fields
+    moves the body forward: it starts where the fields ended.
+    """
+    if header_length < MIN_BINARY_HEADER_BYTES:
+        raise DecodeError(Reason.BAD_HEADER, f"a binary header of {header_length} bytes")
+    body_length = len(data) - 8 - header_length
+    try:
+        code, language, version, opaque, flag = _FIXED.unpack_from(data, 8)
+        remark, at = _string(data, 8 + _FIXED.size, _INT, header_length)
+        (ext_length,) = _INT.unpack_from(data, at)
+        ext: dict[str, str | None] = {}
+        at += 4
+        if ext_length > header_length:
+            raise DecodeError(
+                Reason.BAD_HEADER, f"ext fields of {ext_length} bytes in a header of {header_length}"
+            )
+        if ext_length > 0:
+            ext, at = _binary_ext(data, at, ext_length)
+    except struct_error:
+        raise DecodeError(Reason.BAD_HEADER, "the binary header ends inside a field") from None
+    if body_length and at + body_length > len(data):
+        raise DecodeError(Reason.BAD_HEADER, "an ext field runs past the header")
+    name = LANGUAGES[language] if 0 <= language < len(LANGUAGES) else None
+    return Frame(code, name, version, opaque, flag, remark, ext, data[at : at + body_length], ROCKETMQ)
+
+
+def _binary_ext(data: bytes, at: int, ext_length: int) -> tuple[dict[str, str | None], int]:
+    ext: dict[str, str | None] = {}
+    end, entries = at + ext_length, 0
+    while at < end:
+        entries += 1
+        if entries > MAX_EXT_FIELDS:
+            raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"more than {MAX_EXT_FIELDS} ext fields")
+        key, at = _string(data, at, _SHORT, ext_length)
+        value, at = _string(data, at, _INT, ext_length)
+        if key is not None and (key in _SAFE_KEYS or not is_secret(key)):
+            ext[key] = value
+    return ext, at
+
+
+def _string(data: bytes, at: int, length: Struct, limit: int) -> tuple[str | None, int]:
+    (size,) = length.unpack_from(data, at)
+    start = at + length.size
+    if size == 0:
+        return None, start
+    if size < 0 or size > limit or start + size > len(data):
+        raise DecodeError(Reason.BAD_HEADER, f"a string of {size} bytes, at most {limit}")
+    return data[start : start + size].decode("utf-8", "replace"), start + size
+
+
+class Cut(NamedTuple):
+    """A frame's bytes and its position in the stream, or (with `error`) a piece that is none."""
+
+    position: int
+    data: bytes
+    error: DecodeError | None = None
+    length: int = 0
+    """Bytes of a refused piece, lost ones included."""
+
+
+class FrameCutter:
+    """Cuts one direction's bytes into frames.
+
+    After a hole or a broken length it looks for the next frame's start.
+    """
+
+    __slots__ = ("buffer", "need", "position", "skipped", "synced")
+
+    def __init__(self, *, synced: bool) -> None:
+        self.buffer = bytearray()
+        self.need = 4
+        """Bytes the buffer must hold before it is worth looking at again."""
+        self.position = 0
+        """Stream position of the buffer's first byte."""
+        self.synced = synced
+        self.skipped = 0
+
+    def feed(self, data: bytes) -> list[Cut]:
+        """Return the frames that end in `data`."""
+        if self.synced and not self.buffer and len(data) >= 8:
+            length = int.from_bytes(data[:4], "big")
+            if length + 4 == len(data) and 4 <= length <= MAX_FRAME_BYTES:
+                cut = Cut(self.position, data)
+                self.position += len(data)
+                return [cut]
+        self.buffer += data
+        cuts: list[Cut] = []
+        while len(self.buffer) >= self.need:
+            if not self.synced and not self._resync():
+                break
+            cut_here = self._next()
+            if cut_here is None:
+                break
+            cuts.append(cut_here)
+        return cuts
+
+    def gap(self, lost: int, reason: Reason = Reason.LOST_SEGMENT) -> list[Cut]:
+        """Return the piece that a hole of `lost` bytes broke; the next frame's start must then be found."""
+        kept = bytes(self.buffer) if self.synced else b""
+        if not self.synced:
+            self.skipped += len(self.buffer)
+        detail = f"{lost} bytes of the stream are missing, {len(kept)} bytes of a frame were there"
+        cut = Cut(self.position, kept, DecodeError(reason, detail), len(kept) + lost)
+        self._drop(len(self.buffer))
+        self.position += lost
+        self.synced = False
+        self.need = 4
+        return [cut]
+
+    def end(self) -> list[Cut]:
+        """Return the unfinished frame at the end of the stream."""
+        if not self.buffer:
+            return []
+        data, synced = bytes(self.buffer), self.synced
+        position = self.position
+        self._drop(len(data))
+        if not synced:
+            self.skipped += len(data)
+            return []
+        detail = f"the connection ended after {len(data)} bytes of a frame"
+        return [Cut(position, data, DecodeError(Reason.INCOMPLETE_FRAME, detail), len(data))]
+
+    def _next(self) -> Cut | None:
+        if len(self.buffer) < 4:
+            self.need = 4
+            return None
+        length = int.from_bytes(self.buffer[:4], "big", signed=True)
+        if length < 4 or length > MAX_FRAME_BYTES:
+            return self._refuse(length)
+        if len(self.buffer) < 4 + length:
+            self.need = 4 + length
+            return None
+        cut = Cut(self.position, bytes(self.buffer[: 4 + length]))
+        self._drop(4 + length)
+        self.need = 4
+        return cut
+
+    def _refuse(self, length: int) -> Cut:
+        """Refuse a length field and everything up to the next plausible frame."""
+        too_long = length > MAX_FRAME_BYTES
+        reason = Reason.FRAME_TOO_LONG if too_long else Reason.BAD_FRAME_LENGTH
+        error = DecodeError(reason, f"length field {length}, between 4 and {MAX_FRAME_BYTES} expected")
+        position, data = self.position, bytes(self.buffer)
+        self.synced = False
+        self._drop(1)
+        self.need = 4
+        self._resync()
+        size = self.position - position
+        return Cut(position, data[:size], error, size)
+
+    def _resync(self) -> bool:
+        """Drop bytes up to a plausible frame start; True if one was found, False if more bytes are needed."""
+        at = 0
+        while (at := self.buffer.find(b"\x00", at)) >= 0:
+            verdict = plausible_start(self.buffer, at)
+            if verdict:
+                self.skipped += at
+                self._drop(at)
+                self.synced = True
+                self.need = 4
+                return True
+            if verdict is None and len(self.buffer) - at <= MAX_RESYNC_BYTES:
+                break
+            at += 1
+        stop = len(self.buffer) if at < 0 else at
+        self.skipped += stop
+        self._drop(stop)
+        self.need = len(self.buffer) + 1
+        return False
+
+    def _drop(self, size: int) -> None:
+        del self.buffer[:size]
+        self.position += size
+
+
+def plausible_start(data: bytes | bytearray, at: int = 0) -> bool | None:
+    """Return whether a frame starts at `at`: length, serialization and a header that decodes.
+
+    None if `data` ends before that can be told.
+    """
+    start = bytes(data[at : at + 9])
+    if len(start) < 8:
+        return None if len(start) < 4 or _length_is_plausible(start) else False
+    header_length = int.from_bytes(start[5:8], "big")
+    if not _length_is_plausible(start) or not _header_is_plausible(start, header_length):
+        return False
+    if len(data) - at < 8 + header_length:
+        return None
+    header = bytes(data[at + 4 : at + 8 + header_length])
+    if start[4] == JSON and header[-1] != 0x7D:
+        return False
+    try:
+        frame = decode_frame(len(header).to_bytes(4, "big") + header)
+    except DecodeError:
+        return False
+    return start[4] == JSON or frame.is_response or frame.code in REQUEST_NAMES
+
+
+def _length_is_plausible(start: bytes) -> bool:
+    return 8 <= int.from_bytes(start[:4], "big", signed=True) <= MAX_FRAME_BYTES
+
+
+def _header_is_plausible(start: bytes, header_length: int) -> bool:
+    """Return whether the first bytes of a frame can belong to a header of this length."""
+    longest = min(int.from_bytes(start[:4], "big") - 4, MAX_RESYNC_HEADER_BYTES)
+    if start[4] == JSON:
+        return 2 <= header_length <= longest and start[8:9] in (b"", b"{")
+    return start[4] == ROCKETMQ and MIN_BINARY_HEADER_BYTES <= header_length <= longest

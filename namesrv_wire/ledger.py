@@ -1,0 +1,113 @@
+"""The rows of one name server: their positions, their common columns, and whether they may leave yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from namesrv_wire.connection import Connection
+from namesrv_wire.errors import DecodeError
+from namesrv_wire.frames import Cut
+from namesrv_wire.limits import MAX_HELD_ROWS
+from namesrv_wire.rows import Place, Row, Values, digest_id, envelope, namesrv_row, quarantine_row
+from namesrv_wire.tally import Tally
+
+SLOT_STEP: Final = 16
+"""Positions between packets that share a nanosecond."""
+
+
+class Ledger:
+    """Writes rows at strictly increasing positions; holds them back until the endpoint is `confirmed`."""
+
+    def __init__(self, namesrv_id: str, *, confirmed: bool) -> None:
+        self.id = namesrv_id
+        self.confirmed = confirmed
+        self.tally = Tally()
+        self.version: int | None = None
+        """Protocol version in the last answer."""
+        self.last_slot = 0
+        self.provisional: dict[str, str] = {}
+        """Rows that an earlier end of capture made on the strength of what was known then: id and table."""
+        self.held: deque[Row] = deque()
+        self.out: list[Row] = []
+        self.source = ("", 0)
+        """File and packet number of the packet at hand."""
+        self.time_ns = 0
+        """Time of the packet at hand."""
+        self._base_taken = False
+
+    def begin(self, time_ns: int, source: tuple[str, int]) -> None:
+        """Open a packet: what is written from now on happens at its time and place."""
+        self.time_ns = time_ns
+        self.source = source
+        self._base_taken = False
+        self.tally.packets += 1
+
+    def take(self) -> list[Row]:
+        """Return the rows that may leave, once."""
+        rows, self.out = self.out, []
+        return rows
+
+    def confirm(self) -> None:
+        """Release the rows held back: this endpoint is a name server."""
+        self.confirmed = True
+        held, self.held = self.held, deque()
+        for row in held:
+            self.emit(row)
+
+    def reserve(self, time_ns: int) -> int:
+        """Return the first of two positions at a time before the packet at hand, for a timer."""
+        self.last_slot = first = max(self.last_slot + SLOT_STEP, time_ns)
+        self.last_slot += 1
+        return first
+
+    def fact(self, kind: str, seq: int, place: Place, version: int | None, evidence: str) -> None:
+        """Write a row of `namesrv_events`."""
+        self.emit(self.fact_row(kind, seq, place, version, evidence))
+
+    def fact_row(self, kind: str, seq: int, place: Place, version: int | None, evidence: str) -> Row:
+        """Return a row of `namesrv_events`."""
+        shared = self.envelope(seq, kind, None, place)
+        return namesrv_row(shared, kind, version, evidence)
+
+    # Rows.
+
+    def slot(self) -> int:
+        """Return the next free position of this packet."""
+        if not self._base_taken:
+            self._base_taken = True
+            self.last_slot = max(self.last_slot + SLOT_STEP, self.time_ns)
+        self.last_slot += 1
+        return self.last_slot
+
+    def envelope(self, seq: int, kind: str, connection: Connection | None, place: Place) -> Values:
+        """Return the shared columns of a row about a connection or (None) the name server, at a position."""
+        channel = None if connection is None else connection.channel_id
+        when = "" if connection is not None else place.time_ns
+        identity = digest_id(self.id, channel, kind, when)
+        return envelope(self.id, seq, identity, place.time_ns, place.time_ns, channel, place)
+
+    def emit(self, row: Row) -> None:
+        """Write a row."""
+        if not self.confirmed:
+            if len(self.held) >= MAX_HELD_ROWS:
+                self.held.popleft()
+                self.tally.dropped_rows += 1
+            self.held.append(row)
+            return
+        if self.provisional:
+            self.provisional.pop(row.values.get("event_id", ""), None)
+        self.out.append(row)
+
+    def quarantine(
+        self, connection: Connection, cut: Cut, error: DecodeError, length: int, *, from_server: bool
+    ) -> None:
+        """Write a quarantine row for a refused piece of `length` bytes."""
+        self.tally.quarantined[error.reason.value] += 1
+        place = Place(*self.source, self.time_ns)
+        identity = f"{'answer' if from_server else 'request'} {cut.position}"
+        self.emit(
+            quarantine_row(
+                self.id, connection.channel_id, place, error, cut.data, length, identity, self.source
+            )
+        )

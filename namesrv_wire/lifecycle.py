@@ -1,0 +1,109 @@
+"""Whether a name server is up.
+
+Learned from refused and accepted connections and from closings that come together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+BURST_NS: Final = 100_000_000
+"""A stopping process closes all its connections within this time; seen: 6 to 20 ms."""
+
+UNKNOWN, UP, DOWN = "unknown", "up", "down"
+
+
+class Burst:
+    """Closings by the name server that follow each other closely.
+
+    `seq` is a free position just before the first.
+    """
+
+    __slots__ = ("complete", "count", "first_ns", "last_ns", "seq", "silent", "source")
+
+    def __init__(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
+        self.seq = seq
+        self.first_ns = self.last_ns = time_ns
+        self.source = source
+        self.count = 1
+        self.complete = False
+        """No connection was left open after the last of them."""
+        self.silent = True
+        """No payload came from the name server since the first of them."""
+
+    def dump(self) -> list[Any]:
+        """Return the state as JSON values."""
+        return [
+            self.seq,
+            self.first_ns,
+            self.last_ns,
+            list(self.source),
+            self.count,
+            self.complete,
+            self.silent,
+        ]
+
+    @classmethod
+    def load(cls, state: list[Any]) -> Burst:
+        """Return the burst that `dump` described."""
+        seq, first_ns, last_ns, source, count, complete, silent = state
+        burst = cls(seq, first_ns, (source[0], source[1]))
+        burst.last_ns, burst.count, burst.complete, burst.silent = last_ns, count, complete, silent
+        return burst
+
+    @property
+    def evidence(self) -> str:
+        """What the closings say, as text."""
+        spread_ms = (self.last_ns - self.first_ns) / 1e6
+        which = "all its" if self.complete else "without another answer"
+        return f"the name server closed {which} {self.count} connections within {spread_ms:.1f} ms"
+
+    @property
+    def ends_all(self) -> bool:
+        """Whether these closings end a process, though an unreachable client's connection seems open."""
+        return self.silent and self.count >= 2
+
+
+class Life:
+    """The life of one name server as far as it was seen."""
+
+    __slots__ = ("burst", "first", "refused", "state")
+
+    def __init__(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
+        self.state = UNKNOWN
+        self.first = (seq, time_ns, *source)
+        """Position and place of the first packet."""
+        self.refused = 0
+        """Connections refused since the last accepted one."""
+        self.burst: Burst | None = None
+
+    def closing(self, seq: int, time_ns: int, source: tuple[str, int], *, still_open: bool) -> None:
+        """Note that the name server closed a connection of its own accord."""
+        burst = self.burst
+        if burst is None or time_ns - burst.first_ns > BURST_NS:
+            burst = self.burst = Burst(seq, time_ns, source)
+        else:
+            burst.count += 1
+            burst.last_ns = time_ns
+        burst.complete = not still_open
+
+    def alive(self) -> None:
+        """Note payload from the name server, or a connection that it accepted: it has not stopped."""
+        if self.burst is not None:
+            self.burst.silent = False
+            if self.burst.complete:
+                self.burst = None
+
+    def dump(self) -> list[Any]:
+        """Return the state as JSON values."""
+        burst = None if self.burst is None else self.burst.dump()
+        return [self.state, list(self.first), self.refused, burst]
+
+    @classmethod
+    def load(cls, state: list[Any]) -> Life:
+        """Return the life that `dump` described."""
+        name, first, refused, burst = state
+        life = cls(first[0], first[1], (first[2], first[3]))
+        life.state, life.refused = name, refused
+        life.burst = None if burst is None else Burst.load(burst)
+        return life

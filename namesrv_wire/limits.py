@@ -1,0 +1,68 @@
+"""How much of anything is read, kept or believed.
+
+Nothing is ever allocated because a number in the input says so.
+"""
+
+from __future__ import annotations
+
+MIB = 1024 * 1024
+
+# Frames.
+MAX_FRAME_BYTES = 16 * MIB
+"""Source: both generations `NettyDecoder`, `com.rocketmq.remoting.frameMaxLength`."""
+MAX_HEADER_BYTES = MIB
+MAX_EXT_FIELDS = 1_024
+MIN_BINARY_HEADER_BYTES = 21
+
+# Bodies.
+MAX_JSON_DEPTH = 64
+MAX_JSON_NODES = 1_000_000
+"""Objects and arrays in one JSON text."""
+MAX_JSON_ITEMS = 4_000_000
+"""Commas in one JSON text."""
+MAX_INFLATED_BYTES = 256 * MIB
+MAX_INFLATE_RATIO = 200
+"""Inflated bytes per compressed byte, judged once more than `INFLATE_FREE_BYTES` came out."""
+INFLATE_FREE_BYTES = MIB
+INFLATE_STEP_BYTES = MIB
+MAX_TOPICS = 200_000
+BODY_CACHE_ENTRIES = 512
+BODY_CACHE_BYTES = 64 * MIB
+
+# Captures.
+MAX_PACKET_BYTES = MIB
+MAX_PCAPNG_BLOCK_BYTES = 4 * MIB
+MAX_INTERFACES = 4_096
+MAX_VLAN_TAGS = 4
+MAX_IPV6_EXTENSIONS = 8
+
+# TCP.
+MAX_REORDER_BYTES = 4 * MIB
+"""Bytes kept behind a hole of one direction before the hole is given up."""
+MAX_REORDER_CHUNKS = 4_096
+GAP_ACKED_NS = 1_000_000_000
+"""A hole whose other side acknowledged it was lost by the capture: given up after this time."""
+GAP_NS = 60_000_000_000
+"""A hole that nobody filled is given up after this time."""
+MAX_RESYNC_BYTES = 2 * MIB
+"""Bytes kept while looking for the start of a frame."""
+MAX_RESYNC_HEADER_BYTES = 8 * 1024
+"""Longest header that is tried as the start of a frame: bounds the work that hostile bytes can cause."""
+
+# Connections and name servers.
+MAX_CANDIDATES = 1_024
+"""Endpoints watched because they might be name servers."""
+MAX_HELD_ROWS = 200_000
+"""Rows held back for endpoints that are not yet known to be name servers, per endpoint."""
+MAX_CONNECTIONS = 200_000
+MAX_PENDING = 65_536
+"""Unanswered requests of one connection."""
+LINGER_NS = 120_000_000_000
+"""How long an ended connection is remembered, to know its late copies."""
+MAX_LINGERING = 8_192
+
+# Event logs.
+MAX_LINE_BYTES = 32 * MIB
+
+FIRST_BYTES = 256
+"""Bytes of a refused piece that a quarantine row shows."""

@@ -1,0 +1,123 @@
+"""Rows of the bronze tables as plain values, and their deterministic ids."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final, NamedTuple
+
+from namesrv_wire.errors import DecodeError
+from namesrv_wire.limits import FIRST_BYTES
+from namesrv_wire.secrets import blot
+
+DECODER_VERSION: Final = "1"
+"""Written into quarantine rows; raised when the same bytes would be decoded differently."""
+REVOKED: Final = "revoked"
+"""Pseudo table of rows that take back an earlier row: `table` and `event_id`."""
+
+Values = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """One row of a bronze table: every column but `ingest_run` and `day`.
+
+    Times are microseconds since the epoch.
+    """
+
+    table: str
+    values: Values
+
+
+class Place(NamedTuple):
+    """Where and when something was read."""
+
+    source_file: str
+    source_offset: int
+    time_ns: int
+
+
+def digest_id(*parts: object, content: bytes = b"") -> str:
+    """Return 32 hex digits that depend on the parts and the content, and on nothing else."""
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "surrogatepass"))
+    digest.update(b"\n\n")
+    digest.update(content)
+    return digest.hexdigest()[:32]
+
+
+def quarantine_row(
+    namesrv_id: str | None,
+    channel_id: str | None,
+    place: Place | None,
+    error: DecodeError,
+    piece: bytes,
+    length: int,
+    identity: str,
+    source: tuple[str, int],
+) -> Row:
+    """Return the row for a refused piece.
+
+    `identity` tells apart equal pieces, `place` is None where no time is known.
+    """
+    hidden = blot(piece[: 4 * FIRST_BYTES])[:FIRST_BYTES]
+    return Row(
+        "quarantine",
+        {
+            "quarantine_id": digest_id(
+                namesrv_id, channel_id, "quarantine", identity, error.reason.value, length
+            ),
+            "namesrv_id": namesrv_id,
+            "event_time": None if place is None else place.time_ns // 1_000,
+            "channel_id": channel_id,
+            "reason": error.reason.value,
+            "detail": error.detail,
+            "length": length,
+            "sha256": hashlib.sha256(piece).hexdigest(),
+            "first_bytes": hidden.hex(),
+            "decoder_version": DECODER_VERSION,
+            "source_file": source[0],
+            "source_offset": source[1],
+        },
+    )
+
+
+def channel_row(
+    envelope: Values, kind: str, closed_by: str, remote: str, silent_ms: int, pending: int
+) -> Row:
+    """Return one end of a connection, as the name server met it."""
+    return Row(
+        "channel_events",
+        {
+            **envelope,
+            "kind": kind,
+            "closed_by": closed_by,
+            "remote_addr": remote,
+            "silent_ms": silent_ms,
+            "pending_requests": pending,
+        },
+    )
+
+
+def namesrv_row(envelope: Values, kind: str, version: int | None, evidence: str) -> Row:
+    """Return one fact about a name server's life."""
+    return Row("namesrv_events", {**envelope, "kind": kind, "version": version, "evidence": evidence})
+
+
+def envelope(
+    namesrv_id: str,
+    seq: int,
+    event_id: str,
+    event_ns: int,
+    effect_ns: int,
+    channel_id: str | None,
+    place: Place,
+) -> Values:
+    """Return the columns that all event tables share."""
+    return {
+        "namesrv_id": namesrv_id,
+        "seq": seq,
+        "event_id": event_id,
+        "event_time": event_ns // 1_000,
+        "effect_time": effect_ns // 1_000,
+        "channel_id": channel_id,
+        "source_file": place.source_file,
+        "source_offset": place.source_offset,
+    }

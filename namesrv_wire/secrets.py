@@ -1,0 +1,92 @@
+"""Fields that carry credentials: their names, and how their values are blotted out of raw frames."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from typing import Final
+
+SECRET_KEYS: Final = frozenset(
+    {"accesskey", "secretkey", "signature", "securitytoken", "onschannel", "password", "authorization"}
+)
+"""ext fields that are dropped, in lower case; any case on the wire.
+
+Source: both generations `SessionCredentials`, and names that other authentication hooks use.
+"""
+
+_JSON_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+_COLON = re.compile(rb"\s*:\s*")
+_WHOLE_ESCAPES = re.compile(rb"(?:[^\\]|\\(?:u[0-9a-fA-F]{4}|[^u]))*", re.DOTALL)
+_PARTIAL_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_BINARY_KEY = re.compile(b"|".join(re.escape(key.encode()) for key in sorted(SECRET_KEYS)), re.IGNORECASE)
+_BLOT = b"x"
+_NUMBER = re.compile(rb"[^,}\]\s]*")
+
+
+def is_secret(key: str) -> bool:
+    """Return whether a field of this name carries a credential."""
+    return key.lower() in SECRET_KEYS
+
+
+def blot(data: bytes) -> bytes:
+    """Return `data`, a frame or its beginning, with the values of secret fields replaced by 'x', same length.
+
+    Works on JSON and binary headers, also on ones cut off inside a value, and on bodies.
+    """
+    hidden = bytearray(data)
+    if _BINARY_KEY.search(data):
+        _blot_binary(data, hidden)
+    if b'"' in data:
+        _blot_json(data, hidden)
+    return bytes(hidden)
+
+
+def _blot_binary(data: bytes, hidden: bytearray) -> None:
+    """Blot values that follow a key with its two-byte length, as the binary header writes them."""
+    for found in _BINARY_KEY.finditer(data):
+        start, end = found.span()
+        if start < 2 or int.from_bytes(data[start - 2 : start], "big") != end - start or len(data) < end + 4:
+            continue
+        (size,) = struct.unpack_from(">i", data, end)
+        stop = min(len(data), end + 4 + max(size, 0))
+        hidden[end + 4 : stop] = _BLOT * (stop - end - 4)
+
+
+def _blot_json(data: bytes, hidden: bytearray) -> None:
+    """Blot the string or number behind each secret JSON key, whatever escapes the key is written with."""
+    at = 0
+    while (token := _JSON_STRING.search(data, at)) is not None:
+        at = token.end()
+        colon = _COLON.match(data, at)
+        if colon is None or not _names_secret(token[1]):
+            continue
+        start = colon.end()
+        if data[start : start + 1] == b'"':
+            value = _JSON_STRING.match(data, start)
+            if value is not None:
+                first, last, at = start + 1, value.end() - 1, value.end()
+            else:
+                first, last, at = start + 1, _escape_at_end(data, start + 1), len(data)
+        else:
+            number = _NUMBER.match(data, start)
+            first, last = start, number.end() if number else start
+            at = last
+        hidden[first:last] = _BLOT * (last - first)
+
+
+def _escape_at_end(data: bytes, start: int) -> int:
+    """Return where an unfinished escape begins at the end of a cut-off string, else the end."""
+    whole = _WHOLE_ESCAPES.match(data, start)
+    stop = whole.end() if whole else start
+    return stop if _PARTIAL_ESCAPE.match(data, stop) else len(data)
+
+
+def _names_secret(raw: bytes) -> bool:
+    key = raw.decode("utf-8", "replace")
+    if "\\" in key:
+        try:
+            key = str(json.loads(f'"{key}"', strict=False))
+        except ValueError:
+            return False
+    return is_secret(key)

@@ -1,0 +1,309 @@
+"""One name server: its connections, requests with their answers, closes, and the rows that follow."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from namesrv_wire.body_cache import BodyCache
+from namesrv_wire.capture import ACK, FIN, RST, Segment
+from namesrv_wire.closing import Idle
+from namesrv_wire.connection import Connection
+from namesrv_wire.exchange import Exchange
+from namesrv_wire.ledger import Ledger
+from namesrv_wire.lifecycle import DOWN, UP, Life
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
+from namesrv_wire.rows import Place, Row, channel_row
+from namesrv_wire.tally import Tally
+
+MAX_SYNS: Final = 8_192
+
+
+class Server:
+    """A name server, or an endpoint that might be one.
+
+    Then its rows are held back until it is `confirmed`.
+    """
+
+    def __init__(
+        self,
+        namesrv_id: str,
+        idle_ms: int,
+        bodies: BodyCache,
+        forget: Callable[[Server, Connection], None],
+        *,
+        confirmed: bool,
+    ) -> None:
+        self.ledger = Ledger(namesrv_id, confirmed=confirmed)
+        self.exchange = Exchange(self.ledger, bodies)
+        self.connections: dict[str, Connection] = {}
+        self.idle = Idle(idle_ms)
+        self.life: Life | None = None
+        self.last_packet_ns = 0
+        self.syns: OrderedDict[str, int] = OrderedDict()
+        """Connection attempts without an answer: client and sequence number."""
+        self.lingering: OrderedDict[str, Connection] = OrderedDict()
+        """Ended connections, remembered to know late copies of their segments."""
+        self._forget = forget
+        self._purge_ns = 0
+
+    @property
+    def id(self) -> str:
+        """Its `ip:port`."""
+        return self.ledger.id
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it is known to be a name server."""
+        return self.ledger.confirmed
+
+    @property
+    def tally(self) -> Tally:
+        """Its figures."""
+        return self.ledger.tally
+
+    # Packets.
+
+    def begin(self, segment: Segment, source_file: str) -> None:
+        """Open a packet: note time and place, and let timers pass that ran out before it."""
+        ledger = self.ledger
+        ledger.begin(segment.time_ns, (source_file, segment.packet_no))
+        if self.life is None:
+            self.life = Life(ledger.slot(), segment.time_ns, ledger.source)
+        idle = self.idle
+        if idle.due_ns < segment.time_ns:
+            for connection in idle.passed(segment.time_ns):
+                connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
+        if idle.overdue:
+            for connection in idle.given_up(segment.time_ns):
+                self._end_by_timer(connection)
+        self.last_packet_ns = max(self.last_packet_ns, segment.time_ns)
+        if segment.time_ns > self._purge_ns or len(self.lingering) > MAX_LINGERING:
+            self._purge()
+
+    def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
+        """Take in one segment of a connection; `begin` was called for it."""
+        time_ns = segment.time_ns
+        mine = connection.from_server if from_server else connection.from_client
+        if segment.flags & ACK:
+            connection.acks[not from_server] = segment.ack
+        advanced = False
+        silent_since = connection.last_byte_ns
+        if segment.payload or segment.lost:
+            before = mine.stream.position
+            cuts = mine.push(segment.seq, segment.payload, segment.lost, time_ns)
+            advanced = mine.stream.position > before
+            if advanced:
+                self._heard(connection, from_server=from_server)
+            else:
+                self.ledger.tally.copied_segments += not mine.stream.chunks
+            for cut in cuts:
+                self.exchange.frame(connection, cut, from_server=from_server)
+        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
+            self._give_up_holes(connection)
+        if segment.flags & (FIN | RST):
+            silent_ns = 0 if advanced else time_ns - silent_since
+            self._flags(connection, segment.flags, silent_ns, from_server=from_server)
+
+    def _give_up_holes(self, connection: Connection) -> None:
+        for from_server, half in enumerate((connection.from_client, connection.from_server)):
+            late = half.stream.overdue(self.ledger.time_ns, connection.acks[from_server])
+            for cut in half.cuts(late):
+                self.exchange.frame(connection, cut, from_server=bool(from_server))
+
+    def refused(self) -> None:
+        """Note that an attempt to connect was answered by RST: nothing listens."""
+        assert self.life is not None
+        life = self.life
+        life.refused += 1
+        burst = life.burst
+        if life.state != UP or (self.idle.has_open() and (burst is None or not burst.ends_all)):
+            return
+        if burst is not None and (burst.complete or burst.ends_all):
+            self.ledger.fact("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
+        else:
+            place = Place(*self.ledger.source, self.ledger.time_ns)
+            self.ledger.fact(
+                "stopped", self.ledger.slot(), place, None, "connections are refused and none is open"
+            )
+        for connection in [*self.idle.overdue.values()]:
+            self._end_by_timer(connection)
+        for connection in [*self.idle.open_connections()]:
+            self._close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
+        life.burst = None
+        life.state = DOWN
+
+    def accepted(self, client: str, syn_seq: int, server_seq: int) -> Connection:
+        """Note a SYN/ACK: a new connection, maybe the first of a new life."""
+        assert self.life is not None
+        life = self.life
+        self._up("accepts connections and none was refused before")
+        life.alive()
+        life.refused = 0
+        connection = Connection(client, self.ledger.time_ns, syn_seq, self.ledger.source)
+        connection.from_client.stream.begin(syn_seq + 1)
+        connection.from_server.stream.begin(server_seq + 1)
+        self._add(connection)
+        return connection
+
+    def joined(self, client: str) -> Connection:
+        """Note traffic on a connection that was open before the capture began."""
+        self._up("traffic on a connection opened before the first packet")
+        connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
+        self._add(connection)
+        return connection
+
+    def replaced(self, connection: Connection) -> None:
+        """Note that the client's port was used for a new connection: the old one is dead."""
+        if connection.closed_ns is None:
+            self._close(connection, "client", ("close",), self.ledger.time_ns - connection.last_byte_ns)
+        self._drop(connection)
+
+    # Connections.
+
+    def _add(self, connection: Connection) -> None:
+        if len(self.connections) >= MAX_CONNECTIONS:
+            self._drop(next(iter(self.connections.values())))
+        self.connections[connection.client] = connection
+        self.idle.heard(connection, self.ledger.time_ns)
+        self.ledger.tally.connections += 1
+
+    def _drop(self, connection: Connection) -> None:
+        self.idle.forget(connection)
+        self.lingering.pop(connection.client, None)
+        if self.connections.get(connection.client) is connection:
+            del self.connections[connection.client]
+        self._forget(self, connection)
+
+    def _purge(self) -> None:
+        """Forget connections that ended long ago."""
+        now = self.ledger.time_ns
+        self._purge_ns = now + LINGER_NS // 8
+        while self.lingering:
+            connection = next(iter(self.lingering.values()))
+            if len(self.lingering) <= MAX_LINGERING and now - (connection.closed_ns or 0) <= LINGER_NS:
+                return
+            self._drop(connection)
+
+    def _heard(self, connection: Connection, *, from_server: bool) -> None:
+        """Note new bytes on a connection.
+
+        The server's own show that it lives and has not closed this connection.
+        """
+        time_ns = self.ledger.time_ns
+        connection.last_source = self.ledger.source
+        if from_server:
+            assert self.life is not None
+            self.life.alive()
+            self.idle.active(time_ns)
+        if connection.closed_ns is None:
+            if from_server or connection.idle_ns is None:
+                self.idle.heard(connection, time_ns)
+            else:
+                connection.last_byte_ns = time_ns
+
+    def _flags(self, connection: Connection, flags: int, silent_ns: int, *, from_server: bool) -> None:
+        """Apply a FIN or RST.
+
+        A close takes effect with the name server's own FIN or RST, an exception with the client's RST.
+        """
+        if connection.closed_ns is not None:
+            return
+        if not from_server:
+            if flags & RST:
+                if not self._end_if_overdue(connection):
+                    self._close(connection, "client", ("exception", "close"), silent_ns)
+            elif connection.client_fin_ns is None:
+                connection.client_fin_ns = self.ledger.time_ns
+            return
+        verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)
+        self.idle.active(self.ledger.time_ns)
+        if verdict == "timer":
+            self._end_by_timer(connection)
+        elif connection.client_fin_ns is not None:
+            self._close(connection, "client", ("close",), silent_ns)
+        elif verdict == "idle":
+            self._close(connection, "namesrv", ("idle", "close"), silent_ns)
+        else:
+            assert self.life is not None
+            before = self.ledger.slot()
+            self._close(connection, "namesrv", ("close",), silent_ns)
+            self.life.closing(
+                before, self.ledger.time_ns, self.ledger.source, still_open=self.idle.has_open()
+            )
+
+    def _end_if_overdue(self, connection: Connection) -> bool:
+        if connection.idle_ns is None or self.idle.judge(connection, self.ledger.time_ns, 0) != "timer":
+            return False
+        self._end_by_timer(connection)
+        return True
+
+    def _close(self, connection: Connection, closed_by: str, kinds: tuple[str, ...], silent_ns: int) -> None:
+        """Write the end of a connection.
+
+        First its unanswered requests, then its kinds, all at this packet.
+        """
+        self._flush(connection)
+        unanswered = connection.unanswered
+        for pending in [*connection.orphans, *connection.pending.values()]:
+            if pending.values is not None and pending.table is not None:
+                pending.values["seq"] = self.ledger.slot()
+                pending.values["effect_time"] = self.ledger.time_ns // 1_000
+                self.ledger.emit(Row(pending.table, dict(pending.values)))
+        connection.orphans.clear()
+        place = Place(*self.ledger.source, self.ledger.time_ns)
+        for kind in kinds:
+            shared = self.ledger.envelope(self.ledger.slot(), kind, connection, place)
+            row = channel_row(shared, kind, closed_by, connection.client, silent_ns // 1_000_000, unanswered)
+            self.ledger.emit(row)
+        self._ended(connection)
+
+    def _end_by_timer(self, connection: Connection) -> None:
+        """Write the end of a connection that the idle limit closed without a packet."""
+        for row in self.timer_rows(connection):
+            self.ledger.emit(row)
+        self._flush(connection)
+        self.exchange.unanswered_at_arrival(connection)
+        self._ended(connection)
+
+    def timer_rows(self, connection: Connection) -> list[Row]:
+        """Return the idle and close rows at the end of a connection's silence."""
+        place = Place(*connection.last_source, connection.idle_ns or 0)
+        rows = []
+        for step, kind in enumerate(("idle", "close")):
+            shared = self.ledger.envelope(connection.idle_seq + step, kind, connection, place)
+            silent = self.idle.limit_ns // 1_000_000
+            rows.append(channel_row(shared, kind, "timer", connection.client, silent, connection.unanswered))
+        return rows
+
+    def _ended(self, connection: Connection) -> None:
+        connection.closed_ns = self.ledger.time_ns
+        self.idle.forget(connection)
+        self.lingering[connection.client] = connection
+
+    def _flush(self, connection: Connection) -> None:
+        """Decode what stands behind holes, and refuse frames that never ended."""
+        for half, from_server in ((connection.from_server, True), (connection.from_client, False)):
+            for cut in [*half.cuts(half.stream.flush(self.ledger.time_ns)), *half.cutter.end()]:
+                self.exchange.frame(connection, cut, from_server=from_server)
+
+    # Frames.
+
+    def _up(self, evidence: str) -> None:
+        """Note that the name server is up.
+
+        Since now if connections were refused before, else since nobody knows when.
+        """
+        assert self.life is not None
+        life = self.life
+        if life.state == UP:
+            return
+        if life.state == DOWN or life.refused:
+            place = Place(*self.ledger.source, self.ledger.time_ns)
+            text = f"first accepted connection after {life.refused} refused"
+            self.ledger.fact("started", self.ledger.slot(), place, None, text)
+        else:
+            seq, time_ns, file, packet_no = life.first
+            self.ledger.fact("observed_from", seq, Place(file, packet_no, time_ns), None, evidence)
+        life.state = UP

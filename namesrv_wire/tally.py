@@ -1,0 +1,55 @@
+"""What was met, by kind: the figures behind the conservation law."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Tally:
+    """frames == sum(events) + observations + quarantined_frames + sum(ignored), always.
+
+    `quarantined` counts quarantine rows by reason, also those that are no whole frame (holes, broken lengths,
+    unfinished frames).
+    """
+
+    frames: int = 0
+    packets: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+    observations: int = 0
+    quarantined_frames: int = 0
+    quarantined: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    connections: int = 0
+    copied_segments: int = 0
+    dropped_rows: int = 0
+    foreign_connections: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Add another tally to this one."""
+        self.load(other.dump())
+
+    def dump(self) -> dict[str, int | dict[str, int]]:
+        """Return the figures as JSON values."""
+        return {
+            name: dict(value) if isinstance(value, Counter) else value
+            for name in self.__slots__
+            if isinstance(value := getattr(self, name), int | Counter)
+        }
+
+    def load(self, figures: dict[str, int | dict[str, int]] | list[object]) -> None:
+        """Add figures from `dump`; an empty list adds nothing."""
+        if not figures or isinstance(figures, list):
+            return
+        for name in self.__slots__:
+            value = figures[name]
+            if isinstance(value, dict):
+                getattr(self, name).update(value)
+            else:
+                setattr(self, name, getattr(self, name) + value)
+
+    @property
+    def accounted(self) -> int:
+        """Frames by what became of them; equals `frames`."""
+        return self.events.total() + self.observations + self.quarantined_frames + self.ignored.total()

@@ -1,0 +1,141 @@
+"""One direction of a TCP connection: segments in any order, bytes out in order, holes named."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES, MAX_REORDER_CHUNKS
+
+_MASK = 0xFFFFFFFF
+_HALF = 1 << 31
+_FAR = 1 << 30
+
+Piece: TypeAlias = "bytes | int"
+"""Bytes that follow on those before, or the number of bytes of a hole that is given up."""
+
+
+class Stream:
+    """Reassembles one direction. `position` counts stream bytes from the first one seen.
+
+    The first copy of a byte wins.
+    """
+
+    __slots__ = ("chunks", "copies", "far", "hole_since_ns", "next_seq", "position")
+
+    def __init__(self) -> None:
+        self.next_seq: int | None = None
+        """Sequence number of the next byte; None before the first segment."""
+        self.position = 0
+        self.chunks: list[tuple[int, bytes, int]] = []
+        """Segments behind a hole: position, bytes, lost bytes after them; sorted, without overlap."""
+        self.hole_since_ns: int | None = None
+        self.copies = 0
+        self.far = 0
+
+    def begin(self, seq: int) -> None:
+        """Start at `seq`, the sequence number of the first byte to come."""
+        self.next_seq = seq & _MASK
+
+    def push(self, seq: int, payload: bytes, lost: int, time_ns: int) -> list[Piece]:
+        """Return what becomes readable with this segment; `lost` bytes at its end were not captured."""
+        if self.next_seq is None:
+            self.begin(seq)
+        ahead = self._ahead(seq)
+        if not -_FAR < ahead < _FAR:
+            self.far += 1
+            return []
+        if ahead < 0:
+            if -ahead >= len(payload) + lost:
+                self.copies += 1
+                return []
+            if -ahead > len(payload):
+                lost, payload = lost + len(payload) + ahead, b""
+            else:
+                payload = payload[-ahead:]
+            ahead = 0
+        if ahead == 0 and not self.chunks:
+            return self._advance(payload, lost)
+        self._keep(self.position + ahead, payload, lost)
+        pieces = self._drain()
+        if self.chunks and self.hole_since_ns is None:
+            self.hole_since_ns = time_ns
+        if self._held() > MAX_REORDER_BYTES or len(self.chunks) > MAX_REORDER_CHUNKS:
+            pieces += self._skip_hole(time_ns)
+        return pieces
+
+    def overdue(self, time_ns: int, acked: int | None) -> list[Piece]:
+        """Give up the first hole if it is old enough.
+
+        `acked` is the last acknowledgement from the other side.
+        """
+        if self.hole_since_ns is None or not self.chunks:
+            return []
+        age = time_ns - self.hole_since_ns
+        was_received = acked is not None and self.position + self._ahead(acked) >= self.chunks[0][0]
+        if age > GAP_NS or (age > GAP_ACKED_NS and was_received):
+            return self._skip_hole(time_ns)
+        return []
+
+    def flush(self, time_ns: int) -> list[Piece]:
+        """Return everything behind the holes: nothing will fill them any more."""
+        pieces: list[Piece] = []
+        while self.chunks:
+            pieces += self._skip_hole(time_ns)
+        return pieces
+
+    def _ahead(self, seq: int) -> int:
+        assert self.next_seq is not None
+        return ((seq - self.next_seq + _HALF) & _MASK) - _HALF
+
+    def _held(self) -> int:
+        return sum(len(payload) for _, payload, _ in self.chunks)
+
+    def _advance(self, payload: bytes, lost: int) -> list[Piece]:
+        assert self.next_seq is not None
+        size = len(payload) + lost
+        self.next_seq = (self.next_seq + size) & _MASK
+        self.position += size
+        pieces: list[Piece] = [payload] if payload else []
+        return [*pieces, lost] if lost else pieces
+
+    def _keep(self, at: int, payload: bytes, lost: int) -> None:
+        """Add the parts of a segment that no kept one covers."""
+        end = at + len(payload) + lost
+        added: list[tuple[int, bytes, int]] = []
+        start = at
+
+        def add(stop: int) -> None:
+            if stop > start:
+                part = payload[start - at : stop - at]
+                added.append((start, part, stop - start - len(part)))
+
+        for have, data, gone in self.chunks:
+            have_end = have + len(data) + gone
+            if have_end <= start or have >= end:
+                continue
+            add(have)
+            start = max(start, have_end)
+        add(end)
+        if added:
+            self.chunks = sorted([*self.chunks, *added], key=lambda chunk: chunk[0])
+        else:
+            self.copies += 1
+
+    def _drain(self) -> list[Piece]:
+        pieces: list[Piece] = []
+        taken = 0
+        for at, payload, lost in self.chunks:
+            if at != self.position:
+                break
+            pieces += self._advance(payload, lost)
+            taken += 1
+        del self.chunks[:taken]
+        if taken and not self.chunks:
+            self.hole_since_ns = None
+        return pieces
+
+    def _skip_hole(self, time_ns: int) -> list[Piece]:
+        hole = self.chunks[0][0] - self.position
+        pieces = [*self._advance(b"", hole), *self._drain()]
+        self.hole_since_ns = time_ns if self.chunks else None
+        return pieces

@@ -1,0 +1,97 @@
+"""Events as an adversary would send them: few names, addresses and channels, so that everything meets everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from namesrv_core import events
+from namesrv_core.profile import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
+from namesrv_core.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+
+CLUSTERS = st.sampled_from(["C", "D"])
+ADDRS = st.sampled_from(["10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"])
+# broker-0 and broker-117 share a bucket of both generations: their order is their age.
+NAMES = st.sampled_from(["broker-0", "broker-117", "broker-b"])
+IDS = st.sampled_from([0, 0, 1, 2, 16])
+CHANNELS = st.sampled_from(["c0", "c1", "c2"])
+TOPICS = st.sampled_from(["T0", "T1", "T2"])
+VERSIONS = st.builds(DataVersion, st.integers(0, 1), st.just(1), st.integers(0, 2))
+PERMS = st.sampled_from([6, 6, 4, 2, 0, 7])
+QUEUE_DATAS = st.builds(QueueData, st.just(4), st.sampled_from([4, 8]), PERMS, st.integers(0, 3))
+TIMEOUTS = st.sampled_from([None, None, 0, 10_000, 60_000])
+# Steps in time that end just before, at and just after a deadline.
+PAUSES_MS = st.sampled_from([0, 0, 1, 5_000, 10_000, 60_000, 60_001, 119_999, 120_000, 120_001])
+
+
+def _topic(topic: str, data: QueueData) -> TopicConfig:
+    return TopicConfig(topic, *data)
+
+
+def _mapping(topic: str, bname: str, epoch: int) -> TopicQueueMappingInfo:
+    return TopicQueueMappingInfo(topic, bname, 4, epoch, scope="__global__", curr_id_map="{}")
+
+
+TOPIC_TABLES = st.builds(
+    TopicTable,
+    st.lists(st.builds(_topic, TOPICS, QUEUE_DATAS), max_size=3, unique_by=lambda topic: topic.topic),
+    st.lists(st.builds(_mapping, TOPICS, NAMES, st.integers(1, 2)), max_size=1),
+)
+FILTERS = st.sampled_from([None, None, (), ("10.0.0.9:30000",), ("10.0.0.9:30000", "10.0.0.8:30000")])
+REGISTRATIONS = st.builds(
+    events.RegisterBroker,
+    CLUSTERS,
+    ADDRS,
+    NAMES,
+    IDS,
+    st.sampled_from([None, "10.0.0.1:10912"]),
+    st.one_of(VERSIONS, VERSIONS, VERSIONS, st.none()),
+    st.one_of(TOPIC_TABLES, TOPIC_TABLES, TOPIC_TABLES, st.none()),
+    FILTERS,
+    CHANNELS,
+    st.sampled_from([None, True, False]),
+    TIMEOUTS,
+    st.sampled_from([None, "zone-a"]),
+)
+UNREGISTRATIONS = st.builds(events.UnregisterBroker, CLUSTERS, ADDRS, NAMES, IDS, st.just(value=False))
+CHANNEL_ENDS = st.builds(
+    events.ChannelDestroyed, st.one_of(CHANNELS, st.none()), st.one_of(ADDRS, st.none()), st.just(value=False)
+)
+OTHERS = st.one_of(
+    st.builds(events.BrokerHeartbeat, CLUSTERS, ADDRS),
+    st.builds(events.QueryDataVersion, CLUSTERS, ADDRS, VERSIONS),
+    st.builds(events.WipeWritePerm, NAMES),
+    st.builds(events.AddWritePerm, NAMES),
+    st.builds(events.DeleteTopic, TOPICS, st.one_of(st.none(), st.just(""), CLUSTERS)),
+    st.builds(
+        events.RegisterTopic,
+        TOPICS,
+        st.one_of(st.none(), st.lists(st.tuples(NAMES, QUEUE_DATAS), max_size=3).map(tuple)),
+    ),
+    st.builds(events.PutKvConfig, st.sampled_from(["N", "O"]), st.sampled_from(["k", "l"]), st.sampled_from(["v", "w", None])),
+    st.builds(events.DeleteKvConfig, st.sampled_from(["N", "O"]), st.sampled_from(["k", "l"])),
+    st.builds(events.UpdateNamesrvConfig, st.just("a=b")),
+    st.builds(events.RefusedRequest, st.just("crc32 not match")),
+)
+STOPS = st.sampled_from([events.NamesrvStarted(), events.NamesrvStopped()])
+EVENTS: st.SearchStrategy[events.Event] = st.one_of(
+    REGISTRATIONS, REGISTRATIONS, REGISTRATIONS, UNREGISTRATIONS, CHANNEL_ENDS, OTHERS, OTHERS, STOPS
+)
+NAMESRVS = st.one_of(
+    st.builds(Namesrv, st.just(V4_9_7)),
+    st.builds(
+        Namesrv,
+        st.just(V5_4_0),
+        st.builds(
+            NamesrvConfig,
+            delete_topic_with_broker_registration=st.booleans(),
+            notify_min_broker_id_changed=st.booleans(),
+        ),
+    ),
+)
+
+
+def understood_by(namesrv: Namesrv, event: Any) -> bool:
+    """Whether the generation has such a request at all."""
+    return namesrv.profile.has_topic_registration or not isinstance(event, events.RegisterTopic)

@@ -1,0 +1,254 @@
+"""Wherever a log of events is cut into days, the state, the histories and the outcomes are those of one run.
+
+At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from them. What rows do not
+carry, and what these tests therefore keep out of the way of a cut:
+
+* unregistrations that were only queued (5.x): the jobs never defer one; recorded traces do, and are not cut while some wait;
+* that a 4.x scan has ended for good: read from the outcomes of the day before, here copied from one registry to the next;
+* the number of buckets of a map that has grown beyond its first size, and the order inside a bucket that a ConcurrentHashMap's growth
+  leaves (`test_capacity_of_a_grown_map_is_not_carried`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from namesrv_core import Namesrv, Registry, Step, events, take
+from namesrv_core.history import Histories, Interval, restored
+from namesrv_core.profile import V4_9_7
+from namesrv_core.replay import TimedEvent, replay
+from namesrv_core.rows import DataVersion, QueueData, TopicConfig, TopicTable
+from namesrv_core.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.trace import _EVENTS, Trace, state_of
+from schemas import codec
+from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
+
+TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
+START_MS = 1_700_000_000_000
+
+
+class Timed(NamedTuple):
+    event: events.Event
+    at_ms: int
+
+
+class Run(NamedTuple):
+    """A run that stands at some position: the registry, its open intervals, and the intervals and steps until here."""
+
+    registry: Registry
+    histories: Histories
+    closed: tuple[Interval, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+def fresh(namesrv: Namesrv) -> Run:
+    return Run(Registry(namesrv.profile), Histories())
+
+
+def proceed(run: Run, timed: Timed, number: int, namesrv: Namesrv) -> Run:
+    """Take one event as the jobs do: the transition, the version it reports, its intervals, its refresh."""
+    step = take(run.registry, timed.event, timed.at_ms, namesrv)
+    at_us = timed.at_ms * 1_000
+    closed = []
+    event = timed.event
+    if isinstance(event, events.RegisterBroker):
+        key = (event.cluster_name, event.broker_name, event.broker_addr)
+        version = run.histories.report_version(
+            key, event.data_version, seq=number, event_id=f"e{number}", at_us=at_us
+        )
+        closed += [] if version is None else [version]
+    closed += run.histories.record(step.changes, seq=number, event_id=f"e{number}", at_us=at_us)
+    if step.refreshed is not None:
+        run.histories.refreshed(step.refreshed, timed.at_ms)
+    return Run(run.registry, run.histories, (*run.closed, *closed), (*run.steps, step))
+
+
+def through_rows(intervals: Iterable[Interval]) -> list[Interval]:
+    """Write intervals as rows and read them again, last row first: a table has no order."""
+    rows = [(interval.table, codec.interval_row(interval, "ns")) for interval in intervals]
+    return [codec.interval_of(table, row) for table, row in reversed(rows)]
+
+
+def cut(run: Run, namesrv: Namesrv) -> Run:
+    """Return the run as the next day starts with it."""
+    rows = through_rows(run.histories.open_intervals())
+    registry = Registry(namesrv.profile)
+    registry.scan_halted = run.registry.scan_halted
+    restored(registry, rows)
+    carried = Histories(codec.carried(interval) for interval in rows)
+    return Run(registry, carried, (*run.closed, *run.histories.open_intervals()), run.steps)
+
+
+def merged(run: Run) -> dict[tuple[object, ...], Interval]:
+    """Return the whole intervals: what was carried over a cut is one row a day, all with one beginning."""
+    whole: dict[tuple[object, ...], Interval] = {}
+    for interval in (*run.closed, *run.histories.open_intervals()):
+        identity = (interval.table, interval.key, interval.opened_at)
+        earlier = whole.get(identity)
+        assert earlier is None or earlier.closed_at is None, "an interval that had ended goes on"
+        first = interval.first_update_ms if earlier is None else earlier.first_update_ms
+        whole[identity] = interval._replace(first_update_ms=first)
+    return whole
+
+
+def orders(registry: Registry) -> list[object]:
+    """Return every order in which the name server would iterate, and everything beside the tables that outlasts an event."""
+    nested = (
+        registry.topic_queue_table, registry.cluster_addr_table, registry.kv_config_table,
+        registry.topic_queue_mapping_info_table,
+    )  # fmt: skip
+    return [
+        *([(key, inner.java_keys()) for key, inner in table.java_items()] for table in nested),
+        list(registry.broker_addr_table.java_items()),
+        list(registry.broker_live_table.java_items()),
+        list(registry.filter_server_table.java_items()),
+        registry.last_update_ms,
+        registry.scan_halted,
+    ]
+
+
+def require_equal(run: Run, whole: Run) -> None:
+    assert state_of(run.registry) == state_of(whole.registry)
+    assert orders(run.registry) == orders(whole.registry)
+    assert run.steps == whole.steps
+    assert merged(run) == merged(whole)
+
+
+def require_cut_invariance(log: Sequence[Timed], namesrv: Namesrv) -> None:
+    """Cut before every event in turn, and then before all of them."""
+    whole = fresh(namesrv)
+    cuts = []
+    for number, timed in enumerate(log):
+        if not whole.registry.pending_unregister:
+            cuts.append((number, cut(whole, namesrv)))
+        whole = proceed(whole, timed, number, namesrv)
+    for start, run in cuts:
+        for number in range(start, len(log)):
+            run = proceed(run, log[number], number, namesrv)  # noqa: PLW2901  the run goes on
+        require_equal(run, whole)
+    run = fresh(namesrv)
+    for number, timed in enumerate(log):
+        run = proceed(run if run.registry.pending_unregister else cut(run, namesrv), timed, number, namesrv)
+    require_equal(run, whole)
+
+
+def recorded(path: Path) -> tuple[list[Timed], Namesrv]:
+    """Return the events of a trace that change anything, and its name server."""
+    trace = Trace()
+    log = []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for ev in (json.loads(line)["ev"] for line in lines):
+            if ev["op"] == "init":
+                trace.take(ev)
+            elif ev["op"] in _EVENTS:
+                log.append(Timed(_EVENTS[ev["op"]](ev, trace.remotes), ev["t_ms"]))
+    return log, trace.namesrv
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}-{path.name[:3]}")
+def test_recorded_trace_may_be_cut_before_any_event(path: Path) -> None:
+    """What really happened, cut at every position: nothing is lost, nothing is new, no order changes."""
+    log, namesrv = recorded(path)
+    require_cut_invariance(log, namesrv)
+
+
+@st.composite
+def adversarial_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
+    namesrv = draw(NAMESRVS)
+    at_ms, log = START_MS, []
+    scans = st.just(events.ScanNotActiveBroker())
+    for event, pause in draw(st.lists(st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, scans), PAUSES_MS), max_size=12)):
+        if understood_by(namesrv, event):
+            at_ms += pause
+            log.append(Timed(event, at_ms))
+    return log, namesrv
+
+
+@settings(max_examples=150)
+@given(adversarial_logs())
+def test_adversarial_log_may_be_cut_before_any_event(made: tuple[list[Timed], Namesrv]) -> None:
+    """Shared addresses, names and channels, scans at deadlines, restarts: a cut is never seen afterwards."""
+    require_cut_invariance(*made)
+
+
+# -- with the scans in between -----------------------------------------------------------------------------------------
+
+
+def replayed_in_days(
+    log: Sequence[Timed], namesrv: Namesrv, cuts: Sequence[int]
+) -> tuple[dict[str, object], list[tuple[int, Step]]]:
+    """Replay with a scan timer, in days that end at `cuts` (ms)."""
+    start = START_MS * 1_000_000
+    schedule = ScanSchedule([ScanEpoch(start, start, phase_known=True)], namesrv.scan_period_ms)
+    timed_events = [
+        TimedEvent(timed.at_ms * 1_000_000 + number, f"e{number}", timed.at_ms * 1_000, timed.event)
+        for number, timed in enumerate(log)
+    ]
+    registry, histories, steps, day_start = Registry(namesrv.profile), Histories(), [], start
+    for day_end in (*(at_ms * 1_000_000 for at_ms in cuts), (log[-1].at_ms + 400_000) * 1_000_000 if log else start):
+        day = [timed for timed in timed_events if day_start <= timed.seq < day_end]
+        for timed, step in replay(registry, day, namesrv, schedule, from_seq=day_start, until_seq=day_end):
+            steps.append((timed.seq, step))
+            list(histories.record(step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us))
+            if step.refreshed is not None:
+                histories.refreshed(step.refreshed, timed.effect_us // 1_000)
+        carried = through_rows(histories.open_intervals())
+        halted = registry.scan_halted
+        registry, histories, day_start = Registry(namesrv.profile), Histories(carried), day_end
+        restored(registry, carried)
+        registry.scan_halted = halted
+    return state_of(registry), steps
+
+
+@settings(max_examples=150)
+@given(adversarial_logs(), st.lists(st.integers(0, 1_500_000), max_size=3))
+def test_scans_do_not_see_the_end_of_a_day(made: tuple[list[Timed], Namesrv], cuts: list[int]) -> None:
+    """The timer's ticks fall where they would have fallen, also those before the first event of the next day."""
+    log, namesrv = made
+    log = [timed for timed in log if not isinstance(timed.event, events.ScanNotActiveBroker)]
+    last = log[-1].at_ms if log else START_MS
+    inside = sorted({START_MS + cut_ms for cut_ms in cuts if START_MS + cut_ms <= last + 400_000})
+    assert replayed_in_days(log, namesrv, inside) == replayed_in_days(log, namesrv, [])
+
+
+def test_lease_that_ends_overnight_expires_before_the_first_event_of_the_day() -> None:
+    """Even where nobody says where the day starts: the first tick after the lease's end takes the broker down."""
+    namesrv = Namesrv(V4_9_7)
+    registry = Registry(namesrv.profile)
+    registration = events.RegisterBroker("C", "10.0.0.1:10911", "broker-a", 0, None, None, TopicTable([]), None, "c0")
+    take(registry, registration, START_MS, namesrv)
+    start = START_MS * 1_000_000
+    schedule = ScanSchedule([ScanEpoch(start, start, phase_known=True)], namesrv.scan_period_ms)
+    late = TimedEvent(start + 10**12, "late", START_MS * 1_000 + 10**9, events.WipeWritePerm("broker-a"))
+    scanned, _ = replay(registry, [late], namesrv, schedule)
+    assert scanned.timed.effect_us == (START_MS + 125_000) * 1_000
+
+
+# -- what is not carried -----------------------------------------------------------------------------------------------
+
+
+def test_capacity_of_a_grown_map_is_not_carried() -> None:
+    """A known limit: thirteen broker names once, two now: the real map of the names stays large, the restored one is small."""
+    namesrv = Namesrv(V4_9_7)
+    queue_data = QueueData(4, 4, 6, 0)
+    run = fresh(namesrv)
+    names = [f"broker-{number}" for number in range(13)]
+    for number, name in enumerate(names):
+        table = TopicTable([TopicConfig("T", *queue_data)])
+        event = events.RegisterBroker("C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, None)
+        run = proceed(run, Timed(event, START_MS), number, namesrv)
+    for number, name in enumerate(names[2:], start=2):
+        event = events.UnregisterBroker("C", f"10.0.0.{number}:1", name, 0)
+        run = proceed(run, Timed(event, START_MS), 100 + number, namesrv)
+    assert run.registry.topic_queue_table["T"].capacity == 32
+    again = cut(run, namesrv).registry
+    assert again.topic_queue_table["T"].capacity == 16
+    assert state_of(again) == state_of(run.registry)

@@ -1,0 +1,199 @@
+"""JavaMap against java.util.HashMap and ConcurrentHashMap.
+
+`java_maps.jsonl.gz` was recorded with OpenJDK 17: per line the constructor's `capacity` (0: none given), the class, the operations
+(`+key` put, `-key` remove) and, after some of them, the order in which keySet() iterated.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from namesrv_core.java_map import JavaMap, long_hash, string_hash, string_map, table_size_for
+
+with gzip.open(Path(__file__).parent / "java_maps.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
+    RECORDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]
+
+
+def identity(number: int) -> int:
+    return number
+
+
+def numbers(capacity: int = 16, *, concurrent: bool = False) -> JavaMap[int, bool]:
+    """A map whose hashes are its keys: buckets can be read off."""
+    return JavaMap(capacity, identity, concurrent=concurrent)
+
+
+def filled(keys: list[int], capacity: int = 16, *, concurrent: bool = False) -> JavaMap[int, bool]:
+    table = numbers(capacity, concurrent=concurrent)
+    for key in keys:
+        table.put(key, value=True)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("text", "java_hash"),
+    [
+        (None, 0),
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("polygenelubricants", -2147483648),
+        ("TBW102", -1826525782),
+        ("10.0.0.1:10911", 589486022),
+        ("Aa", 2112),
+        ("BB", 2112),
+        ("é", 233),
+        ("主题", 659901),
+        ("😀", 1772899),
+        ("\ud83d", 55357),
+    ],
+)
+def test_string_hash_is_that_of_java(text: str | None, java_hash: int) -> None:
+    """Hashes run over UTF-16 units, so a character beyond the BMP counts as its two surrogates, and a lone one as itself."""
+    assert string_hash(text) == java_hash & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize(("number", "java_hash"), [(0, 0), (15, 15), (1 << 32, 1), (-1, 0), (-2, 1)])
+def test_long_hash_is_that_of_java(number: int, java_hash: int) -> None:
+    """Upper and lower half are folded; small broker ids are their own hash."""
+    assert long_hash(number) == java_hash
+
+
+@pytest.mark.parametrize(("capacity", "size"), [(0, 1), (1, 1), (2, 2), (15, 16), (16, 16), (17, 32), (1537, 2048)])
+def test_table_size_is_the_next_power_of_two(capacity: int, size: int) -> None:
+    """A power of two stays what it is."""
+    assert table_size_for(capacity) == size
+
+
+def test_upper_half_of_a_hash_reaches_the_bucket() -> None:
+    """Keys that differ only above bit 16 do not all share a bucket."""
+    assert [numbers().bucket_of(key) for key in (3, 3 | 1 << 16, 3 | 4 << 16)] == [3, 2, 7]
+
+
+def test_order_is_by_bucket_then_by_age() -> None:
+    """17 and 1 share bucket 1; the one put first comes first."""
+    assert filled([17, 2, 1, 0]).java_keys() == [0, 17, 1, 2]
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_key_that_is_put_again_keeps_its_place(concurrent: bool) -> None:
+    """Only the value changes."""
+    table = filled([17, 1, 33], concurrent=concurrent)
+    table.put(17, value=False)
+    assert list(table.java_items()) == [(17, False), (1, True), (33, True)]
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_key_that_was_removed_and_put_goes_to_the_end_of_its_bucket(concurrent: bool) -> None:
+    """A replaced broker stands behind its neighbours; one that was renewed does not."""
+    table = filled([17, 1, 33], concurrent=concurrent)
+    assert table.remove(17) is True
+    table.put(17, value=True)
+    assert table.java_keys() == [1, 33, 17]
+
+
+def test_removing_what_is_not_there_is_nothing() -> None:
+    """As Map.remove, which returns null."""
+    table = filled([1])
+    assert table.remove(2) is None
+    assert table.java_keys() == [1]
+
+
+def test_first_of_follows_the_iteration() -> None:
+    """The order of the question does not matter."""
+    table = filled([17, 1, 2])
+    assert table.first_of([2, 1, 17]) == 17
+    assert table.first_of([2]) == 2
+
+
+def test_hash_map_grows_above_three_quarters_and_a_concurrent_one_at_them() -> None:
+    """With 16 buckets: the 13th key of a HashMap, the 12th of a ConcurrentHashMap."""
+    twelve = list(range(12))
+    assert filled(twelve).capacity == 16
+    assert filled([*twelve, 12]).capacity == 32
+    assert filled(twelve[:11], concurrent=True).capacity == 16
+    assert filled(twelve, concurrent=True).capacity == 32
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_map_never_shrinks(concurrent: bool) -> None:
+    """A name server that was large once iterates as a large one ever after."""
+    table = filled(list(range(20)), concurrent=concurrent)
+    for key in range(20):
+        table.remove(key)
+    table.put(17, value=True)
+    table.put(1, value=True)
+    assert (table.capacity, table.java_keys()) == (32, [1, 17])
+
+
+def test_hash_map_splits_a_bucket_in_order() -> None:
+    """0, 16, 32, 48, 64 shared a bucket of 16; in one of 32 the even multiples stay together in their old order."""
+    keys = [48, 0, 64, 16, 32]
+    assert filled([*keys, *range(1, 9)]).java_keys() == [0, 64, 32, *range(1, 9), 48, 16]
+
+
+def test_concurrent_map_keeps_the_last_run_and_turns_round_the_rest() -> None:
+    """Bucket 0 holds 0, 16, 32, 48, 64, 96: the last run (64, 96) is taken over, the others are pushed to the front one by one."""
+    keys = [0, 16, 32, 48, 64, 96]
+    table = filled([*keys, *range(1, 7)], concurrent=True)
+    assert table.capacity == 32
+    assert table.java_keys() == [32, 0, 64, 96, *range(1, 7), 48, 16]
+
+
+def test_crowded_bucket_makes_a_small_hash_map_grow() -> None:
+    """Eight keys in a bucket are a list; the ninth makes a table below 64 double instead of becoming a tree."""
+    assert filled([1024 * key for key in range(8)]).capacity == 16
+    assert filled([1024 * key for key in range(9)]).capacity == 32
+    assert filled([1024 * key for key in range(10)]).capacity == 64
+    assert filled([1024 * key for key in range(20)]).capacity == 64
+
+
+def test_crowded_bucket_makes_a_small_concurrent_map_grow_at_once() -> None:
+    """Its tryPresize goes on until the threshold is past what it asked for: from 16 to 128."""
+    assert filled([1024 * key for key in range(8)], concurrent=True).capacity == 16
+    assert filled([1024 * key for key in range(9)], concurrent=True).capacity == 128
+
+
+def test_finding_the_eighth_key_of_a_bucket_makes_a_concurrent_map_grow_too() -> None:
+    """Only ConcurrentHashMap counts on the way to a key that is there; the seventh does not count."""
+    keys = [1024 * key for key in range(8)]
+    for key, hash_capacity, concurrent_capacity in [(keys[6], 16, 16), (keys[7], 16, 128)]:
+        plain, concurrent = filled(keys), filled(keys, concurrent=True)
+        plain.put(key, value=False)
+        concurrent.put(key, value=False)
+        assert (plain.capacity, concurrent.capacity) == (hash_capacity, concurrent_capacity)
+
+
+@pytest.mark.parametrize("number", range(len(RECORDED)))
+def test_order_is_that_of_the_recorded_java_map(number: int) -> None:
+    """Puts, removals, growth and crowded buckets of real Java maps, small ones and some with thousands of operations."""
+    recorded = RECORDED[number]
+    capacity, concurrent = recorded["capacity"], recorded["concurrent"]
+    if capacity == 0:
+        buckets = 16
+    else:
+        buckets = table_size_for(capacity + capacity // 2 + 1) if concurrent else table_size_for(capacity)
+    table: JavaMap[str | None, int] = string_map(buckets, concurrent=concurrent)
+    done = 0
+    for until, order in recorded["orders"]:
+        for at, operation in enumerate(recorded["ops"][done:until], start=done):
+            if operation[0] == "+":
+                table.put(operation[1:], at)
+            else:
+                table.remove(operation[1:])
+        done = until
+        assert table.java_keys() == order
+
+
+def test_recording_covers_growth_of_both_classes() -> None:
+    """The comparison means something: both classes, given and default capacities, and maps of many hundred keys."""
+    assert {(recorded["concurrent"], recorded["capacity"] == 0) for recorded in RECORDED} == {
+        (False, False), (False, True), (True, False), (True, True),
+    }  # fmt: skip
+    for concurrent in (False, True):
+        assert max(len(recorded["orders"][-1][1]) for recorded in RECORDED if recorded["concurrent"] is concurrent) > 600

@@ -1,0 +1,241 @@
+"""Scenarios as text: commands in RocketMQ's words, `----`, then what each returned and the tables after the last of them.
+
+A file in `scenarios/` starts with a comment that says what it shows and a line `namesrv VERSION [property=value ...]`. Blocks are
+separated by blank lines; the name server lives on from block to block. `python -m pytest tests/core --rewrite` writes what comes out
+now; commit that only if you know why it changed and if it is what RocketMQ does.
+
+Commands and their fields (defaults in brackets; times in milliseconds, `at` [of the command before]):
+
+    register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...; none] null: no table
+                        channel [as addr] ha filters [absent; "none": an empty list] acting zone timeout mapping [topic/bname/epoch]
+    unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies what is queued)
+    heartbeat           addr cluster
+    query_data_version  addr cluster version
+    scan
+    channel_destroy     channel remote
+    wipe_write_perm, add_write_perm    name
+    delete_topic        topic cluster [whole topic]
+    register_topic      topic queues [name/4/4/6,...]
+    put_kv_config       namespace key value           delete_kv_config    namespace key
+    start, stop
+    route               topic                         (also cluster_info, topic_list, system_topics, unit_topics, ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from namesrv_core import PROFILES, Namesrv, NamesrvConfig, Question, Registry, Step, answer, events, take
+from namesrv_core.heartbeat import QueryDataVersionResult
+from namesrv_core.register import RegisterResult
+from namesrv_core.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.trace import _CONFIG_NAMES
+
+SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
+Fields = Mapping[str, str]
+QUESTIONS = {
+    "route": 105,
+    "cluster_info": 106,
+    "topic_list": 206,
+    "topics_by_cluster": 224,
+    "system_topics": 304,
+    "unit_topics": 311,
+    "unit_sub_topics": 312,
+    "unit_sub_ununit_topics": 313,
+}
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario_comes_out_as_written(path: Path, rewrite: bool) -> None:
+    """The commands of the file give the outcomes and tables that stand below them."""
+    written = path.read_text(encoding="utf-8")
+    played = play(written)
+    if rewrite:
+        path.write_text(played, encoding="utf-8")
+    else:
+        assert played == written
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_scenario_says_what_it_shows(path: Path) -> None:
+    """The first line is a sentence for the reader."""
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# ")
+    assert first.endswith(".")
+
+
+def play(text: str) -> str:
+    """Return the scenario with what comes out below each `----`."""
+    story = Story()
+    out, results, skipping = [], list[str](), False
+    for line in text.splitlines():
+        if skipping and line:
+            continue
+        skipping = False
+        out.append(line)
+        if line == "----":
+            out += [*results, *story.tables()]
+            results, skipping = [], True
+        elif line and not line.startswith("#"):
+            results += story.tell(line)
+    return "\n".join(out) + "\n"
+
+
+class Story:
+    """One name server and its clock."""
+
+    def __init__(self) -> None:
+        self.namesrv = Namesrv()
+        self.registry = Registry(self.namesrv.profile)
+        self.at_ms = 0
+
+    def tell(self, line: str) -> list[str]:
+        """Carry out one command and return what it gave."""
+        command, *words = line.split()
+        if command == "namesrv":
+            version, *properties = words
+            config = {_CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)}
+            self.namesrv = Namesrv(PROFILES[version], NamesrvConfig(**config))
+            self.registry = Registry(self.namesrv.profile)
+            return []
+        fields = dict(word.split("=", 1) for word in words)
+        self.at_ms = int(fields.pop("at", self.at_ms))
+        if command in QUESTIONS:
+            subject = fields.get("topic", fields.get("cluster"))
+            answered = answer(self.registry, Question(QUESTIONS[command], subject), self.namesrv)
+            return [f"{command}: {answered.code} {answered.body or (answered.remark or '').splitlines()[0]}"]
+        step = take(self.registry, EVENTS[command](fields), self.at_ms, self.namesrv)
+        return [f"{command}: {' '.join([step.outcome.value, *told(step)])}"]
+
+    def tables(self) -> list[str]:
+        """Return all rows, in the order in which the name server would meet them."""
+        registry, lines = self.registry, []
+        for cluster, names in registry.cluster_addr_table.java_items():
+            lines.append(f"cluster_addr_table   {cluster}  {{{', '.join(map(str, names.java_keys()))}}}")
+        for name, group in registry.broker_addr_table.java_items():
+            addrs = ", ".join(f"{broker_id}: {addr}" for broker_id, addr in group.java_addrs())
+            flags = (" acting" if group.enable_acting_master else "") + (f" {group.zone_name}" if group.zone_name else "")
+            lines.append(f"broker_addr_table    {name}  {group.cluster_name}  {{{addrs}}}{flags}")
+        for topic, queue_datas in registry.topic_queue_table.java_items():
+            for name, data in queue_datas.java_items():
+                queues = f"r={data.read_queue_nums} w={data.write_queue_nums} perm={data.perm}"
+                flag = f" sys={data.topic_sys_flag}" if data.topic_sys_flag else ""
+                lines.append(f"topic_queue_table    {topic}  {name}  {queues}{flag}")
+        for key, live in registry.broker_live_table.java_items():
+            version = live.data_version
+            shown = "null" if version is None else f"{version.timestamp}:{version.counter}"
+            state = f":{version.state_version}" if version and self.namesrv.profile.has_state_version else ""
+            until = registry.last_update_ms[key] + live.heartbeat_timeout_ms
+            lines.append(
+                f"broker_live_table    {named(key)}  version={shown}{state} channel={live.channel_id} lives_until={until}"
+            )
+        for key, servers in registry.filter_server_table.java_items():
+            lines.append(f"filter_server_table  {named(key)}  [{', '.join(servers)}]")
+        for topic, mappings in registry.topic_queue_mapping_info_table.java_items():
+            lines += [
+                f"topic_queue_mapping  {topic}  {bname}  epoch={mapping.epoch}"
+                for bname, mapping in mappings.java_items()
+            ]
+        for namespace, entries in registry.kv_config_table.java_items():
+            pairs = ", ".join(f"{key}: {value.text}" for key, value in entries.java_items())
+            lines.append(f"kv_config_table      {namespace}  {{{pairs}}}")
+        if registry.pending_unregister:
+            lines.append(f"pending_unregister   {len(registry.pending_unregister)}")
+        if registry.scan_halted:
+            lines.append("scan_halted")
+        return lines
+
+
+def named(key: tuple[str | None, str | None]) -> str:
+    """A live key as text: 4.x has the address only."""
+    return str(key[1]) if key[0] is None else f"{key[0]}|{key[1]}"
+
+
+def told(step: Step) -> list[str]:
+    """What a step returned, closed, sent, threw."""
+    result, words = step.result, []
+    if isinstance(result, RegisterResult):
+        words += [f"masterAddr={result.master_addr} haServerAddr={result.ha_server_addr}"] if result.master_addr else []
+    elif isinstance(result, QueryDataVersionResult):
+        version = result.data_version
+        words.append(f"changed={str(result.changed).lower()}")
+        words.append(f"stored={'null' if version is None else f'{version.timestamp}:{version.counter}'}")
+    elif result is not None:
+        words.append(f"result={result}")
+    words += [f"closed={','.join(step.closed)}"] if step.closed else []
+    words += [f"batch={step.batch}"] if step.batch is not None else []
+    words += [
+        f"notify={n.to}(min {n.min_broker_id} {n.min_broker_addr}, offline {n.offline_broker_addr})"
+        for n in step.notifications
+    ]
+    words += [f"swallowed={name.rpartition('.')[2]}" for name in step.swallowed]
+    return [*words, f"threw={step.exception.rpartition('.')[2]}"] if step.exception else words
+
+
+def _version(text: str) -> DataVersion | None:
+    if text == "null":
+        return None
+    timestamp, counter, *state = text.split(":")
+    return DataVersion(int(state[0]) if state else 0, int(timestamp), int(counter))
+
+
+def _queues(text: str) -> tuple[str, QueueData]:
+    name, *numbers = text.split("/")
+    given = [int(number) for number in numbers]
+    return name, QueueData(*[*given, *[4, 4, 6, 0][len(given) :]])
+
+
+def _topics(fields: Fields) -> TopicTable | None:
+    if fields.get("topics") == "null":
+        return None
+    topics = [_queues(text) for text in fields.get("topics", "").split(",") if text]
+    mappings = [text.split("/") for text in fields.get("mapping", "").split(",") if text]
+    return TopicTable(
+        [TopicConfig(topic, *data) for topic, data in topics],
+        [TopicQueueMappingInfo(topic, bname, 4, int(epoch)) for topic, bname, epoch in mappings],
+    )
+
+
+def _register(fields: Fields) -> events.RegisterBroker:
+    filters = {"absent": None, "none": ()}.get(fields.get("filters", "absent"), tuple(fields.get("filters", "").split(",")))
+    acting = fields.get("acting")
+    return events.RegisterBroker(
+        fields.get("cluster", "C"),
+        fields["addr"],
+        fields["name"],
+        int(fields.get("id", 0)),
+        fields.get("ha"),
+        _version(fields.get("version", "1:1")),
+        _topics(fields),
+        filters,
+        fields.get("channel", fields["addr"]),
+        None if acting is None else acting == "true",
+        int(fields["timeout"]) if "timeout" in fields else None,
+        fields.get("zone"),
+    )
+
+
+EVENTS: dict[str, Callable[[Fields], events.Event]] = {
+    "register": _register,
+    "unregister": lambda f: events.UnregisterBroker(
+        f.get("cluster", "C"), f["addr"], f["name"], int(f.get("id", 0)), f.get("defer") == "true"
+    ),
+    "drain": lambda _: events.DrainUnregistrations(),
+    "heartbeat": lambda f: events.BrokerHeartbeat(f.get("cluster", "C"), f["addr"]),
+    "query_data_version": lambda f: events.QueryDataVersion(
+        f.get("cluster", "C"), f["addr"], _version(f.get("version", "1:1"))
+    ),
+    "scan": lambda _: events.ScanNotActiveBroker(),
+    "channel_destroy": lambda f: events.ChannelDestroyed(f.get("channel"), f.get("remote")),
+    "wipe_write_perm": lambda f: events.WipeWritePerm(f["name"]),
+    "add_write_perm": lambda f: events.AddWritePerm(f["name"]),
+    "delete_topic": lambda f: events.DeleteTopic(f["topic"], f.get("cluster")),
+    "register_topic": lambda f: events.RegisterTopic(f["topic"], tuple(map(_queues, f["queues"].split(",")))),
+    "put_kv_config": lambda f: events.PutKvConfig(f.get("namespace"), f.get("key"), f.get("value")),
+    "delete_kv_config": lambda f: events.DeleteKvConfig(f.get("namespace"), f.get("key")),
+    "start": lambda _: events.NamesrvStarted(),
+    "stop": lambda _: events.NamesrvStopped(),
+}

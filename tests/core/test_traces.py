@@ -1,0 +1,198 @@
+"""Twenty recorded traces of the real name server: every result, every state and every answer must be equal."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from namesrv_core.answers import Question, answer, remark_matches
+from namesrv_core.register import RegisterResult
+from namesrv_core.trace import Trace, TraceError, replayed, state_hash
+
+TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
+CODES = {
+    "route": 105,
+    "cluster_info": 106,
+    "topic_list": 206,
+    "topics_by_cluster": 224,
+    "system_topics": 304,
+    "unit_topics": 311,
+    "unit_sub_topics": 312,
+    "unit_sub_ununit_topics": 313,
+}
+
+
+def lines_of(path: Path) -> list[str]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return list(lines)
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}-{path.name[:3]}"
+
+
+def test_traces_of_both_generations_are_there() -> None:
+    """The comparison below covers ten traces of each generation; an empty folder must not pass."""
+    assert [path.parent.name for path in TRACES] == ["4.9.7"] * 10 + ["5.4.0"] * 10
+
+
+@pytest.mark.parametrize("path", TRACES, ids=name_of)
+def test_trace_gives_the_recorded_results_and_states(path: Path) -> None:
+    """Each event returns what the real thing returned and leaves the state that it held."""
+    lines = lines_of(path)
+    for recorded, record in zip(map(json.loads, lines), replayed(lines), strict=True):
+        at = f"line {recorded['i']}, {recorded['ev']}"
+        assert record["res"] == recorded["res"], at
+        if "st" in recorded:
+            assert record["st"] == recorded["st"], at
+        assert record["h"] == recorded["h"], at
+        assert record["i"] == recorded["i"]
+
+
+@pytest.mark.parametrize("path", TRACES, ids=name_of)
+def test_trace_gives_the_recorded_answers_byte_for_byte(path: Path) -> None:
+    """A question is answered with the recorded code, remark and body text, list orders included."""
+    trace = Trace()
+    for recorded in map(json.loads, lines_of(path)):
+        ev, wire = recorded["ev"], recorded.get("wire")
+        if ev["op"] not in CODES:
+            trace.take(ev)
+            continue
+        subject = ev["cluster"] if ev["op"] == "topics_by_cluster" else ev.get("topic")
+        question = Question(CODES[ev["op"]], subject, standard_json=True)  # the recorded route requests asked for it
+        expected = answer(trace.registry, question, trace.namesrv)
+        assert (expected.code, expected.body) == (wire["code"], wire["body"]), ev
+        assert remark_matches(wire["remark"], expected.remark), ev
+
+
+@pytest.mark.parametrize("path", TRACES, ids=name_of)
+def test_trace_gives_the_recorded_registration_responses(path: Path) -> None:
+    """A slave's response header names the master that the core's result names; a refusal is SYSTEM_ERROR."""
+    trace = Trace()
+    for recorded in map(json.loads, lines_of(path)):
+        res = trace.take(recorded["ev"])
+        if recorded["ev"]["op"] != "register":
+            continue
+        wire, ret = recorded["wire"], res["ret"]
+        if ret is None:
+            assert (wire["code"], wire["ext"]) == (1, {})
+            continue
+        result = RegisterResult(ret["haServerAddr"], ret["masterAddr"])
+        assert wire["code"] == 0
+        assert result == RegisterResult(wire["ext"].get("haServerAddr"), wire["ext"].get("masterAddr"))
+
+
+def test_states_may_be_left_out() -> None:
+    """With `states` off the hash stays, so that long traces can be compared cheaply."""
+    lines = lines_of(TRACES[0])[:5]
+    with_states = list(replayed(lines))
+    without = list(replayed(lines, states=False))
+    assert without == [{"i": r["i"], "res": r["res"], "h": r["h"]} for r in with_states]
+    assert [state_hash(r["st"]) for r in with_states] == [r["h"] for r in without]
+
+
+def test_profile_of_the_caller_overrides_the_recorded_one() -> None:
+    """A trace can be replayed by the rules of the other generation: states then have its tables."""
+    init = '{"ev": {"op": "init", "profile": "4.9.7"}}'
+    (record,) = replayed([init], "5.4.0")
+    assert record["st"]["pendingUnregister"] == []
+    assert "pendingUnregister" not in next(replayed([init]))["st"]
+
+
+REGISTER = {
+    "op": "register", "t_ms": 1, "cluster": "C", "addr": "a:1", "name": "b", "id": 0, "ha": "h",
+    "dv": {"ts": 1, "counter": 1}, "topics": [], "filters": None, "ch": "c",
+}  # fmt: skip
+
+
+def registering(**fields: Any) -> str:
+    return json.dumps({"ev": {**REGISTER, **fields}})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{",
+        "[]",
+        "1",
+        "null",
+        '"text"',
+        "[" * 100_000,
+        "{}",
+        '{"ev": null}',
+        '{"ev": []}',
+        '{"ev": "scan"}',
+        '{"ev": {}}',
+        '{"ev": {"op": "no_such_operation", "t_ms": 1}}',
+        '{"ev": {"op": ["scan"], "t_ms": 1}}',
+        '{"ev": {"op": "scan"}}',
+        '{"ev": {"op": "scan", "t_ms": null}}',
+        '{"ev": {"op": "scan", "t_ms": "1"}}',
+        '{"ev": {"op": "scan", "t_ms": 1.5}}',
+        '{"ev": {"op": "scan", "t_ms": true}}',
+        '{"ev": {"op": "init", "profile": "3.2.6"}}',
+        '{"ev": {"op": "init"}}',
+        '{"ev": {"op": "init", "profile": "4.9.7", "config": []}}',
+        '{"ev": {"op": "init", "profile": ["4.9.7"]}}',
+        '{"ev": {"op": "init", "profile": "4.9.7", "config": 7}}',
+        '{"ev": {"op": "init", "profile": "4.9.7", "config": "on"}}',
+        '{"ev": {"op": "init", "profile": "4.9.7", "channels": "c0"}}',
+        '{"ev": {"op": "init", "profile": "4.9.7", "channels": 7}}',
+        '{"ev": {"op": "unregister", "t_ms": 1, "cluster": "C", "addr": "a:1", "name": "b"}}',
+        '{"ev": {"op": "register_topic", "t_ms": 1, "topic": "T", "queues": [7]}}',
+        '{"ev": {"op": "register_topic", "t_ms": 1, "topic": "T", "queues": [{"name": "b"}]}}',
+        '{"ev": {"op": "route", "topic": ["T"]}}',
+        '{"ev": {"op": "topics_by_cluster", "cluster": {}}}',
+        '{"ev": {"op": "kv_put", "t_ms": 1, "ns": [], "key": "k", "value": "v"}}',
+        '{"ev": {"op": "channel_destroy", "t_ms": 1, "ch": {}}}',
+        registering(id="0"),
+        registering(id=None),
+        registering(addr=5),
+        registering(name=["b"]),
+        registering(cluster={"C": 1}),
+        registering(dv=[]),
+        registering(dv="1"),
+        registering(dv={"counter": 1}),
+        registering(topics="T"),
+        registering(topics=7),
+        registering(topics=[{"name": "T"}]),
+        registering(topics=[{"name": 7, "r": 1, "w": 1, "perm": 6, "sys": 0}]),
+        registering(filters=7),
+        registering(mapping=["T"]),
+    ],
+)
+def test_malformed_line_is_named(line: str) -> None:
+    """Whatever is wrong with a line, the error names its number and nothing else escapes."""
+    lines = ['{"ev": {"op": "init", "profile": "5.4.0"}}', registering(), line]
+    with pytest.raises(TraceError, match=r"^line 3: "):
+        list(replayed(lines))
+
+
+def test_lines_before_a_malformed_one_are_still_given() -> None:
+    """Results come line by line: an error does not take back what was computed before it."""
+    records = replayed(['{"ev": {"op": "init", "profile": "4.9.7"}}', "{"])
+    assert next(records)["i"] == 0
+    with pytest.raises(TraceError, match="line 2"):
+        next(records)
+
+
+def test_null_names_have_a_state_too() -> None:
+    """4.9.7 registers a request without a cluster under null, beside others: the state can still be written and hashed."""
+    lines = ['{"ev": {"op": "init", "profile": "4.9.7"}}', registering(), registering(cluster=None, name=None, addr="a:2")]
+    st = list(replayed(lines))[-1]["st"]
+    assert st["clusterAddrTable"] == {"C": ["b"], "null": ["null"]}
+    assert sorted(st["brokerAddrTable"]) == ["b", "null"]
+
+
+def test_restart_without_its_file_forgets_the_kv_table() -> None:
+    """`keep_kv` false stands for a lost file; by default the table survives."""
+    put = '{"ev": {"op": "kv_put", "t_ms": 1, "ns": "N", "key": "k", "value": "v"}}'
+    init = '{"ev": {"op": "init", "profile": "4.9.7"}}'
+    kept = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2}}']))[-1]["st"]["kvConfig"]
+    lost = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2, "keep_kv": false}}']))[-1]["st"]["kvConfig"]
+    assert (kept, lost) == ({"N": {"k": "v"}}, {})

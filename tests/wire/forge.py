@@ -1,0 +1,232 @@
+"""Builds frames, bodies and TCP conversations for the tests of `namesrv_wire`."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from namesrv_wire import Row, Segment, Transcript
+from namesrv_wire.capture import ACK, FIN, RST, SYN
+
+NAMESRV = "10.0.0.1:9876"
+CLIENT = "10.0.0.2:40000"
+SECOND_NS = 1_000_000_000
+MS_NS = 1_000_000
+EPOCH_NS = 1_700_000_000 * SECOND_NS
+BROKER = {"brokerName": "broker-a", "brokerAddr": "10.0.0.2:10911", "clusterName": "C", "brokerId": "0"}
+
+
+def frame(header: bytes, body: bytes = b"", serialization: int = 0) -> bytes:
+    """Return a frame around header bytes."""
+    return struct.pack(">iI", 4 + len(header) + len(body), serialization << 24 | len(header)) + header + body
+
+
+def request(
+    code: int,
+    ext: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    *,
+    opaque: int = 1,
+    flag: int = 0,
+    version: int = 407,
+    remark: str | None = None,
+) -> bytes:
+    """Return a frame with a JSON header."""
+    header = {"code": code, "flag": flag, "language": "JAVA", "opaque": opaque, "version": version}
+    if ext is not None:
+        header["extFields"] = dict(ext)
+    if remark is not None:
+        header["remark"] = remark
+    return frame(json.dumps(header, separators=(",", ":")).encode(), body)
+
+
+def response(
+    opaque: int = 1, code: int = 0, body: bytes = b"", version: int = 407, remark: str | None = None
+) -> bytes:
+    """Return an answer."""
+    return request(code, None, body, opaque=opaque, flag=1, version=version, remark=remark)
+
+
+def short_string(text: bytes) -> bytes:
+    """Return a key as the binary header writes it."""
+    return struct.pack(">h", len(text)) + text
+
+
+def long_string(text: bytes) -> bytes:
+    """Return a value as the binary header writes it."""
+    return struct.pack(">i", len(text)) + text
+
+
+def binary_header(
+    code: int, ext: Iterable[tuple[bytes, bytes]] = (), *, opaque: int = 1, flag: int = 0, version: int = 407
+) -> bytes:
+    """Return a binary header."""
+    fields = b"".join(short_string(key) + long_string(value) for key, value in ext)
+    fixed = struct.pack(">hbhii", code, 0, version, opaque, flag)
+    return fixed + struct.pack(">i", 0) + struct.pack(">i", len(fields)) + fields
+
+
+def register_json(topics: Mapping[str, int], **more: object) -> bytes:
+    """Return a registration body: topics with their number of queues."""
+    table = {
+        name: {"topicName": name, "readQueueNums": n, "writeQueueNums": n, "perm": 6, "topicSysFlag": 0}
+        for name, n in topics.items()
+    }
+    wrapper = {
+        "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": 5},
+        "topicConfigTable": table,
+        **more,
+    }
+    return json.dumps(
+        {"filterServerList": [], "topicConfigSerializeWrapper": wrapper}, separators=(",", ":")
+    ).encode()
+
+
+def compressed_body(topics: Iterable[bytes], filters: bytes = b"[]", count: int | None = None) -> bytes:
+    """Return a registration body in the compressed layout of 4.x."""
+    texts = list(topics)
+    parts = [
+        long_string(b'{"counter":1,"timestamp":5}'),
+        struct.pack(">i", len(texts) if count is None else count),
+    ]
+    parts += [long_string(text) for text in texts]
+    return zlib.compress(b"".join([*parts, long_string(filters)]), 9)
+
+
+class Talk:
+    """One TCP connection as a list of segments; each call adds one, `gap_ns` after the one before."""
+
+    def __init__(
+        self,
+        start_ns: int = EPOCH_NS,
+        client: str = CLIENT,
+        server: str = NAMESRV,
+        client_seq: int = 1_000,
+        server_seq: int = 9_000,
+        gap_ns: int = MS_NS,
+    ) -> None:
+        self.client, self.server, self.gap_ns = client, server, gap_ns
+        self.at_ns = start_ns
+        self.client_seq, self.server_seq = client_seq, server_seq
+        self.segments: list[Segment] = []
+
+    def _add(
+        self,
+        from_server: bool,  # noqa: FBT001
+        flags: int,
+        payload: bytes = b"",
+        lost: int = 0,
+        seq: int | None = None,
+    ) -> Talk:
+        mine, other = (
+            (self.server_seq, self.client_seq) if from_server else (self.client_seq, self.server_seq)
+        )
+        ends = (self.server, self.client) if from_server else (self.client, self.server)
+        self.segments.append(
+            Segment(
+                len(self.segments) + 1, self.at_ns, *ends, (mine if seq is None else seq) & 0xFFFFFFFF, other,
+                flags, payload, lost,
+            )
+        )  # fmt: skip
+        self.at_ns += self.gap_ns
+        if seq is None:
+            taken = len(payload) + lost + bool(flags & (SYN | FIN))
+            if from_server:
+                self.server_seq = (self.server_seq + taken) & 0xFFFFFFFF
+            else:
+                self.client_seq = (self.client_seq + taken) & 0xFFFFFFFF
+        return self
+
+    def open(self) -> Talk:
+        """Add SYN and SYN/ACK."""
+        return self._add(False, SYN)._add(True, SYN | ACK)
+
+    def refused(self) -> Talk:
+        """Add a SYN that is answered by RST."""
+        return self._add(False, SYN)._add(True, RST | ACK)
+
+    def ask(self, payload: bytes, lost: int = 0) -> Talk:
+        """Add bytes from the client."""
+        return self._add(False, ACK, payload, lost)
+
+    def answer(self, payload: bytes, lost: int = 0) -> Talk:
+        """Add bytes from the name server."""
+        return self._add(True, ACK, payload, lost)
+
+    def client_fin(self) -> Talk:
+        """Add the client's FIN."""
+        return self._add(False, FIN | ACK)
+
+    def server_fin(self) -> Talk:
+        """Add the name server's FIN."""
+        return self._add(True, FIN | ACK)
+
+    def client_rst(self) -> Talk:
+        """Add the client's RST."""
+        return self._add(False, RST)
+
+    def server_rst(self) -> Talk:
+        """Add the name server's RST."""
+        return self._add(True, RST | ACK)
+
+    def raw(self, from_server: bool, seq: int, payload: bytes, flags: int = ACK) -> Talk:  # noqa: FBT001
+        """Add a segment with a sequence number of its own that moves nothing."""
+        return self._add(from_server, flags, payload, seq=seq)
+
+    def wait(self, duration_ns: int) -> Talk:
+        """Let time pass."""
+        self.at_ns += duration_ns
+        return self
+
+    def exchange(
+        self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", opaque: int = 1
+    ) -> Talk:
+        """Add a request and its successful answer."""
+        return self.ask(request(code, ext, body, opaque=opaque)).answer(response(opaque))
+
+
+def merged(*talks: Talk) -> list[Segment]:
+    """Return the segments of several connections in order of time, numbered anew."""
+    segments = sorted(
+        (segment for talk in talks for segment in talk.segments), key=lambda segment: segment.time_ns
+    )
+    return [segment._replace(packet_no=number) for number, segment in enumerate(segments, 1)]
+
+
+def rows_of(
+    segments: Iterable[Segment],
+    transcript: Transcript | None = None,
+    finish: bool = True,  # noqa: FBT001, FBT002
+) -> list[Row]:
+    """Return all rows of a list of segments."""
+    transcript = Transcript(namesrv=[NAMESRV]) if transcript is None else transcript
+    rows = [row for segment in segments for row in transcript.feed(segment, "forged.pcap")]
+    return rows + (transcript.finish() if finish else [])
+
+
+def of_table(rows: Iterable[Row], table: str) -> list[dict[str, Any]]:
+    """Return the values of one table's rows."""
+    return [row.values for row in rows if row.table == table]
+
+
+def final(rows: Iterable[Row]) -> dict[tuple[str, str], dict[str, object]]:
+    """Return the rows that stand in the end: later ones replace, revoked ones go.
+
+    Where they were read is left out.
+    """
+    standing: dict[tuple[str, str], dict[str, object]] = {}
+    for table, values in rows:
+        if table == "revoked":
+            standing.pop((str(values["table"]), str(values["event_id"])), None)
+            continue
+        key = values.get("event_id") or values.get("quarantine_id") or values["topic_config_digest"]
+        if table == "topic_configs":
+            standing[table, str(key)] = {}
+        else:
+            standing[table, str(key)] = {
+                name: value for name, value in values.items() if name not in ("source_file", "source_offset")
+            }
+    return standing

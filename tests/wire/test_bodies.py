@@ -1,0 +1,306 @@
+"""Bodies of requests: layouts, defaults, what Java accepts and refuses, and limits."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+import tracemalloc
+import zlib
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from namesrv_wire.bodies import (
+    RegisterBody,
+    decode_data_version,
+    decode_queue_datas,
+    decode_register_body,
+    java_long,
+    topic_table,
+)
+from namesrv_wire.body_cache import BodyCache
+from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.limits import MAX_TOPICS, MIB
+from tests.wire.forge import compressed_body, long_string, register_json
+
+NOW_MS = 1_700_000_000_000
+TOPIC = {"topic": "T", "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
+
+
+def decode(body: bytes, *, compressed: bool = False, version: int = 407) -> RegisterBody:
+    return decode_register_body(body, compressed=compressed, version=version, now_ms=NOW_MS)
+
+
+def refusal(body: bytes, *, compressed: bool = False, version: int = 407) -> Reason:
+    with pytest.raises(DecodeError) as caught:
+        decode(body, compressed=compressed, version=version)
+    return caught.value.reason
+
+
+def test_json_body() -> None:
+    """Topics, version and filter list of a plain body arrive."""
+    got = decode(register_json({"T": 4}))
+    assert got.data_version == {"state_version": 0, "timestamp": 5, "counter": 1}
+    assert got.topics is not None
+    assert (got.topics.topics, got.topics.mappings) == ([TOPIC], [])
+    assert got.filter_servers == []
+
+
+def test_compressed_body_of_4x() -> None:
+    """The zlib layout gives the same topic; it carries no topicSysFlag."""
+    got = decode(compressed_body([b"T 4 4 6 SINGLE_TAG"], b'["f:1"]'), compressed=True)
+    assert got.data_version == {"state_version": 0, "timestamp": 5, "counter": 1}
+    assert got.topics is not None
+    assert got.topics.topics == [TOPIC]
+    assert got.filter_servers == ["f:1"]
+
+
+def test_compressed_body_of_5x_has_mappings() -> None:
+    """From V5_0_0 on the layout ends with mapping entries, whose keys may be bare integers."""
+    info = b'{"topic":"T","bname":"b","totalQueues":8,"epoch":3,"currIdMap":{2:0,4:1}}'
+    plain = zlib.decompress(compressed_body([b"T 4 4 6 SINGLE_TAG"]))
+    got = decode(
+        zlib.compress(plain + struct.pack(">i", 1) + long_string(info)), compressed=True, version=493
+    )
+    assert got.topics is not None
+    assert got.topics.mappings[0]["curr_id_map"] == '{"2":0,"4":1}'
+
+
+def test_body_of_an_old_request_is_the_wrapper_alone() -> None:
+    """Below V3_0_11 there is no filter list: it stays as it was."""
+    wrapper = json.loads(register_json({"T": 4}))["topicConfigSerializeWrapper"]
+    got = decode(json.dumps(wrapper).encode(), version=36)
+    assert got.topics is not None
+    assert got.topics.topics == [TOPIC]
+    assert got.filter_servers is None
+
+
+def test_no_body_registers_version_zero_without_topics() -> None:
+    """An empty body is a registration of nothing, with the filter list emptied (null for old requests)."""
+    got = decode(b"")
+    assert got == ({"state_version": 0, "timestamp": 0, "counter": 0}, topic_table([], []), [])
+    assert decode(b"", version=3).filter_servers is None
+
+
+@pytest.mark.parametrize(
+    ("body", "version", "topics", "filters"),
+    [
+        (b"{}", {"state_version": 0, "timestamp": NOW_MS, "counter": 0}, [], []),
+        (b'{"filterServerList":null}', {"state_version": 0, "timestamp": NOW_MS, "counter": 0}, [], None),
+        (b'{"topicConfigSerializeWrapper":null}', None, None, []),
+        (b'{"topicConfigSerializeWrapper":{"dataVersion":null}}', None, [], []),
+        (
+            b'{"topicConfigSerializeWrapper":{"dataVersion":{"counter":null},"topicConfigTable":null}}',
+            {"state_version": 0, "timestamp": NOW_MS, "counter": None},
+            None,
+            [],
+        ),
+    ],
+)
+def test_absent_and_null_differ(body: bytes, version: object, topics: object, filters: object) -> None:
+    """What is absent gets Java's default (the clock for a timestamp), what is null stays null."""
+    got = decode(body)
+    assert got.data_version == version
+    assert (None if got.topics is None else got.topics.topics) == topics
+    assert got.filter_servers == filters
+
+
+def test_topic_fields_have_the_defaults_of_topic_config() -> None:
+    """A topic without numbers has 16 queues and perm 6; numbers as text are cast."""
+    body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":"4"}}}}'
+    table = decode(body).topics
+    assert table is not None
+    assert table.topics == [
+        {"topic": "T", "read_queue_nums": 16, "write_queue_nums": 16, "perm": 4, "topic_sys_flag": 0}
+    ]
+
+
+def test_bare_integer_keys_are_tolerated_only_outside_strings() -> None:
+    """Static topics of 5.x write {2:0}; text that looks like it inside a string is left alone."""
+    name = 'x{1:2,3:4}"'
+    body = json.dumps({"topicName": name}).encode()
+    text = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":' + body + b"},"
+    text += b'"topicQueueMappingInfoMap":{"T":{"bname":"b","totalQueues":8,"currIdMap":{2:0, 4:1}}}}}'
+    table = decode(text, version=493).topics
+    assert table is not None
+    assert table.topics[0]["topic"] == name
+    assert table.mappings[0] == {
+        "topic": "T", "bname": "b", "total_queues": 8, "epoch": 0, "dirty": False, "scope": "__global__",
+        "curr_id_map": '{"2":0,"4":1}',
+    }  # fmt: skip
+
+
+def test_digest_depends_on_content_and_not_on_order() -> None:
+    """Equal topics in another order share a digest; any changed number gives another."""
+    one, two = {**TOPIC, "topic": "A"}, {**TOPIC, "topic": "B"}
+    assert topic_table([one, two], []).digest == topic_table([two, one], []).digest
+    assert topic_table([one], []).digest != topic_table([{**one, "perm": 4}], []).digest
+    assert len(topic_table([], []).digest) == 32
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"a b 4 4 6 SINGLE_TAG",
+        b"T 4 4 SINGLE_TAG",
+        b"T x 4 6 SINGLE_TAG",
+        b"T 4 4 6 NO_TAG",
+        b"",
+        b"T 99999999999 4 6 SINGLE_TAG",
+    ],
+)
+def test_topic_texts_that_java_cannot_read_refuse_the_body(text: bytes) -> None:
+    """A space in a name shifts the numbers, as in Java; what cannot be read there is refused here."""
+    assert refusal(compressed_body([text]), compressed=True) is Reason.BAD_BODY
+
+
+def test_shifted_topic_text_is_read_as_java_reads_it() -> None:
+    """If the shifted words happen to be numbers, Java takes them; so do we."""
+    table = decode(compressed_body([b"T 1 2 3 SINGLE_TAG {} more"]), compressed=True).topics
+    assert table is not None
+    assert table.topics[0]["perm"] == 3
+
+
+def test_queue_numbers_are_numbers_and_nothing_more() -> None:
+    """Absurd and negative queue counts are kept as they are; nothing is built from them."""
+    table = decode(register_json({"T": 2**31 - 1, "U": -5})).topics
+    assert table is not None
+    assert [topic["read_queue_nums"] for topic in table.topics] == [2**31 - 1, -5]
+    assert refusal(register_json({"T": 2**31})) is Reason.BAD_BODY
+
+
+def test_topic_count_lies() -> None:
+    """A count of 2**31-1 with one topic ends where the bytes end; a true count above the limit is a limit."""
+    body = compressed_body([b"T 4 4 6 SINGLE_TAG"], count=2**31 - 1)
+    tracemalloc.start()
+    assert refusal(body, compressed=True) is Reason.BAD_BODY
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * MIB
+    table = b",".join(b'"t%d":{}' % n for n in range(MAX_TOPICS + 1))
+    many = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{' + table + b"}}}"
+    assert refusal(many) is Reason.TOO_MANY_TOPICS
+
+
+def test_part_lengths_of_a_compressed_body_allocate_nothing() -> None:
+    """A part that claims 2**31-1 bytes, or fewer than none, is refused without an allocation."""
+    for length in (2**31 - 1, -1):
+        tracemalloc.start()
+        assert refusal(zlib.compress(struct.pack(">i", length) + b"{}"), compressed=True) is Reason.BAD_BODY
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < MIB
+
+
+def test_zlib_bomb_is_refused_quickly_and_in_little_memory() -> None:
+    """A part of 400 MB of zeros in 400 kB stops at the ratio limit, not at the end of memory."""
+    packer = zlib.compressobj(9)
+    bomb = packer.compress(struct.pack(">i", 400 * MIB))
+    for _ in range(400):
+        bomb += packer.compress(b"\x00" * MIB)
+    bomb += packer.flush()
+    tracemalloc.start()
+    began = time.perf_counter()
+    assert refusal(bomb, compressed=True) is Reason.INFLATED_TOO_BIG
+    elapsed = time.perf_counter() - began
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert elapsed < 1
+    assert peak < 32 * MIB
+
+
+@pytest.mark.parametrize(
+    "body", [b"x\x9cnonsense", b"\x00", zlib.compress(b"\x00\x00"), compressed_body([])[:-20]]
+)
+def test_what_is_no_whole_zlib_body_is_refused(body: bytes) -> None:
+    """Damaged, foreign and cut-off streams are refusals of the server, not limits of ours."""
+    assert refusal(body, compressed=True) is Reason.BAD_BODY
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 70 + b"1" + b"}" * 70])
+def test_deep_bodies_hit_our_limit(body: bytes) -> None:
+    """Nesting beyond 64 is refused before parsing."""
+    assert refusal(body) is Reason.JSON_TOO_DEEP
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null",
+        b"[]",
+        b'{"topicConfigSerializeWrapper":[]}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":null}}}',
+        b'{"filterServerList":[1]}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":1.5}}}}',
+    ],
+)
+def test_bodies_of_other_shapes_are_refused(body: bytes) -> None:
+    """JSON of the wrong shape cannot be decoded by the server either."""
+    assert refusal(body) is Reason.BAD_BODY
+
+
+@given(st.binary(max_size=100), st.booleans(), st.sampled_from([-1, 3, 407, 493]))
+def test_arbitrary_bodies_raise_nothing_but_decode_errors(
+    junk: bytes,
+    compressed: bool,  # noqa: FBT001
+    version: int,
+) -> None:
+    """No body makes the decoders fail in another way."""
+    for body in (junk, zlib.compress(junk)):
+        with suppress(DecodeError):
+            decode(body, compressed=compressed, version=version)
+        for other in (decode_queue_datas, lambda raw: decode_data_version(raw, NOW_MS)):
+            with suppress(DecodeError):
+                other(body)
+
+
+def test_queue_datas_of_register_topic() -> None:
+    """REGISTER_TOPIC_IN_NAMESRV: queue data arrive; no body and a null list are None."""
+    body = b'{"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4,"writeQueueNums":2}]}'
+    assert decode_queue_datas(body) == [
+        {"broker_name": "b", "read_queue_nums": 4, "write_queue_nums": 2, "perm": 6, "topic_sys_flag": 0}
+    ]
+    assert decode_queue_datas(b"") is None
+    assert decode_queue_datas(b'{"queueDatas":null}') is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("-7", -7), ("+7", 7), ("", None), ("-", None), (" 1", None), ("1_0", None), ("٣", None),
+     (str(2**63 - 1), 2**63 - 1), (str(2**63), None), ("9" * 10_000, None), (None, None)],
+)  # fmt: skip
+def test_java_long_reads_what_parse_long_reads(text: str | None, number: int | None) -> None:
+    """Only an optional sign and digits in range are a number; anything else leaves the field null."""
+    assert java_long(text) == number
+
+
+def test_bodies_that_differ_only_in_versions_are_decoded_once() -> None:
+    """The cache shares the topic table and still reads each body's own data version."""
+    cache = BodyCache()
+    first = register_json({"T": 4})
+    second = first.replace(b'"counter":1', b'"counter":2')
+    other = first.replace(b'"perm":6', b'"perm":4')
+    one = cache.decode(first, compressed=False, version=493, now_ms=NOW_MS)
+    two = cache.decode(second, compressed=False, version=493, now_ms=NOW_MS)
+    assert cache.hits == 1
+    assert (one.data_version, two.data_version) == (
+        {"state_version": 0, "timestamp": 5, "counter": 1},
+        {"state_version": 0, "timestamp": 5, "counter": 2},
+    )
+    assert one.topics is two.topics
+    assert cache.decode(other, compressed=False, version=493, now_ms=NOW_MS).topics != one.topics
+
+
+def test_a_topic_named_data_version_does_not_fool_the_cache() -> None:
+    """Text that looks like a data version elsewhere in the body is decoded as what it is."""
+    cache = BodyCache()
+    for counter in (1, 2):
+        body = (
+            b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"dataVersion":{"counter":%d},'
+            b'"T":{}}}}' % counter
+        )
+        got = cache.decode(body, compressed=False, version=493, now_ms=NOW_MS)
+        assert got == decode(body, version=493)

@@ -1,0 +1,155 @@
+"""JSON-lines event logs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from namesrv_wire import CaptureError, Row
+from namesrv_wire.event_log import SCHEMA, line_of, read_event_log
+from schemas.bronze import TABLES
+from tests.wire.forge import NAMESRV, of_table, rows_of
+from tests.wire.test_transcript import conversation
+
+BASE = {"schema": SCHEMA, "namesrv_id": NAMESRV, "time": "2026-01-02T03:04:05.006Z"}
+TIME_NS = 1_767_323_045_006_000_000
+
+
+def read(path: Path, *lines: object) -> list[Row]:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return list(read_event_log(path))
+
+
+def reasons(rows: list[Row]) -> list[str]:
+    return [str(values["detail"]) for values in of_table(rows, "quarantine")]
+
+
+def test_rows_survive_writing_and_reading(tmp_path: Path) -> None:
+    """Rows of a capture come back equal, positions and ids included; only where they were read differs."""
+    rows = rows_of(conversation())
+    topics = {row.values["topic_config_digest"]: row.values for row in rows if row.table == "topic_configs"}
+    kept = [row for row in rows if row.table not in ("topic_configs", "quarantine")]
+    lines = [line_of(row, topics.get(row.values.get("topic_config_digest"))) for row in kept]
+    back = [row for row in read(tmp_path / "log", *lines) if row.table != "topic_configs"]
+    for row in (*kept, *back):
+        del row.values["source_file"], row.values["source_offset"]
+    assert back == kept
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"kind": "heartbeat", "code": 904, "broker_addr": "a:1"},
+        {"kind": "registration", "topics": []},
+        {"kind": "unregistration"},
+        {"kind": "channel", "event": "close", "channel_id": "10.0.0.2:1#5"},
+        {"kind": "admin", "code": 205, "broker_name": "b"},
+        {"kind": "namesrv", "event": "started"},
+        {"kind": "observation", "code": 105, "subject": "T"},
+    ],
+    ids=lambda line: str(line["kind"]),
+)
+def test_the_shortest_line_of_each_kind_has_all_columns(tmp_path: Path, line: dict[str, object]) -> None:
+    """Defaults fill every column of the table; the position comes from the time."""
+    (*_, row) = read(tmp_path / "log", BASE | line)
+    (table,) = [table for table in TABLES if table.name == row.table]
+    assert set(row.values) == set(table.column_names) - {"ingest_run", "day"}
+    assert all(
+        row.values[column.name] is not None
+        for column in table.columns
+        if column.required and column.name in row.values
+    )
+    assert (row.values["seq"], row.values["event_time"]) == (TIME_NS, TIME_NS // 1000)
+    assert (row.values["source_file"], row.values["source_offset"]) == ("log", 1)
+
+
+def test_equal_lines_are_duplicates_and_others_are_not(tmp_path: Path) -> None:
+    """Two identical lines share id and position; another one at the same time gets the next position."""
+    one = BASE | {"kind": "heartbeat", "code": 904, "broker_addr": "a:1"}
+    other = one | {"broker_addr": "b:1"}
+    first, second, copy = read(tmp_path / "log", one, other, one)
+    assert first.values["event_id"] == copy.values["event_id"] != second.values["event_id"]
+    assert [row.values["seq"] for row in (first, second, copy)] == [TIME_NS, TIME_NS + 1, TIME_NS]
+
+
+@pytest.mark.parametrize(
+    ("time", "ns"),
+    [(5, 5_000_000), ("1970-01-01T00:00:01.123456789Z", 1_123_456_789), ("1970-01-01T00:00:01+00:00", 10**9)],
+)
+def test_times(tmp_path: Path, time: object, ns: int) -> None:
+    """Epoch milliseconds and ISO-8601 in UTC with up to nanoseconds are times."""
+    (row,) = read(tmp_path / "log", BASE | {"kind": "unregistration", "time": time})
+    assert (row.values["seq"], row.values["event_time"]) == (ns, ns // 1000)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no json",
+        "[]",
+        "[" * 1000,
+        '{"schema":"other"}',
+        BASE | {"kind": "nothing"},
+        BASE | {"kind": ["heartbeat"]},
+        BASE | {"kind": "heartbeat"},
+        BASE | {"kind": "heartbeat", "code": 103},
+        BASE | {"kind": "unregistration", "broker_id": "0"},
+        BASE | {"kind": "unregistration", "broker_id": 2**63},
+        BASE | {"kind": "unregistration", "brokerid": 0},
+        BASE | {"kind": "unregistration", "time": "2026-01-02 03:04:05"},
+        BASE | {"kind": "unregistration", "time": "2026-02-30T03:04:05Z"},
+        BASE | {"kind": "unregistration", "time": -1},
+        BASE | {"kind": "unregistration", "time": 10**30},
+        BASE | {"kind": "unregistration", "event_id": "xyz"},
+        BASE | {"kind": "unregistration", "one_way": 1},
+        BASE | {"kind": "channel", "event": "closed", "remote_addr": "a:1"},
+        BASE | {"kind": "channel", "event": "close"},
+        BASE | {"kind": "registration", "topics": [{"topic": "T"}]},
+        BASE | {"kind": "registration", "topics": {}},
+        BASE | {"kind": "registration", "filter_servers": [1]},
+        BASE | {"kind": "heartbeat", "code": 322, "data_version": {}},
+        {"schema": SCHEMA, "kind": "unregistration", "time": 1},
+    ],
+)
+def test_bad_lines_are_quarantined_with_their_number(tmp_path: Path, line: object) -> None:
+    """A line that is none costs one quarantine row; the lines around it are read."""
+    good = BASE | {"kind": "unregistration"}
+    rows = read(tmp_path / "log", good, line, good)
+    assert [row.table for row in rows] == ["unregistrations", "quarantine", "unregistrations"]
+    assert rows[1].values["source_offset"] == 2
+
+
+def test_too_long_lines_are_cut_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line beyond the limit is never held whole; the next one is read."""
+    monkeypatch.setattr("namesrv_wire.event_log.MAX_LINE_BYTES", 200)
+    rows = read(tmp_path / "log", "x" * 5_000, BASE | {"kind": "unregistration"})
+    assert [row.table for row in rows] == ["quarantine", "unregistrations"]
+    assert (rows[0].values["reason"], rows[0].values["length"]) == ("line_too_long", 5_000)
+
+
+def test_compressed_logs_and_damage(tmp_path: Path) -> None:
+    """A packed log is told by its first bytes; a damaged one is an error that names the file."""
+    content = gzip.compress((json.dumps(BASE | {"kind": "unregistration"}) + "\n").encode() * 1000)
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    assert len(list(read_event_log(path))) == 1000
+    path.write_bytes(content[:-9])
+    with pytest.raises(CaptureError, match="log"):
+        list(read_event_log(path))
+
+
+def test_documented_examples_are_read(tmp_path: Path) -> None:
+    """Every example in docs/event-log.md is a line that reads without a refusal.
+
+    One of each kind at least.
+    """
+    text = (Path(__file__).parents[2] / "docs" / "event-log.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith('{"schema"')]
+    rows = read(tmp_path / "log", *lines)
+    assert reasons(rows) == []
+    assert {json.loads(line)["kind"] for line in lines} == {
+        "heartbeat", "registration", "unregistration", "channel", "admin", "namesrv", "observation",
+    }  # fmt: skip

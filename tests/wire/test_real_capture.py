@@ -1,0 +1,115 @@
+"""The bundled capture of a real 4.9.7 cluster: known figures, conservation, and cuts anywhere."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from namesrv_wire import CaptureStats, Row, Segment, Transcript, read_capture
+from tests.wire.forge import final, of_table
+
+CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
+NAMESRV = "127.0.0.1:9876"
+
+
+@pytest.fixture(scope="module")
+def segments() -> list[Segment]:
+    stats = CaptureStats()
+    found = list(read_capture(CAPTURE, stats))
+    assert (stats.packets, stats.segments) == (30_470, 30_470)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(segments: list[Segment]) -> tuple[Transcript, list[Row]]:
+    transcript = Transcript()
+    rows = [row for segment in segments for row in transcript.feed(segment, "capture.pcap.gz")]
+    return transcript, rows + transcript.finish()
+
+
+def test_every_frame_is_accounted_for(whole: tuple[Transcript, list[Row]]) -> None:
+    """Frames are events, observations, refused or ignored by rule.
+
+    The figures are those of the capture's table.
+    """
+    transcript, rows = whole
+    counts = transcript.counts
+    assert (counts.frames, counts.accounted, counts.observations) == (28_021, 28_021, 13_877)
+    assert counts.events == {"registrations": 128, "unregistrations": 4, "admin_events": 10}
+    assert counts.quarantined == {}
+    assert counts.copied_segments == 1
+    tables = Counter(row.table for row in rows)
+    assert {table: tables[table] for table in counts.events} == counts.events
+    assert tables["route_observations"] == counts.observations
+
+
+def test_the_life_of_the_name_server(whole: tuple[Transcript, list[Row]]) -> None:
+    """It was started after 17 refused connections and is 4.9.7."""
+    facts = of_table(whole[1], "namesrv_events")
+    assert [(row["kind"], row["version"]) for row in facts] == [("started", None), ("identified", 407)]
+    assert facts[0]["evidence"] == "first accepted connection after 17 refused"
+
+
+def test_idle_closes_and_the_unanswered_registration(whole: tuple[Transcript, list[Row]]) -> None:
+    """Two silent connections are closed by the idle limit.
+
+    The cut-off registration counts just before its close.
+    """
+    closes = of_table(whole[1], "channel_events")
+    idle = [row["silent_ms"] for row in closes if row["kind"] == "idle"]
+    assert len(idle) == 2
+    assert all(120_000 <= int(str(ms)) < 120_100 for ms in idle)
+    (lost,) = [
+        row
+        for row in of_table(whole[1], "registrations")
+        if row["response_code"] is None and not row["one_way"]
+    ]
+    (close,) = [row for row in closes if row["channel_id"] == lost["channel_id"]]
+    assert (lost["broker_name"], close["pending_requests"]) == ("broker-b", 1)
+    assert int(str(lost["seq"])) < int(str(close["seq"]))
+
+
+def test_positions_are_unique(whole: tuple[Transcript, list[Row]]) -> None:
+    """No two rows of a name server share a position."""
+    seqs = [row.values["seq"] for row in whole[1] if "seq" in row.values]
+    assert len(seqs) == len(set(seqs))
+    ids = [row.values["event_id"] for row in whole[1] if "event_id" in row.values]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [2, 3])
+def test_cutting_the_capture_anywhere_changes_nothing(
+    segments: list[Segment], whole: tuple[Transcript, list[Row]], parts: int
+) -> None:
+    """Read in parts with the carry between, the capture gives the same rows at every one of 20 cuts."""
+    expected = final(whole[1])
+    chance = random.Random(parts)
+    for _ in range(20):
+        cuts = sorted(chance.sample(range(1, len(segments)), parts - 1))
+        rows: list[Row] = []
+        carry: dict[str, str] = {}
+        for low, high in zip([0, *cuts], [*cuts, len(segments)], strict=True):
+            transcript = Transcript(carry=carry)
+            for segment in segments[low:high]:
+                rows += transcript.feed(segment, f"part {low}")
+            rows += transcript.finish()
+            carry = transcript.carry()
+        assert final(rows) == expected, cuts
+
+
+def test_a_few_cuts_on_every_run(segments: list[Segment], whole: tuple[Transcript, list[Row]]) -> None:
+    """The quick form of the test above, around the start, a frozen broker and the end."""
+    low = 0
+    rows: list[Row] = []
+    carry: dict[str, str] = {}
+    for high in (20, 41, 9_001, 24_000, len(segments) - 1, len(segments)):
+        transcript = Transcript(carry=carry)
+        for segment in segments[low:high]:
+            rows += transcript.feed(segment, f"part {low}")
+        rows += transcript.finish()
+        carry, low = transcript.carry(), high
+    assert final(rows) == final(whole[1])

@@ -1,0 +1,54 @@
+"""Blotting out credentials in raw bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_wire.secrets import blot
+from tests.wire.forge import binary_header, frame, request
+
+SECRET = b"s3cr3t-value"
+
+
+@pytest.mark.parametrize("cut", range(13))
+@pytest.mark.parametrize("key", ["AccessKey", "signature", "SECURITYTOKEN"])
+def test_json_secrets_are_blotted_also_when_cut_off(key: str, cut: int) -> None:
+    """Wherever a kept piece ends inside the value, nothing of the value remains, and the length stays."""
+    whole = request(105, {"topic": "T", key: SECRET.decode(), "z": "1"})
+    end = whole.index(SECRET) + cut
+    hidden = blot(whole[:end])
+    assert len(hidden) == end
+    assert cut == 0 or SECRET[:cut] not in hidden[end - cut :]
+    assert blot(whole).startswith(hidden)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 6, 12])
+def test_binary_secrets_are_blotted_also_when_cut_off(cut: int) -> None:
+    """The same for the binary header."""
+    whole = frame(binary_header(105, [(b"AccessKey", SECRET), (b"topic", b"T")]), b"", 1)
+    end = whole.index(SECRET) + cut
+    hidden = blot(whole[:end])
+    assert len(hidden) == end
+    assert b"x" * cut == hidden[end - cut :]
+    assert SECRET not in blot(whole)
+    assert b"topic" in blot(whole)
+
+
+def test_escaped_keys_and_numbers_are_found() -> None:
+    """A key written with escapes is the same key, and a number can be a secret too."""
+    assert SECRET not in blot(b'{"\\u0041ccessKey" : "' + SECRET + b'"}')
+    assert b"12345" not in blot(b'{"Signature":12345,"a":1}')
+    assert blot(b'{"Signature":12345,"a":1}').endswith(b',"a":1}')
+
+
+def test_a_cut_behind_an_escape_keeps_the_escape() -> None:
+    """The rest of the value must still belong to the value when the next piece arrives."""
+    assert blot(b'{"AccessKey":"abc\\') == b'{"AccessKey":"xxx\\'
+    assert blot(b'{"AccessKey":"abc\\u00') == b'{"AccessKey":"xxx\\u00'
+    assert blot(b'{"AccessKey":"a\\\\') == b'{"AccessKey":"xxx'
+
+
+def test_nothing_else_is_touched() -> None:
+    """Bytes without secrets stay as they are."""
+    whole = request(103, {"brokerName": "AccessKey", "topic": "Signature"}, b"body")
+    assert blot(whole) == whole

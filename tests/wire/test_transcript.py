@@ -1,0 +1,468 @@
+"""From segments to rows: matching, order, closes, lives of name servers, carrying on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from namesrv_wire import REVOKED, Row, Segment, Transcript, WireError
+from namesrv_wire.frames import ONE_WAY
+from namesrv_wire.limits import LINGER_NS
+from schemas.bronze import TABLES
+from tests.wire.forge import (
+    BROKER,
+    CLIENT,
+    EPOCH_NS,
+    MS_NS,
+    NAMESRV,
+    SECOND_NS,
+    Talk,
+    final,
+    merged,
+    of_table,
+    register_json,
+    request,
+    response,
+    rows_of,
+)
+
+IDLE_NS = 120 * SECOND_NS
+REGISTER = request(103, BROKER, register_json({"T": 4}), opaque=3)
+
+
+def kinds(rows: list[Row]) -> list[tuple[str, str]]:
+    return [(str(v["kind"]), str(v["closed_by"])) for v in of_table(rows, "channel_events")]
+
+
+def test_a_request_takes_effect_with_its_answer() -> None:
+    """Event time is the request's packet, effect time and seq are the answer's."""
+    talk = Talk().open().ask(REGISTER).wait(5 * MS_NS).answer(response(3, 0, remark="ok"))
+    (row,) = of_table(rows_of(talk.segments), "registrations")
+    asked, answered = talk.segments[2].time_ns, talk.segments[3].time_ns
+    assert (row["event_time"], row["effect_time"]) == (asked // 1000, answered // 1000)
+    assert answered < row["seq"] < answered + 100
+    assert (row["response_code"], row["response_remark"], row["broker_name"]) == (0, "ok", "broker-a")
+    assert row["channel_id"] == f"{CLIENT}#{talk.segments[1].time_ns}"
+
+
+def test_rows_have_exactly_the_columns_of_their_tables() -> None:
+    """Every column but `ingest_run` and `day` is there, and no other."""
+    talk = (
+        Talk().refused().open().ask(REGISTER).answer(response(3)).exchange(104, BROKER).exchange(322, BROKER)
+    )
+    talk.exchange(105, {"topic": "T"}).exchange(100, {"namespace": "n", "key": "k", "value": "v"})
+    talk.ask(b"\x00\x00\x00\x06\x07\x00\x00\x00ab").client_rst()
+    rows = rows_of(talk.segments)
+    expected = {table.name: set(table.column_names) - {"ingest_run", "day"} for table in TABLES}
+    assert {row.table for row in rows} == set(expected) - {"sources", "open_streams"}
+    for row in rows:
+        assert set(row.values) == expected[row.table], row.table
+
+
+def test_a_one_way_request_takes_effect_on_arrival() -> None:
+    """No answer is awaited, and none is needed."""
+    talk = Talk().open().ask(request(904, BROKER, flag=ONE_WAY))
+    (row,) = of_table(rows_of(talk.segments, finish=False), "heartbeats")
+    assert row["one_way"]
+    assert row["event_time"] == row["effect_time"] == talk.segments[2].time_ns // 1000
+
+
+def test_an_unanswered_request_takes_effect_just_before_its_connection_closes() -> None:
+    """It is placed directly before the name server's own FIN, in the order of arrival."""
+    talk = (
+        Talk()
+        .open()
+        .ask(REGISTER)
+        .ask(request(104, BROKER, opaque=4))
+        .client_fin()
+        .wait(SECOND_NS)
+        .server_fin()
+    )
+    rows = rows_of(talk.segments)
+    register, leave = of_table(rows, "registrations")[0], of_table(rows, "unregistrations")[0]
+    (close,) = of_table(rows, "channel_events")
+    assert register["seq"] < leave["seq"] < close["seq"]
+    assert register["effect_time"] == close["effect_time"] == talk.segments[-1].time_ns // 1000
+    assert register["response_code"] is None
+    assert close["pending_requests"] == 2
+
+
+def test_an_unanswered_request_of_an_open_connection_takes_effect_on_arrival() -> None:
+    """At the end of the capture it is given with its arrival.
+
+    The same event replaces it when the answer comes.
+    """
+    talk = Talk().open().ask(REGISTER)
+    first = Transcript(namesrv=[NAMESRV])
+    (early,) = of_table(rows_of(talk.segments, first), "registrations")
+    assert early["effect_time"] == early["event_time"]
+    talk.answer(response(3))
+    second = Transcript(namesrv=[NAMESRV], carry=first.carry())
+    (late,) = of_table(rows_of(talk.segments[-1:], second), "registrations")
+    assert late["event_id"] == early["event_id"]
+    assert late["response_code"] == 0
+
+
+def test_answers_to_questions_are_observations() -> None:
+    """A route answer carries its question's subject and position, and its body as text."""
+    ask = request(105, {"topic": "T", "acceptStandardJsonOnly": "true"}, opaque=9, version=493)
+    talk = Talk().open().ask(ask).answer(response(9, 0, b'{"a":1}', version=493))
+    transcript = Transcript()
+    (row,) = of_table(rows_of(talk.segments, transcript), "route_observations")
+    assert (row["code"], row["subject"], row["standard_json"], row["language"]) == (105, "T", True, "JAVA")
+    assert (row["response_code"], row["response_version"], row["body"]) == (0, 493, '{"a":1}')
+    assert row["request_seq"] < row["seq"]
+    assert transcript.counts.ignored == {"request:105": 1}
+
+
+def test_an_opaque_used_twice_keeps_both_requests() -> None:
+    """The answer belongs to the later request, the earlier one stays unanswered and is not lost."""
+    talk = Talk().open().ask(REGISTER).ask(REGISTER).answer(response(3)).client_fin().server_fin()
+    codes = [row["response_code"] for row in of_table(rows_of(talk.segments), "registrations")]
+    assert sorted(codes, key=str) == [0, None]
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (lambda t: t.client_fin().server_fin(), [("close", "client")]),
+        (lambda t: t.server_fin().client_fin(), [("close", "namesrv")]),
+        (lambda t: t.client_rst(), [("exception", "client"), ("close", "client")]),
+        (lambda t: t.server_rst(), [("close", "namesrv")]),
+        (lambda t: t.client_fin(), []),
+        (lambda t: t.server_fin().client_rst(), [("close", "namesrv")]),
+        (lambda t: t.wait(IDLE_NS).server_fin(), [("idle", "namesrv"), ("close", "namesrv")]),
+        (lambda t: t.wait(IDLE_NS - 20 * MS_NS).server_fin(), [("close", "namesrv")]),
+        (lambda t: t.wait(IDLE_NS).client_fin().server_fin(), [("close", "client")]),
+    ],
+)
+def test_who_closed_and_how(end: Callable[[Talk], Talk], expected: list[tuple[str, str]]) -> None:
+    """A close is the name server's own FIN; who began it and after what silence decides its kind."""
+    talk = Talk().open().exchange(105, {"topic": "T"})
+    end(talk)
+    assert kinds(rows_of(talk.segments)) == expected
+
+
+def test_an_idle_close_without_a_packet_is_the_timers() -> None:
+    """Silence beyond the limit while the name server lives closes the connection when it ends."""
+    silent = Talk().open().ask(REGISTER).answer(response(3))
+    alive = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + MS_NS // 2).open()
+    for opaque in range(30):
+        alive.wait(10 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=opaque)
+    rows = rows_of(merged(silent, alive))
+    assert kinds(rows) == [("idle", "timer"), ("close", "timer")]
+    idle, close = of_table(rows, "channel_events")
+    assert idle["effect_time"] == close["effect_time"] == (silent.segments[-1].time_ns + IDLE_NS) // 1000
+    assert close["seq"] == idle["seq"] + 1
+
+
+def test_an_idle_limit_that_traffic_contradicts_is_dropped() -> None:
+    """If the name server answers on a connection after the limit, it was not closed.
+
+    An earlier claim is revoked.
+    """
+    silent = Talk().open().ask(REGISTER).answer(response(3))
+    alive = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + MS_NS // 2).open()
+    for opaque in range(20):
+        alive.wait(10 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=opaque)
+    first = Transcript(namesrv=[NAMESRV])
+    claimed = rows_of(merged(silent, alive), first)
+    assert kinds(claimed) == [("idle", "timer"), ("close", "timer")]
+    before = len(silent.segments)
+    silent.wait(300 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=99)
+    later = rows_of(silent.segments[before:], Transcript(namesrv=[NAMESRV], carry=first.carry()))
+    assert len([row for row in later if row.table == REVOKED]) == 2
+    assert not [key for key in final(claimed + later) if key[0] == "channel_events"]
+
+
+def test_seq_is_unique_and_increasing_for_packets_of_one_nanosecond() -> None:
+    """Events of one instant, and of a clock that steps back, keep distinct positions."""
+    talk = Talk(gap_ns=0).open()
+    for opaque in range(40):
+        talk.ask(request(904, BROKER, flag=ONE_WAY, opaque=opaque))
+    segments = [*talk.segments[:20], *(s._replace(time_ns=s.time_ns - SECOND_NS) for s in talk.segments[20:])]
+    seqs = [row["seq"] for row in of_table(rows_of(segments), "heartbeats")]
+    assert len(seqs) == 40
+    assert seqs == sorted(set(seqs), key=int)
+
+
+def life(rows: list[Row]) -> list[str]:
+    return [str(v["kind"]) for v in of_table(rows, "namesrv_events")]
+
+
+def test_refused_connections_show_start_and_stop() -> None:
+    """Refused, accepted: started. All closed at once, then refused: stopped just before the first close."""
+    one = Talk().refused().open().exchange(105, {"topic": "T"}).wait(SECOND_NS).server_fin()
+    two = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + 3 * MS_NS).open().exchange(105, {"topic": "T"})
+    two.wait(SECOND_NS).server_fin()
+    again = Talk(client="10.0.0.3:2", start_ns=EPOCH_NS + 5 * SECOND_NS).refused().refused().open()
+    again.exchange(105, {"topic": "T"})
+    rows = rows_of(merged(one, two, again))
+    assert life(rows) == ["started", "identified", "stopped", "started"]
+    stopped = of_table(rows, "namesrv_events")[2]
+    closes = of_table(rows, "channel_events")
+    assert stopped["seq"] < min(row["seq"] for row in closes)
+    assert stopped["effect_time"] == min(row["effect_time"] for row in closes)
+
+
+def test_a_stop_at_the_end_of_a_capture_is_revoked_if_the_server_goes_on() -> None:
+    """All connections closed at once looks like a stop; an accepted connection right after says otherwise."""
+    one = Talk().open().exchange(105, {"topic": "T"}).server_fin()
+    two = Talk(client="10.0.0.3:1").open().exchange(105, {"topic": "T"}).server_fin()
+    first = Transcript(namesrv=[NAMESRV])
+    claimed = rows_of(merged(one, two), first)
+    assert life(claimed)[-1] == "stopped"
+    more = Talk(client="10.0.0.3:9", start_ns=EPOCH_NS + SECOND_NS).open().exchange(105, {"topic": "T"})
+    later = rows_of(more.segments, Transcript(namesrv=[NAMESRV], carry=first.carry()))
+    assert [row.table for row in later if row.table == REVOKED] == [REVOKED]
+    assert "stopped" not in [
+        v["kind"] for (table, _), v in final(claimed + later).items() if table == "namesrv_events"
+    ]
+
+
+def test_one_closed_connection_is_no_stop() -> None:
+    """A single close by the name server (an expired broker) is no evidence of its end."""
+    talk = Talk().open().exchange(105, {"topic": "T"}).server_fin()
+    assert "stopped" not in life(rows_of(talk.segments))
+
+
+def test_a_capture_that_begins_in_the_middle() -> None:
+    """Without a SYN the stream starts at the next frame.
+
+    The name server is observed from its first packet.
+    """
+    talk = Talk().ask(REGISTER[50:]).exchange(105, {"topic": "T"}).ask(REGISTER).answer(response(3))
+    rows = rows_of(talk.segments)
+    assert life(rows) == ["observed_from", "identified"]
+    assert len(of_table(rows, "registrations")) == 1
+    assert of_table(rows, "namesrv_events")[0]["effect_time"] == EPOCH_NS // 1000
+
+
+def test_an_accepted_connection_without_refusals_is_an_observation_only() -> None:
+    """Nothing says when such a name server started."""
+    assert life(rows_of(Talk().open().exchange(105, {"topic": "T"}).segments))[0] == "observed_from"
+
+
+def test_two_name_servers_in_one_capture() -> None:
+    """Rows are told apart by port, each on its own scale."""
+    other = "10.0.0.1:9877"
+    one, two = Talk().open().exchange(105, {"topic": "T"}), Talk(server=other).open().exchange(106)
+    transcript = Transcript()
+    rows = rows_of(merged(one, two), transcript)
+    assert {row["namesrv_id"] for row in of_table(rows, "route_observations")} == {NAMESRV, other}
+    assert {name: tally.frames for name, tally in transcript.counts_by_namesrv().items()} == {
+        NAMESRV: 2,
+        other: 2,
+    }
+
+
+def test_foreign_traffic_gives_no_rows() -> None:
+    """An endpoint that refuses registry requests, or speaks something else, is no name server."""
+    broker = Talk(server="10.0.0.9:10911").open().ask(request(105, {}, opaque=1)).answer(response(1, 3))
+    web = Talk(server="10.0.0.9:80").open().ask(b"GET / HTTP/1.1\r\n\r\n").answer(b"HTTP/1.1 200 OK\r\n\r\n")
+    transcript = Transcript()
+    assert rows_of(merged(broker, web), transcript) == []
+    assert (transcript.counts.frames, transcript.counts.foreign_connections) == (0, 2)
+
+
+def test_rows_before_the_confirmation_are_held_and_released() -> None:
+    """The first answer shows the name server; what happened before it is then told in order."""
+    talk = Talk().refused().open().ask(request(904, BROKER, flag=ONE_WAY)).exchange(105, {"topic": "T"})
+    transcript = Transcript()
+    early = rows_of(talk.segments[:-1], transcript, finish=False)
+    assert early == []
+    assert [row.table for row in rows_of(talk.segments[-1:], transcript)] == [
+        "namesrv_events", "heartbeats", "namesrv_events", "route_observations",
+    ]  # fmt: skip
+
+
+def test_port_reuse_is_a_new_connection() -> None:
+    """The same client port with a new SYN opens another channel, and the old one is closed if it was not."""
+    one = Talk().open().ask(REGISTER).answer(response(3))
+    two = (
+        Talk(start_ns=EPOCH_NS + SECOND_NS, client_seq=77_000, server_seq=88_000)
+        .open()
+        .exchange(105, {"topic": "T"})
+    )
+    rows = rows_of(merged(one, two))
+    assert kinds(rows) == [("close", "client")]
+    channels = {row.values["channel_id"] for row in rows if row.values.get("channel_id")}
+    assert channels == {f"{CLIENT}#{t.segments[1].time_ns}" for t in (one, two)}
+
+
+def test_late_copies_of_an_ended_connection_change_nothing() -> None:
+    """Retransmissions behind the last FIN are copies, not a new connection."""
+    talk = Talk().open().ask(REGISTER).answer(response(3)).client_fin().server_fin()
+    copies = [s._replace(time_ns=s.time_ns + SECOND_NS) for s in talk.segments[2:]]
+    transcript = Transcript(namesrv=[NAMESRV])
+    assert final(rows_of(talk.segments + copies, transcript)) == final(rows_of(talk.segments))
+    assert transcript.counts.frames == 2
+
+
+def test_a_request_after_the_close_is_only_counted() -> None:
+    """What reaches a channel that the name server has closed is not handled by it."""
+    talk = Talk().open().exchange(105, {"topic": "T"}).server_fin().ask(REGISTER)
+    transcript = Transcript(namesrv=[NAMESRV])
+    assert not of_table(rows_of(talk.segments, transcript), "registrations")
+    assert transcript.counts.ignored["request:103:after_close"] == 1
+
+
+def test_the_server_sends_requests_too() -> None:
+    """NOTIFY_MIN_BROKER_ID_CHANGE and its answer are counted by code, nothing else."""
+    talk = Talk().open().answer(request(905, {}, opaque=5)).ask(response(5)).exchange(105, {"topic": "T"})
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows_of(talk.segments, transcript)
+    assert transcript.counts.ignored == {"request:905": 1, "response:905": 1, "request:105": 1}
+
+
+def test_a_broken_frame_does_not_lose_the_rest() -> None:
+    """Undecodable headers and lying lengths are quarantined, and the frames behind them are read."""
+    bad = b"\x00\x00\x00\x06\x00\x00\x00\x02{x"
+    lie = b"\x7f\xff\xff\xff\x00\x00\x00\x02{}"
+    talk = Talk().open().ask(bad + REGISTER).answer(response(3)).ask(lie + request(104, BROKER, opaque=5))
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(talk.segments, transcript)
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["bad_json", "frame_too_long"]
+    assert len(of_table(rows, "registrations")) == len(of_table(rows, "unregistrations")) == 1
+    assert transcript.counts.accounted == transcript.counts.frames == 4
+
+
+def test_a_packet_cut_by_the_snap_length_breaks_one_frame() -> None:
+    """The missing bytes are never taken for data; the next segment's frame is read."""
+    talk = Talk().open().ask(REGISTER[:60], lost=len(REGISTER) - 60).exchange(105, {"topic": "T"})
+    rows = rows_of(talk.segments)
+    (refused,) = of_table(rows, "quarantine")
+    assert (refused["reason"], refused["length"]) == ("truncated_packet", len(REGISTER))
+    assert len(of_table(rows, "route_observations")) == 1
+
+
+def test_a_lost_segment_is_given_up_and_the_stream_goes_on() -> None:
+    """Once the name server acknowledged what the capture lost, the hole is one refused piece."""
+    talk = Talk().open().ask(REGISTER[:40]).ask(REGISTER[40:90]).ask(REGISTER[90:]).wait(2 * SECOND_NS)
+    talk.answer(response(3)).exchange(104, BROKER, opaque=8)
+    segments = [s for n, s in enumerate(talk.segments) if n != 3]
+    rows = rows_of(segments)
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["lost_segment"]
+    assert len(of_table(rows, "unregistrations")) == 1
+
+
+def test_a_connection_that_ends_inside_a_frame_is_quarantined() -> None:
+    """Half a frame at the end of a connection is a refused piece.
+
+    At the end of the capture it is carried on.
+    """
+    talk = Talk().open().ask(REGISTER[:50])
+    assert not of_table(rows_of(talk.segments), "quarantine")
+    talk.client_fin().server_fin()
+    assert [row["reason"] for row in of_table(rows_of(talk.segments), "quarantine")] == ["incomplete_frame"]
+
+
+@pytest.mark.parametrize(
+    ("ext", "body", "refusal"),
+    [
+        ({"bodyCrc32": "1"}, register_json({"T": 4}), "crc32_mismatch"),
+        ({"compressed": "false"}, b"x\x9c\x00", "undecodable_body"),
+        ({"compressed": "true"}, register_json({"T": 4}), "undecodable_body"),
+        ({"bodyCrc32": "0"}, register_json({"T": 4}), None),
+        ({"bodyCrc32": "junk"}, register_json({"T": 4}), None),
+    ],
+)
+def test_refused_registrations_stay_events(ext: dict[str, str], body: bytes, refusal: str | None) -> None:
+    """What the request layer refuses is kept with its reason and without content."""
+    talk = Talk().open().ask(request(103, BROKER | ext, body)).answer(response(1, 1))
+    (row,) = of_table(rows_of(talk.segments), "registrations")
+    assert row["refusal"] == refusal
+    assert (row["topic_config_digest"] is None) == (refusal is not None)
+
+
+def test_a_body_beyond_our_limits_is_quarantined() -> None:
+    """A limit of ours says nothing about the name server: the frame is no event."""
+    talk = Talk().open().ask(request(103, BROKER, b"[" * 1000)).exchange(105, {"topic": "T"}, opaque=2)
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(talk.segments, transcript)
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["json_too_deep"]
+    assert not of_table(rows, "registrations")
+    assert transcript.counts.accounted == transcript.counts.frames
+
+
+def test_secrets_reach_neither_rows_nor_the_carry() -> None:
+    """A planted credential is in no row, no refused piece and no state, whole or cut off."""
+    secret = "pl4nted-s3cret"
+    ask = request(103, BROKER | {"AccessKey": secret, "Signature": secret}, register_json({"T": 4}))
+    broken = ask.replace(b'"code":103', b'"code":1x3')
+    talk = Talk().open().ask(ask).answer(response(1)).ask(broken).ask(ask[: ask.index(secret.encode()) + 9])
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(talk.segments, transcript)
+    everything = repr(rows) + repr(transcript.carry())
+    assert len(of_table(rows, "quarantine")) == 1
+    for form in (secret, secret[:9], secret.encode().hex(), secret[:9].encode().hex()):
+        assert form not in everything
+
+
+def conversation() -> list[Segment]:
+    """Return a capture with all kinds of rows, secrets, losses, a restart and silence."""
+    secret = BROKER | {"AccessKey": 'abc\u00e9"\\def', "Signature": "123"}
+    one = Talk().refused().open().ask(REGISTER).answer(response(3)).ask(request(104, secret, opaque=4))
+    one.answer(response(4)).ask(b"\x00\x00\x00\x06\x00\x00\x00\x02{x").ask(REGISTER[:70]).ask(REGISTER[70:])
+    one.wait(SECOND_NS).client_fin().wait(SECOND_NS).server_fin()
+    two = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + 3 * MS_NS).open()
+    for opaque in range(14):
+        two.wait(10 * SECOND_NS).exchange(105, {"topic": "T", "Signature": "zz"}, opaque=opaque)
+    two.wait(SECOND_NS).server_fin()
+    three = Talk(client="10.0.0.4:1", start_ns=EPOCH_NS + 4 * MS_NS).open().ask(REGISTER).answer(response(3))
+    four = Talk(client="10.0.0.5:1", start_ns=two.at_ns - SECOND_NS - MS_NS).open().exchange(106).server_fin()
+    five = Talk(client="10.0.0.5:2", start_ns=two.at_ns + SECOND_NS).refused().open().ask(REGISTER)
+    return merged(one, two, three, four, five)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cutting_a_capture_anywhere_changes_nothing(seed: int) -> None:
+    """Parts read one after the other with the carry between give the rows of the whole."""
+    segments = conversation()
+    whole = final(rows_of(segments, Transcript()))
+    chance = random.Random(seed)
+    cuts = sorted(chance.sample(range(1, len(segments)), chance.choice([1, 2, 5])))
+    rows, carry = [], None
+    for low, high in zip([0, *cuts], [*cuts, len(segments)], strict=True):
+        transcript = Transcript(carry=carry)
+        rows += rows_of(segments[low:high], transcript)
+        carry = transcript.carry()
+    assert final(rows) == whole
+
+
+def test_a_foreign_carry_is_refused() -> None:
+    """A state that is none of ours is an error that names it, never a guess."""
+    for state in (
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"schema":"namesrv-carry/1"}',
+        '{"schema":"x","namesrv_id":"' + NAMESRV + '"}',
+    ):
+        with pytest.raises(WireError, match=NAMESRV):
+            Transcript(carry={NAMESRV: state})
+
+
+def test_ended_connections_are_forgotten() -> None:
+    """Memory does not grow with the number of connections that ended."""
+    transcript = Transcript(namesrv=[NAMESRV])
+    for number in range(300):
+        talk = Talk(client=f"10.1.0.1:{number}", start_ns=EPOCH_NS + number * SECOND_NS)
+        rows_of(
+            talk.open().exchange(105, {"topic": "T"}).client_fin().server_fin().segments,
+            transcript,
+            finish=False,
+        )
+    assert len(transcript._flows) < 2 * (LINGER_NS // SECOND_NS + 30)
+
+
+def test_bounded_memory_for_a_flood_of_attempts() -> None:
+    """SYNs that nobody answers, to many endpoints, keep a bounded number of candidates."""
+    transcript = Transcript()
+    for number in range(3_000):
+        server = f"10.2.{number // 250}.{number % 250}:80"
+        rows_of(Talk(server=server, client=f"10.1.0.1:{number}").refused().segments, transcript, finish=False)
+    assert len(transcript._servers) <= 1_024
