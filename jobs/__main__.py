@@ -40,8 +40,12 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
-    demo = jobs.add_parser("demo", help="run the nightly job on the bundled capture and show what comes of it")
-    demo.add_argument("--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)")
+    demo = jobs.add_parser(
+        "demo", help="run the nightly job on the bundled capture and show what comes of it"
+    )
+    demo.add_argument(
+        "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
+    )
     demo.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
     nightly = jobs.add_parser("nightly", help="all steps in one session, published at the end")
     _input_options(nightly)
@@ -53,12 +57,21 @@ def parser() -> argparse.ArgumentParser:
             _input_options(job)
         _warehouse_options(job)
         if step in ("replay", "flag", "verify"):
-            job.add_argument("--from", dest="first", metavar="DAY", help="first day, YYYY-MM-DD (default: the first recorded)")
+            job.add_argument(
+                "--from",
+                dest="first",
+                metavar="DAY",
+                help="first day, YYYY-MM-DD (default: the first recorded)",
+            )
             job.add_argument("--to", dest="last", metavar="DAY", help="last day (default: the last recorded)")
-    publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
+    publish = jobs.add_parser(
+        "publish", help="judge the gold tables and publish them, after steps that were run alone"
+    )
     _warehouse_options(publish)
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
-    sql.add_argument("query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)")
+    sql.add_argument(
+        "query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)"
+    )
     _warehouse_options(sql)
     sql.add_argument("--format", choices=("table", "json"), default="table", help="output (default: table)")
     sql.add_argument("--limit", type=int, default=1_000, help="rows shown at most (default: 1000)")
@@ -66,17 +79,25 @@ def parser() -> argparse.ArgumentParser:
     _warehouse_options(export)
     export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
     trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
-    trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
-    trace.add_argument("--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only")
+    trace.add_argument(
+        "--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)"
+    )
+    trace.add_argument(
+        "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
+    )
     return top
 
 
 def _input_options(job: argparse.ArgumentParser) -> None:
-    job.add_argument("--input", nargs="+", required=True, metavar="PATH", help="captures or event logs, files or folders")
+    job.add_argument(
+        "--input", nargs="+", required=True, metavar="PATH", help="captures or event logs, files or folders"
+    )
 
 
 def _warehouse_options(job: argparse.ArgumentParser) -> None:
-    job.add_argument("--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)")
+    job.add_argument(
+        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
+    )
     job.add_argument(
         "--namesrv",
         nargs="+",

@@ -61,7 +61,9 @@ def _warehouse(arguments: argparse.Namespace) -> Warehouse:
     for name in ("first", "last"):
         if getattr(arguments, name, None):
             setattr(arguments, name, _day(getattr(arguments, name)))
-    conf = load_conf(Path(getattr(arguments, "conf_file", None) or DEFAULT_CONF), getattr(arguments, "namesrv", []))
+    conf = load_conf(
+        Path(getattr(arguments, "conf_file", None) or DEFAULT_CONF), getattr(arguments, "namesrv", [])
+    )
     path = arguments.warehouse or str(DEMO_WAREHOUSE)
     if "://" not in path:
         path = str(Path(path).resolve())
@@ -111,7 +113,7 @@ def _validate(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
 def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     steps = {"replay": night.replay, "flag": night.flag_days, "verify": night.verify_days}
     with night.lease(house.path):
-        days = night.days_to_replay(house, arguments.first, arguments.last)
+        days = night.days_of(night.recorded(house), arguments.first, arguments.last)
         steps[arguments.job](house, days)
     console.line(f"{arguments.job}: {len(days)} day(s)" + (f", {days[0]} to {days[-1]}" if days else ""))
     if arguments.job == "verify":
@@ -121,8 +123,9 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
 
 def _publish(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
     with night.lease(house.path):
-        ingest_runs, first = night.uncovered(house)
-        days = night.days_to_replay(house, first) if first else []
+        rows = night.recorded(house)
+        ingest_runs, first = night.uncovered(house, rows)
+        days = night.days_of(rows, first) if first else []
         published = night.publish(house, days, ingest_runs, {}, {})
     report.show_warnings(published.warnings, house.docs_dir, console)
     console.counts("Published tables (rows)", published.tables)

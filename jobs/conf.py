@@ -75,7 +75,10 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
     _known(document, {"ingest", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
     _known(ingest, {"quarantine_share_max"}, f"{path} [ingest]")
-    namesrvs = {name: _namesrv_conf(table, f'{path} [namesrv."{name}"]') for name, table in document.get("namesrv", {}).items()}
+    namesrvs = {
+        name: _namesrv_conf(table, f'{path} [namesrv."{name}"]')
+        for name, table in document.get("namesrv", {}).items()
+    }
     for option in namesrv_options:
         name, _, version = option.partition("=")
         said = namesrvs.get(name, NamesrvConf())

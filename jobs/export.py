@@ -20,17 +20,29 @@ def export(frames: Mapping[str, DataFrame], output: Path) -> int:
     rows = None
     for table in (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS):
         part = frames[table.name].select(
-            "namesrv_id", "seq", "event_id", F.lit(table.name).alias("table"), F.struct(*table.column_names).alias(table.name)
+            "namesrv_id",
+            "seq",
+            "event_id",
+            F.lit(table.name).alias("table"),
+            F.struct(*table.column_names).alias(table.name),
         )
         rows = part if rows is None else rows.unionByName(part, allowMissingColumns=True)
-    configs = {row["topic_config_digest"]: row.asDict(recursive=True) for row in frames["topic_configs"].collect()}
+    configs = {
+        row["topic_config_digest"]: row.asDict(recursive=True) for row in frames["topic_configs"].collect()
+    }
     lines = 0
-    opened = gzip.open(output, "wt", encoding="utf-8") if output.suffix == ".gz" else output.open("w", encoding="utf-8")
+    opened = (
+        gzip.open(output, "wt", encoding="utf-8")
+        if output.suffix == ".gz"
+        else output.open("w", encoding="utf-8")
+    )
     with opened as file:
-        for row in (() if rows is None else rows.orderBy("namesrv_id", "seq", "event_id").toLocalIterator()):
+        for row in () if rows is None else rows.orderBy("namesrv_id", "seq", "event_id").toLocalIterator():
             values = row[row["table"]].asDict(recursive=True)
             for column in ("event_time", "effect_time"):
                 values[column] = instant_us(values[column])
-            file.write(line_of(Row(row["table"], values), configs.get(values.get("topic_config_digest"))) + "\n")
+            file.write(
+                line_of(Row(row["table"], values), configs.get(values.get("topic_config_digest"))) + "\n"
+            )
             lines += 1
     return lines

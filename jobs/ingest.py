@@ -88,7 +88,12 @@ def expand(inputs: Sequence[str]) -> list[Path]:
 
 
 def ingest(  # noqa: PLR0913  a job's inputs
-    spark: SparkSession, warehouse: str, inputs: Sequence[str], conf: PipelineConf, run_id: str, started: dt.datetime
+    spark: SparkSession,
+    warehouse: str,
+    inputs: Sequence[str],
+    conf: PipelineConf,
+    run_id: str,
+    started: dt.datetime,
 ) -> Ingested:
     """Read `inputs` into the bronze tables of `warehouse` and return what was read."""
     result = Ingested()
@@ -152,10 +157,17 @@ def _known_sources(spark: SparkSession, warehouse: str) -> dict[str, int]:
 
 
 def _read_all(  # noqa: PLR0913  reading needs all of it
-    spark: SparkSession, warehouse: str, fresh: list[Source], conf: PipelineConf, staging: Staging, result: Ingested
+    spark: SparkSession,
+    warehouse: str,
+    fresh: list[Source],
+    conf: PipelineConf,
+    staging: Staging,
+    result: Ingested,
 ) -> tuple[list[dict[str, object]], dict[str, tuple[str, int | None]]]:
     """Read the files in order of time into `staging`; return rows for `sources` and the state of open streams."""
-    open_streams = tables.read_table(spark, warehouse, bronze.OPEN_STREAMS).select("namesrv_id", "state").collect()
+    open_streams = (
+        tables.read_table(spark, warehouse, bronze.OPEN_STREAMS).select("namesrv_id", "state").collect()
+    )
     transcript = Transcript(
         idle_ms={name: said.config.channel_max_idle_ms for name, said in conf.namesrvs.items()},
         namesrv=tuple(conf.namesrvs) or None,
@@ -185,7 +197,8 @@ def _read_all(  # noqa: PLR0913  reading needs all of it
     result.ignored.update(counts.ignored)
     result.read_rows += counts.events.total() + counts.observations
     states = {
-        namesrv_id: (state, transcript.last_time_ns().get(namesrv_id)) for namesrv_id, state in transcript.carry().items()
+        namesrv_id: (state, transcript.last_time_ns().get(namesrv_id))
+        for namesrv_id, state in transcript.carry().items()
     }
     return source_rows, states
 
@@ -217,7 +230,9 @@ def _read_log(source: Source, staging: Staging, result: Ingested) -> str | None:
     return None
 
 
-def _source_row(source: Source, frames: int, packets: int, last_ns: int | None, error: str | None) -> dict[str, object]:
+def _source_row(
+    source: Source, frames: int, packets: int, last_ns: int | None, error: str | None
+) -> dict[str, object]:
     return {
         "content_sha256": source.sha256,
         "source_file": source.path.name,
@@ -231,7 +246,9 @@ def _source_row(source: Source, frames: int, packets: int, last_ns: int | None, 
     }
 
 
-def _write(spark: SparkSession, warehouse: str, frames: Mapping[str, DataFrame], result: Ingested) -> dict[str, int]:
+def _write(
+    spark: SparkSession, warehouse: str, frames: Mapping[str, DataFrame], result: Ingested
+) -> dict[str, int]:
     """Write what is new in the staged frames, table by table; return the number of new rows by table."""
     revoked = [row.asDict() for row in frames["revoked"].collect()] if "revoked" in frames else []
     days = set(_revoke(spark, warehouse, revoked))
@@ -260,7 +277,9 @@ def _revoke(spark: SparkSession, warehouse: str, revoked: list[dict[str, str]]) 
     return days
 
 
-def _write_new(spark: SparkSession, frame: DataFrame, warehouse: str, table: Table) -> tuple[int, list[dt.date]]:
+def _write_new(
+    spark: SparkSession, frame: DataFrame, warehouse: str, table: Table
+) -> tuple[int, list[dt.date]]:
     """Write the rows that `table` does not hold yet or holds otherwise; return the number of new ones and the days concerned."""
     rows = tables.conformed(frame, table)
     has_day = "day" in table.column_names
@@ -273,7 +292,9 @@ def _write_new(spark: SparkSession, frame: DataFrame, warehouse: str, table: Tab
     compared = compared.persist()
     is_new = F.col("_old").isNull()
     days = F.array_union(F.collect_set("day"), F.collect_set("_old_day")) if has_day else F.array()
-    summary = compared.agg(F.count_if(is_new).alias("new"), F.count("*").alias("rows"), days.alias("days")).collect()[0]
+    summary = compared.agg(
+        F.count_if(is_new).alias("new"), F.count("*").alias("rows"), days.alias("days")
+    ).collect()[0]
     wanted = compared.select(*table.column_names)
     if summary["new"] < summary["rows"]:
         tables.upsert(spark, wanted, warehouse, table)
@@ -285,7 +306,9 @@ def _write_new(spark: SparkSession, frame: DataFrame, warehouse: str, table: Tab
 
 def _content_hash(table: Table) -> Column:
     """Return a hash of what a row says, wherever and whenever it was read."""
-    return F.xxhash64(*[c for c in table.column_names if c not in ("ingest_run", "source_file", "source_offset")])
+    return F.xxhash64(
+        *[c for c in table.column_names if c not in ("ingest_run", "source_file", "source_offset")]
+    )
 
 
 def _instant(time_ns: int | None) -> dt.datetime | None:
@@ -293,7 +316,11 @@ def _instant(time_ns: int | None) -> dt.datetime | None:
 
 
 def _write_reading_state(
-    spark: SparkSession, warehouse: str, source_rows: list[dict[str, object]], carry: Mapping[str, tuple[str, int | None]], run_id: str
+    spark: SparkSession,
+    warehouse: str,
+    source_rows: list[dict[str, object]],
+    carry: Mapping[str, tuple[str, int | None]],
+    run_id: str,
 ) -> None:
     """Note which files were read, and where reading stopped in each name server's connections."""
     stamp = {"ingest_run": run_id}
@@ -311,4 +338,6 @@ def _write_reading_state(
         if last_ns is not None
     ]
     if states:
-        tables.upsert(spark, spark.createDataFrame(states, bronze.OPEN_STREAMS.schema), warehouse, bronze.OPEN_STREAMS)
+        tables.upsert(
+            spark, spark.createDataFrame(states, bronze.OPEN_STREAMS.schema), warehouse, bronze.OPEN_STREAMS
+        )

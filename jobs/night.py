@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import fcntl
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ from jobs.conf import PipelineConf
 from jobs.flag import flag
 from jobs.ingest import Ingested
 from jobs.order import decide
-from jobs.replay import REPLAYED_TABLES, replayed_day, table_from
+from jobs.replay import REPLAYED_TABLES, namesrv_days, replayed_day, table_from
 from jobs.verify import answer_checks_from, route_mismatches_from, verdicts_from
 from namesrv_core.profile import Namesrv
 from schemas import bronze, gold
@@ -97,7 +98,9 @@ class Warehouse:
             .agg(F.max_by("version", "seq").alias("version"))
         )
         rows = names.distinct().join(versions, on="namesrv_id", how="left").collect()
-        return {row["namesrv_id"]: self.conf.namesrv_of(row["namesrv_id"], row["version"]) for row in sorted(rows)}
+        return {
+            row["namesrv_id"]: self.conf.namesrv_of(row["namesrv_id"], row["version"]) for row in sorted(rows)
+        }
 
     @property
     def docs_dir(self) -> Path:
@@ -133,41 +136,50 @@ def lease(warehouse: str) -> Iterator[None]:
         yield
 
 
-def days_to_replay(house: Warehouse, first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
-    """Return the days with recorded events, from `first` to `last`."""
-    days: set[dt.date] = set()
+class Recorded(NamedTuple):
+    """Rows in the bronze tables: which run read them, on which day they are, how many."""
+
+    ingest_run: str
+    day: dt.date
+    rows: int
+
+
+def recorded(house: Warehouse) -> list[Recorded]:
+    """Return the recorded rows by ingest run and day."""
     frames = house.bronze()
     seen = None
     for table in _OBSERVED:
-        part = frames[table.name].select("day").distinct()
+        part = frames[table.name].select("ingest_run", "day")
         seen = part if seen is None else seen.unionAll(part)
-    if seen is not None:
-        days = {row["day"] for row in seen.distinct().collect()}
+    if seen is None:
+        return []
+    return [Recorded(*row) for row in seen.groupBy("ingest_run", "day").count().collect()]
+
+
+def days_of(
+    rows: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None
+) -> list[dt.date]:
+    """Return the days with recorded rows, from `first` to `last`."""
+    days = {row.day for row in rows}
     return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))
 
 
-def uncovered(house: Warehouse) -> tuple[list[str], dt.date | None]:
+def uncovered(house: Warehouse, rows: Sequence[Recorded]) -> tuple[list[str], dt.date | None]:
     """Return the ingest runs that no published run covers, and the first day with rows of theirs.
 
     With another configuration or version of this software than last time, every day is uncovered.
     """
-    frames = house.bronze()
-    seen = None
-    for table in _OBSERVED:
-        part = frames[table.name].groupBy("ingest_run").agg(F.min("day").alias("day"))
-        seen = part if seen is None else seen.unionAll(part)
-    if seen is None:
-        return [], None
-    runs = seen.groupBy("ingest_run").agg(F.min("day").alias("day")).collect()
     published = house.table(gold.RUNS).where("status = 'published'")
-    rows = published.select("ingest_runs", "config_sha256", "code_version", "finished_time").collect()
-    latest = max(rows, key=lambda row: row["finished_time"], default=None)
-    covered = {run for row in rows for run in row["ingest_runs"]}
-    if latest is not None and (latest["config_sha256"], latest["code_version"]) != (house.conf.sha256, __version__):
-        days = [row["day"] for row in runs]
-        return sorted(row["ingest_run"] for row in runs if row["ingest_run"] not in covered), min(days, default=None)
-    left = [row for row in runs if row["ingest_run"] not in covered]
-    return sorted(row["ingest_run"] for row in left), min((row["day"] for row in left), default=None)
+    runs = published.select("ingest_runs", "config_sha256", "code_version", "finished_time").collect()
+    latest = max(runs, key=lambda run: run["finished_time"], default=None)
+    covered = {ingest_run for run in runs for ingest_run in run["ingest_runs"]}
+    changed = latest is not None and (latest["config_sha256"], latest["code_version"]) != (
+        house.conf.sha256,
+        __version__,
+    )
+    left = [row for row in rows if row.ingest_run not in covered]
+    first = min((row.day for row in (rows if changed else left)), default=None)
+    return sorted({row.ingest_run for row in left}), first
 
 
 def validate(house: Warehouse, ingested: Ingested | None = None) -> list[str]:
@@ -180,19 +192,25 @@ def validate(house: Warehouse, ingested: Ingested | None = None) -> list[str]:
                 f"the limit is {house.conf.quarantine_share_max:.1%} (conf: ingest.quarantine_share_max)"
             )
         if ingested.unaccounted:
-            raise GateError(f"{ingested.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored")
-    return _judged(house, house.bronze(), "bronze")
+            raise GateError(
+                f"{ingested.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored"
+            )
+    return _judged(house, bronze.TABLES)
 
 
 def validate_all(house: Warehouse) -> list[str]:
     """Judge all tables as they are now; return warnings. Raises GateError if a critical rule is broken."""
-    return _judged(house, {**house.bronze(), **house.data()}, "tables")
+    return _judged(house, (*bronze.TABLES, *_DATA_TABLES))
 
 
-def _judged(house: Warehouse, frames: Mapping[str, DataFrame], layer: str) -> list[str]:
-    verdict = quality.judge(quality.measure(house.spark, frames), house.docs_dir)
-    if not verdict.passed:
-        raise GateError(f"{layer}: {'; '.join(verdict.critical)}; see {verdict.docs_path}")
+def _judged(house: Warehouse, judged: Sequence[Table]) -> list[str]:
+    frames = {**house.bronze(), **house.data()}
+    verdict = quality.judge(
+        quality.measure(house.spark, frames, [table.name for table in judged]), house.docs_dir
+    )
+    broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
+    if broken:
+        raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}")
     return list(verdict.warnings)
 
 
@@ -202,13 +220,19 @@ def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
     for day in days:
         frames = house.bronze()
         carried = _carried(house, day)
-        decisions, order = decide(house.spark, frames, carried, day, namesrvs)
+        contexts = namesrv_days(frames, carried, day, namesrvs)
+        decisions, order = decide(house.spark, frames, carried, day, contexts)
         folder = f"{house.path}/_staging/{house.run_id}-replay"
-        wide = replayed_day(house.spark, frames, carried, day, namesrvs, order)
+        wide = replayed_day(house.spark, frames, carried, day, contexts, order)
         wide.write.mode("overwrite").parquet(folder)
         staged = house.spark.read.parquet(folder)
-        work = {t.name: partial(tables.write_days, table_from(staged, t, day), house.path, t, [day]) for t in REPLAYED_TABLES}
-        work["order_decisions"] = partial(tables.write_days, decisions, house.path, gold.ORDER_DECISIONS, [day])
+        work = {
+            t.name: partial(tables.write_days, table_from(staged, t, day), house.path, t, [day])
+            for t in REPLAYED_TABLES
+        }
+        work["order_decisions"] = partial(
+            tables.write_days, decisions, house.path, gold.ORDER_DECISIONS, [day]
+        )
         tables.in_parallel(work)
         tables.remove(house.spark, folder)
         house.spark.catalog.clearCache()
@@ -237,7 +261,9 @@ def flag_days(house: Warehouse, days: Sequence[dt.date]) -> None:
     namesrvs = house.namesrvs()
     for day in days:
         flagged = flag(house.spark, house.data(), house.bronze(), namesrvs, [day])
-        tables.in_parallel({t.name: partial(tables.write_days, flagged[t.name], house.path, t, [day]) for t in _FLAGGED})
+        tables.in_parallel(
+            {t.name: partial(tables.write_days, flagged[t.name], house.path, t, [day]) for t in _FLAGGED}
+        )
         house.spark.catalog.clearCache()
         house.forget(*_FLAGGED)
 
@@ -256,15 +282,25 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
         if arrivals is None:
             return
         observations = frames["route_observations"].where(F.col("day") == F.lit(day))
-        verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs).persist()
+        verdicts = verdicts_from(
+            replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs
+        ).persist()
         explained = replayed["order_decisions"].where(F.col("day") == F.lit(day))
         explained = explained.select(F.explode("evidence_against").alias("event_id"), "decision_id")
         work = {
             "answer_checks": partial(
-                tables.write_days, answer_checks_from(verdicts, observations, explained), house.path, gold.ANSWER_CHECKS, [day]
+                tables.write_days,
+                answer_checks_from(verdicts, observations, explained),
+                house.path,
+                gold.ANSWER_CHECKS,
+                [day],
             ),
             "route_mismatches": partial(
-                tables.write_days, route_mismatches_from(verdicts, observations, explained), house.path, gold.ROUTE_MISMATCHES, [day]
+                tables.write_days,
+                route_mismatches_from(verdicts, observations, explained),
+                house.path,
+                gold.ROUTE_MISMATCHES,
+                [day],
             ),
         }
         tables.in_parallel(work)
@@ -273,7 +309,11 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
 
 
 def publish(
-    house: Warehouse, days: Sequence[dt.date], ingest_runs: Sequence[str], counts: Mapping[str, int], seconds: Mapping[str, float]
+    house: Warehouse,
+    days: Sequence[dt.date],
+    ingest_runs: Sequence[str],
+    counts: Mapping[str, int],
+    seconds: Mapping[str, float],
 ) -> Published:
     """Judge the gold tables and, if they pass, write the run into the ledger: from then on readers see it.
 
@@ -281,7 +321,7 @@ def publish(
     """
     data = house.data()
     try:
-        warnings = _judged(house, {**house.bronze(), **data}, "gold")
+        warnings = _judged(house, _DATA_TABLES)
     except GateError as error:
         _write_run(house, "refused", str(error), days, [], {}, counts, seconds)
         raise
@@ -306,7 +346,9 @@ def _write_run(  # noqa: PLR0913  a ledger row is what a run was
     seconds: Mapping[str, float],
 ) -> None:
     written = (*bronze.TABLES, *_DATA_TABLES)
-    versions = tables.in_parallel({t.name: partial(tables.version_of, house.spark, house.path, t) for t in written})
+    versions = tables.in_parallel(
+        {t.name: partial(tables.version_of, house.spark, house.path, t) for t in written}
+    )
     row = {
         "run_id": house.run_id,
         "started_time": house.started,

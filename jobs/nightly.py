@@ -16,11 +16,15 @@ from pyspark.sql import functions as F
 
 from jobs import night, tables
 from jobs.console import Console
-from jobs.ingest import Ingested, ingest
+from jobs.ingest import Ingested, expand, ingest
 from jobs.night import Warehouse
+from jobs.session import tune_for
 from schemas import bronze, gold
 
 log = logging.getLogger(__name__)
+# Below, a night's queries are not worth compiling.
+SMALL_ROWS = 500_000
+_SMALL_BYTES = 32 << 20
 
 
 @dataclass
@@ -73,12 +77,15 @@ def run(house: Warehouse, inputs: Sequence[str], console: Console) -> Summary:
     summary = Summary(run_id=house.run_id)
     with night.lease(house.path):
         with timed(summary, "ingest", console):
+            tune_for(house.spark, small=sum(path.stat().st_size for path in expand(inputs)) < _SMALL_BYTES)
             ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started)
             house.forget(*bronze.TABLES)
         _note_ingested(summary, ingested)
-        ingest_runs, first_day = night.uncovered(house)
+        rows = night.recorded(house)
+        ingest_runs, first_day = night.uncovered(house, rows)
         if first_day is not None:
-            days = night.days_to_replay(house, first=min([first_day, *ingested.days]))
+            days = night.days_of(rows, first=min([first_day, *ingested.days]))
+            tune_for(house.spark, small=sum(row.rows for row in rows if row.day in days) < SMALL_ROWS)
             summary.days = [day.isoformat() for day in days]
             _run_steps(house, summary, ingested, days, ingest_runs, console)
             summary.status = "published"
@@ -133,7 +140,9 @@ def _note_tables(summary: Summary, house: Warehouse) -> None:
         summary.digests = tables.digests(frames)
     counts = tables.row_counts(house.bronze())
     summary.tables = {**counts, **night.row_counts(summary.digests)}
-    summary.findings = {row["code"]: row["count"] for row in frames["findings"].groupBy("code").count().collect()}
+    summary.findings = {
+        row["code"]: row["count"] for row in frames["findings"].groupBy("code").count().collect()
+    }
     summary.verify = verify_numbers(frames)
     summary.namesrvs = {name: namesrv.profile.name for name, namesrv in house.namesrvs().items()}
     summary.data_docs = str(house.docs_dir / "index.html")
@@ -141,9 +150,14 @@ def _note_tables(summary: Summary, house: Warehouse) -> None:
 
 def verify_numbers(frames: Mapping[str, Any]) -> dict[str, Any]:
     """Return answers, matched, explained by class, mismatched, and of the matched those equal in order and in bytes."""
-    sums = [F.sum(c).alias(c) for c in ("answers", "matched", "same_order", "same_bytes", "in_flight", "mismatched")]
+    sums = [
+        F.sum(c).alias(c)
+        for c in ("answers", "matched", "same_order", "same_bytes", "in_flight", "mismatched")
+    ]
     row = frames["answer_checks"].agg(*sums).first()
-    explained = frames["route_mismatches"].where("classification <> 'mismatched'").groupBy("classification").count()
+    explained = (
+        frames["route_mismatches"].where("classification <> 'mismatched'").groupBy("classification").count()
+    )
     numbers = {name: int(value or 0) for name, value in row.asDict().items()}
     return {
         **numbers,

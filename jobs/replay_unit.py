@@ -28,11 +28,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class NamesrvDay:
-    """What the replay of one name server's day needs beside the rows: `until_seq` is the end of what is known of it."""
+    """What the replay of one name server's day needs beside the rows: where it starts, and the end of what is known of it."""
 
     namesrv_id: str
     namesrv: Namesrv
     schedule: ScanSchedule
+    from_seq: int
     until_seq: int
     scan_halted: bool = False
 
@@ -62,6 +63,7 @@ class UnitReplay:
             self._day.namesrv,
             self._day.schedule,
             namesrv_id=self._day.namesrv_id,
+            from_seq=self._day.from_seq,
             until_seq=self._day.until_seq,
         ):
             yield from self._rows_of(taken)
@@ -84,7 +86,9 @@ class UnitReplay:
         row = first
         while row is not None:
             self._row_of = {row["event_id"]: row}
-            yield TimedEvent(row["seq"], row["event_id"], row["effect_us"], codec.event_of(row, self._topic_tables))
+            yield TimedEvent(
+                row["seq"], row["event_id"], row["effect_us"], codec.event_of(row, self._topic_tables)
+            )
             row = next(rest, None)
 
     def _rows_of(self, taken: Taken) -> Iterator[dict[str, Any]]:

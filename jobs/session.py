@@ -29,6 +29,15 @@ def spark_session(app_name: str, *, warehouse: str | None = None) -> SparkSessio
     return builder.getOrCreate()
 
 
+def tune_for(spark: SparkSession, *, small: bool) -> None:
+    """Set what depends on the size of the work: compiling a query's Java code takes longer than running it on few rows.
+
+    Measured on the bundled capture: the night takes two thirds of the time without. Results are the same.
+    """
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+
+
 def _stand_in_for_spark_submit() -> None:
     """Set what `spark-submit.sh` would have exported, where plain Python was started without it."""
     os.environ.setdefault("SPARK_CONF_DIR", str(CHECKOUT / "conf"))

@@ -48,7 +48,9 @@ def conformed(frame: DataFrame, table: Table) -> DataFrame:
     """
     present = set(frame.columns)
     columns = [
-        (F.col(c.name) if c.name in present else F.lit(None)).cast(c.type).alias(c.name, metadata={"comment": c.comment})
+        (F.col(c.name) if c.name in present else F.lit(None))
+        .cast(c.type)
+        .alias(c.name, metadata={"comment": c.comment})
         for c in table.columns
     ]
     return frame.select(*columns)
@@ -57,9 +59,9 @@ def conformed(frame: DataFrame, table: Table) -> DataFrame:
 def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt.date]) -> None:
     """Replace the slices of `days` in `table` by `frame`, in one commit. Rows of other days are an error."""
     listed = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
-    _writer(conformed(frame, table), table).mode("overwrite").option("replaceWhere", f"day IN ({listed})").save(
-        table_path(warehouse, table)
-    )
+    _writer(conformed(frame, table), table).mode("overwrite").option(
+        "replaceWhere", f"day IN ({listed})"
+    ).save(table_path(warehouse, table))
 
 
 def append(frame: DataFrame, warehouse: str, table: Table) -> None:
@@ -118,10 +120,17 @@ def digests(frames: Mapping[str, DataFrame]) -> dict[str, str]:
         return {}
     rows = (
         summed.groupBy("name")
-        .agg(F.count("*").alias("n"), F.sum(F.col("h").cast("decimal(38,0)")).alias("s"), F.bit_xor("h").alias("x"))
+        .agg(
+            F.count("*").alias("n"),
+            F.sum(F.col("h").cast("decimal(38,0)")).alias("s"),
+            F.bit_xor("h").alias("x"),
+        )
         .collect()
     )
-    found = {row["name"]: f"{row['n']}-{int(row['s']) % (1 << 64):016x}-{row['x'] % (1 << 64):016x}" for row in rows}
+    found = {
+        row["name"]: f"{row['n']}-{int(row['s']) % (1 << 64):016x}-{row['x'] % (1 << 64):016x}"
+        for row in rows
+    }
     return {name: found.get(name, "0-0000000000000000-0000000000000000") for name in sorted(frames)}
 
 

@@ -36,7 +36,9 @@ def node(kind: str, column: str) -> Column:
 
 def edges_of(frame: DataFrame, *pairs: tuple[Column, Column]) -> DataFrame:
     """Return the distinct edges (namesrv_id, one, other) that the rows of `frame` draw; a NULL end falls back on the other."""
-    drawn = F.array(*[F.struct(F.coalesce(a, b).alias("one"), F.coalesce(b, a).alias("other")) for a, b in pairs])
+    drawn = F.array(
+        *[F.struct(F.coalesce(a, b).alias("one"), F.coalesce(b, a).alias("other")) for a, b in pairs]
+    )
     return (
         frame.select("namesrv_id", F.explode(drawn).alias("edge"))
         .select("namesrv_id", "edge.one", "edge.other")
@@ -62,7 +64,9 @@ def components(edges: Iterable[Edge], whole: Mapping[str, bool]) -> list[tuple[s
         number = {name: i for i, name in enumerate(nodes)}
         rows = [number[edge.one] for edge in drawn]
         columns = [number[edge.other] for edge in drawn]
-        graph = coo_matrix((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(len(nodes), len(nodes)))
+        graph = coo_matrix(
+            (np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(len(nodes), len(nodes))
+        )
         _, labels = connected_components(graph, directed=False)
         first: dict[int, str] = {}
         for name, label in zip(nodes, labels, strict=True):

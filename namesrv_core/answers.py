@@ -63,12 +63,16 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
     if code == GET_ALL_TOPIC_LIST:
         return Answer(SUCCESS, topic_list_json(queries.all_topic_list(registry, namesrv)))
     if code == GET_TOPICS_BY_CLUSTER:
-        return Answer(SUCCESS, topic_list_json(queries.topics_by_cluster(registry, question.subject, namesrv)))
+        return Answer(
+            SUCCESS, topic_list_json(queries.topics_by_cluster(registry, question.subject, namesrv))
+        )
     if code == GET_SYSTEM_TOPIC_LIST:
         return Answer(SUCCESS, topic_list_json(*queries.system_topic_list(registry, namesrv)))
     if code in _UNIT_LISTS:
         unit, sub = _UNIT_LISTS[code]
-        return Answer(SUCCESS, topic_list_json(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub)))
+        return Answer(
+            SUCCESS, topic_list_json(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
+        )
     raise ValueError(f"request code {code}: not a question about routes")
 
 
@@ -79,7 +83,11 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
         ("brokerDatas", write.array(_broker_data(write, broker, namesrv) for broker in route.broker_datas)),
         (
             "filterServerTable",
-            write.mapping((addr, write.strings(servers)) for addr, servers in route.filter_server_table if servers is not None),
+            write.mapping(
+                (addr, write.strings(servers))
+                for addr, servers in route.filter_server_table
+                if servers is not None
+            ),
         ),
         ("orderTopicConf", write.text(route.order_topic_conf)),
         ("queueDatas", write.array(_queue_data(write, name, data) for name, data in route.queue_datas)),
@@ -94,13 +102,23 @@ def cluster_info_json(registry: Registry, namesrv: Namesrv) -> str:
     """Return the answer to GET_BROKER_CLUSTER_INFO: the groups with their true ids, and the cluster sets."""
     write = _Writer(standard=False)
     groups = (
-        (name, _broker_data(write, RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name), namesrv))
+        (
+            name,
+            _broker_data(
+                write,
+                RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name),
+                namesrv,
+            ),
+        )
         for name, g in registry.broker_addr_table.java_items()
     )
     clusters = (
-        (cluster, write.strings(names.java_keys())) for cluster, names in registry.cluster_addr_table.java_items()
+        (cluster, write.strings(names.java_keys()))
+        for cluster, names in registry.cluster_addr_table.java_items()
     )
-    return write.record([("brokerAddrTable", write.mapping(groups)), ("clusterAddrTable", write.mapping(clusters))])
+    return write.record(
+        [("brokerAddrTable", write.mapping(groups)), ("clusterAddrTable", write.mapping(clusters))]
+    )
 
 
 def topic_list_json(topics: list[str | None], broker_addr: str | None = None) -> str:

@@ -39,7 +39,8 @@ class Weighed(NamedTuple):
 class Day(NamedTuple):
     """One name server's day: the registry it starts from is made anew for each replay.
 
-    `arrivals`: by position, when the event there had arrived, where that was earlier than its effect.
+    `arrivals`: by position, when the event there had arrived, where that was earlier than its effect. Scans run from `from_seq`, where
+    the day begins, until `until_seq`.
     """
 
     start: Callable[[], Registry]
@@ -50,6 +51,7 @@ class Day(NamedTuple):
     schedule: ScanSchedule
     namesrv_id: str
     until_seq: int
+    from_seq: int = 0
 
 
 def weigh(day: Day, candidates: Sequence[Candidate]) -> list[Weighed]:
@@ -76,7 +78,13 @@ def _matched(day: Day, moved: Mapping[str, int]) -> set[str]:
     timed_events = sorted(placed, key=lambda timed: (timed.seq, timed.event_id))
     timeline, starts = [], []
     for timed, step in replay(
-        day.start(), timed_events, day.namesrv, day.schedule, namesrv_id=day.namesrv_id, until_seq=day.until_seq
+        day.start(),
+        timed_events,
+        day.namesrv,
+        day.schedule,
+        namesrv_id=day.namesrv_id,
+        from_seq=day.from_seq,
+        until_seq=day.until_seq,
     ):
         if type(timed.event) is NamesrvStarted:
             starts.append(timed.seq)

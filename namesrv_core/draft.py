@@ -17,7 +17,9 @@ class Outcome(str, Enum):
     NO_EFFECT = "no_effect"  # nothing to do
     UNKNOWN_BROKER = "unknown_broker"  # a heartbeat of an address that is not in the live table
     VERSION_DIFFERS = "version_differs"  # 4.x: a version query that does not renew the lease
-    REJECTED_STATE_VERSION = "rejected_state_version"  # the id is held by an address with a newer state version
+    REJECTED_STATE_VERSION = (
+        "rejected_state_version"  # the id is held by an address with a newer state version
+    )
     REFUSED_LONE_TOPIC = "refused_lone_topic"  # a first registration with exactly one topic
     REFUSED_REQUEST = "refused_request"  # the request layer answered with an error
     QUEUED = "queued"  # 5.x: an unregistration waits for its batch

@@ -97,7 +97,9 @@ class Histories:
         if old is not None and before == version:
             return None
         regression = version is not None and before is not None and version.is_before(before)
-        return self._replace("data_version", key, Reported(version, before, regression), Position(seq, 0), event_id, at_us)
+        return self._replace(
+            "data_version", key, Reported(version, before, regression), Position(seq, 0), event_id, at_us
+        )
 
     def refreshed(self, key: LiveKey, at_ms: int) -> None:
         """Note that the lease of a live entry was renewed."""
@@ -210,7 +212,9 @@ def _groups_of(carried: Iterable[Interval]) -> dict[str | None, BrokerData]:
         member = interval.value
         if not isinstance(member, Member) or not (name is None or isinstance(name, str)):
             raise TypeError(f"broker_addr interval of {name!r}: {member!r} is not a member of a group")
-        group = groups.get(name, BrokerData(member.cluster_name, (), member.enable_acting_master, member.zone_name))
+        group = groups.get(
+            name, BrokerData(member.cluster_name, (), member.enable_acting_master, member.zone_name)
+        )
         if isinstance(broker_id, int):
             group = group._replace(broker_addrs=(*group.broker_addrs, (broker_id, member.broker_addr)))
         groups[name] = group

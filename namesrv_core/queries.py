@@ -54,7 +54,9 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     ]
     if not groups:
         return None
-    acts = namesrv.config.support_acting_master and not (topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX)
+    acts = namesrv.config.support_acting_master and not (topic or "").startswith(
+        SYNC_BROKER_MEMBER_GROUP_PREFIX
+    )
     brokers = tuple(_route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None
     if namesrv.config.order_message_enable:
@@ -143,13 +145,19 @@ def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getSystemTopicList.
     """
     names = [
-        entry for cluster, members in registry.cluster_addr_table.java_items() for entry in (cluster, *members.java_keys())
+        entry
+        for cluster, members in registry.cluster_addr_table.java_items()
+        for entry in (cluster, *members.java_keys())
     ]
-    addr = next((g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None)
+    addr = next(
+        (g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None
+    )
     return _topic_set(names, namesrv), addr
 
 
-def unit_topic_list(registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None) -> list[str | None]:
+def unit_topic_list(
+    registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None
+) -> list[str | None]:
     """Return the topics whose first queue data has the unit bit and the unit-sub bit as asked; None: not looked at.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getUnitTopics, .getHasUnitSubTopicList, .getHasUnitSubUnUnitTopicList.

@@ -45,7 +45,9 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     group = old_group or BrokerData(event.cluster_name, ())
     first = old_group is None
     if profile.live_key_has_cluster:
-        group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
+        group = group._replace(
+            enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name
+        )
     lowers_min_id = bool(group.broker_addrs) and event.broker_id < min(group.addr_of)
     group = _without_other_ids(group, event)
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
@@ -58,7 +60,9 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     if profile.refuses_lone_topic and not known_id and (event.topics is None or len(event.topics) == 1):
         draft.put("broker_addr_table", (event.broker_name,), group)
         if event.topics is None:
-            return Step(Outcome.NO_EFFECT, tuple(draft.changes), result=RegisterResult(), swallowed=_NULL_POINTER)
+            return Step(
+                Outcome.NO_EFFECT, tuple(draft.changes), result=RegisterResult(), swallowed=_NULL_POINTER
+            )
         return Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
 
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
@@ -150,7 +154,11 @@ def _take_topics(
     if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
         return
     present = draft.registry.topics_of_name(name)
-    if config.delete_topic_with_broker_registration and profile.stores_topic_queue_mapping and not event.topics.mappings:
+    if (
+        config.delete_topic_with_broker_registration
+        and profile.stores_topic_queue_mapping
+        and not event.topics.mappings
+    ):
         for topic in [topic for topic in present if topic not in event.topics.names]:
             draft.put("topic_queue_table", (topic, name), None)
     everything = first or config_changed(draft, key, event.data_version)

@@ -66,7 +66,9 @@ class Registry:
         self.topic_queue_table: JavaMap[str | None, JavaMap[str | None, QueueData]] = string_map(
             capacities.topic, concurrent=concurrent
         )
-        self.broker_addr_table: JavaMap[str | None, BrokerData] = string_map(capacities.broker, concurrent=concurrent)
+        self.broker_addr_table: JavaMap[str | None, BrokerData] = string_map(
+            capacities.broker, concurrent=concurrent
+        )
         self.cluster_addr_table: JavaMap[str | None, JavaMap[str | None, bool]] = string_map(
             capacities.cluster, concurrent=concurrent
         )
@@ -77,9 +79,9 @@ class Registry:
             capacities.live, live_key_hash, concurrent=concurrent
         )
         self.kv_config_table: JavaMap[str | None, JavaMap[str | None, KvValue]] = string_map()
-        self.topic_queue_mapping_info_table: JavaMap[str | None, JavaMap[str | None, TopicQueueMappingInfo]] = string_map(
-            capacities.topic, concurrent=concurrent
-        )
+        self.topic_queue_mapping_info_table: JavaMap[
+            str | None, JavaMap[str | None, TopicQueueMappingInfo]
+        ] = string_map(capacities.topic, concurrent=concurrent)
         self.pending_unregister: tuple[object, ...] = ()
         self.scan_halted = False
         self.last_update_ms: dict[LiveKey, int] = {}

@@ -77,7 +77,12 @@ class _Scans:
     """The ticks between events. `changed`: something has changed since the last tick."""
 
     def __init__(
-        self, registry: Registry, namesrv: Namesrv, schedule: ScanSchedule | None, namesrv_id: str, from_seq: int
+        self,
+        registry: Registry,
+        namesrv: Namesrv,
+        schedule: ScanSchedule | None,
+        namesrv_id: str,
+        from_seq: int,
     ) -> None:
         self.registry = registry
         self.namesrv = namesrv
@@ -97,7 +102,9 @@ class _Scans:
             tick = self.schedule.first_tick(self.position, lease_end)
             if tick is None or tick >= seq:
                 return
-            timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // _NS_PER_US, ScanNotActiveBroker())
+            timed = TimedEvent(
+                tick, scan_id(self.namesrv_id, tick), tick // _NS_PER_US, ScanNotActiveBroker()
+            )
             step = take(self.registry, timed.event, tick // _NS_PER_MS, self.namesrv)
             self.position = tick
             self.changed = bool(step.changes)

@@ -133,7 +133,9 @@ class TopicTable:
         table: JavaMap[str | None, QueueData] = string_map(concurrent=True)
         for topic in topics:
             table.put(topic.topic, topic.queue_data)
-        self.queue_datas: dict[str, QueueData] = {name: data for name, data in table.java_items() if name is not None}
+        self.queue_datas: dict[str, QueueData] = {
+            name: data for name, data in table.java_items() if name is not None
+        }
         self.names = frozenset(self.queue_datas)
         self.mappings = tuple(mappings)
 
@@ -141,7 +143,10 @@ class TopicTable:
         return len(self.queue_datas)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TopicTable) and (self.queue_datas, self.mappings) == (other.queue_datas, other.mappings)
+        return isinstance(other, TopicTable) and (self.queue_datas, self.mappings) == (
+            other.queue_datas,
+            other.mappings,
+        )
 
     def __hash__(self) -> int:
         return hash((self.names, self.mappings))

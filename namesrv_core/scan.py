@@ -12,7 +12,9 @@ from namesrv_core.unregister import submit_unregistrations
 _CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
 
 
-def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms: int, namesrv: Namesrv) -> Step:
+def scan_not_active_broker(
+    registry: Registry, event: ScanNotActiveBroker, at_ms: int, namesrv: Namesrv
+) -> Step:
     """Return what one scan does at `at_ms` (epoch milliseconds); `result` is the number of removed entries (4.x).
 
     An entry has expired when its last update plus its timeout lies strictly before `at_ms`; at the deadline itself it lives.
@@ -66,9 +68,7 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
     order = registry.broker_live_table.java_keys()
     removed = 0
     for key in expired:
-        live = draft.live(key)
-        if live is None:  # taken down behind the iterator by an earlier entry of this scan, which then was the last one
-            continue
+        live = registry.broker_live_table[key]  # still there: what goes behind the iterator ends the scan
         if live.channel_id is not None:
             closed.append(live.channel_id)
         draft.put("broker_live_table", key, None)
@@ -81,7 +81,10 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
         if sharing and followed:
             draft.changes.append(Change("scan_halted", (), value=True))
             return Step(
-                Outcome.SCAN_FAILED, tuple(draft.changes), closed=tuple(closed), exception=_CONCURRENT_MODIFICATION
+                Outcome.SCAN_FAILED,
+                tuple(draft.changes),
+                closed=tuple(closed),
+                exception=_CONCURRENT_MODIFICATION,
             )
     return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed))
 

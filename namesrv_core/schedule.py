@@ -33,7 +33,9 @@ class ScanEpoch(NamedTuple):
 class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
-    def __init__(self, epochs: Sequence[ScanEpoch], period_ms: int, server_closes: Sequence[int] = ()) -> None:
+    def __init__(
+        self, epochs: Sequence[ScanEpoch], period_ms: int, server_closes: Sequence[int] = ()
+    ) -> None:
         """`server_closes`: positions at which the server closed a channel that was neither idle nor closed by its peer."""
         self._period_ns = period_ms * _NS_PER_MS
         self._closes = sorted(server_closes)

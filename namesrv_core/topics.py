@@ -57,6 +57,6 @@ def register_topic(registry: Registry, event: RegisterTopic) -> Step:
     missing = next((i for i, (name, _) in enumerate(queue_datas) if draft.group(name) is None), None)
     if missing is not None:
         queue_datas = queue_datas[:missing] if event.topic in registry.topic_queue_table else ()
-    for name, queue_data in queue_datas:
+    for name, queue_data in dict(queue_datas).items():
         draft.put("topic_queue_table", (event.topic, name), queue_data)
     return draft.step(Outcome.APPLIED)

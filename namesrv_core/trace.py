@@ -120,17 +120,24 @@ def state_of(registry: Registry) -> Json:
     """Return all tables of `registry` as plain JSON values, orders normalised."""
     five = registry.profile.live_key_has_cluster
     st: Json = {
-        "clusterAddrTable": {_name(c): sorted(map(_name, names)) for c, names in registry.cluster_addr_table.items()},
+        "clusterAddrTable": {
+            _name(c): sorted(map(_name, names)) for c, names in registry.cluster_addr_table.items()
+        },
         "brokerAddrTable": {
-            _name(name): _group_json(name, group, five=five) for name, group in registry.broker_addr_table.items()
+            _name(name): _group_json(name, group, five=five)
+            for name, group in registry.broker_addr_table.items()
         },
         "topicQueueTable": {
             _name(topic): {_name(name): _queue_json(name, data) for name, data in table.items()}
             for topic, table in registry.topic_queue_table.items()
         },
-        "brokerLiveTable": {_live_name(key): _live_json(registry, key, five=five) for key in registry.broker_live_table},
+        "brokerLiveTable": {
+            _live_name(key): _live_json(registry, key, five=five) for key in registry.broker_live_table
+        },
         "filterServerTable": {_live_name(key): list(v) for key, v in registry.filter_server_table.items()},
-        "kvConfig": {ns: {k: v.text for k, v in entries.items()} for ns, entries in registry.kv_config_table.items()},
+        "kvConfig": {
+            ns: {k: v.text for k, v in entries.items()} for ns, entries in registry.kv_config_table.items()
+        },
     }
     if five:
         st["topicQueueMappingInfoTable"] = {
@@ -168,7 +175,11 @@ def _group_json(name: str | None, group: BrokerData, *, five: bool) -> Json:
         "brokerName": name,
         "brokerAddrs": {str(broker_id): addr for broker_id, addr in group.broker_addrs},
     }
-    return {**plain, "enableActingMaster": group.enable_acting_master, "zoneName": group.zone_name} if five else plain
+    return (
+        {**plain, "enableActingMaster": group.enable_acting_master, "zoneName": group.zone_name}
+        if five
+        else plain
+    )
 
 
 def _queue_json(name: str | None, data: QueueData) -> Json:
@@ -244,7 +255,9 @@ def _register_topic(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.Regis
     queues = ev.get("queues")
     if queues is None:
         return events.RegisterTopic(ev.get("topic"), None)
-    return events.RegisterTopic(ev.get("topic"), tuple((queue["name"], _topic(queue).queue_data) for queue in queues))
+    return events.RegisterTopic(
+        ev.get("topic"), tuple((queue["name"], _topic(queue).queue_data) for queue in queues)
+    )
 
 
 def _channel(ev: Mapping[str, Any], remotes: Mapping[str, str]) -> events.ChannelDestroyed:
@@ -260,7 +273,9 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], events.Event
     ),
     "drain": lambda *_: events.DrainUnregistrations(),
     "heartbeat": lambda ev, _: events.BrokerHeartbeat(ev.get("cluster"), ev.get("addr")),
-    "query_dv": lambda ev, _: events.QueryDataVersion(ev.get("cluster"), ev.get("addr"), _version(ev.get("dv"))),
+    "query_dv": lambda ev, _: events.QueryDataVersion(
+        ev.get("cluster"), ev.get("addr"), _version(ev.get("dv"))
+    ),
     "scan": lambda ev, _: events.ScanNotActiveBroker(bool(ev.get("defer"))),
     "channel_destroy": _channel,
     "wipe_perm": lambda ev, _: events.WipeWritePerm(ev.get("name")),
@@ -276,7 +291,11 @@ def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Js
     five, result = namesrv.profile.live_key_has_cluster, taken.result
     res: Json = {}
     if op == "register":
-        plain = {"haServerAddr": result.ha_server_addr, "masterAddr": result.master_addr} if isinstance(result, RegisterResult) else None
+        plain = (
+            {"haServerAddr": result.ha_server_addr, "masterAddr": result.master_addr}
+            if isinstance(result, RegisterResult)
+            else None
+        )
         res["ret"] = plain
     elif op == "unregister" and five:
         res["submitted"] = True
@@ -319,7 +338,11 @@ def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
     five = namesrv.profile.live_key_has_cluster
     ret: Json = {
         "brokerDatas": [
-            _group_json(b.broker_name, BrokerData(b.cluster_name, b.broker_addrs, b.enable_acting_master, b.zone_name), five=five)
+            _group_json(
+                b.broker_name,
+                BrokerData(b.cluster_name, b.broker_addrs, b.enable_acting_master, b.zone_name),
+                five=five,
+            )
             for b in route.broker_datas
         ],
         "queueDatas": [_queue_json(name, data) for name, data in route.queue_datas],
@@ -328,7 +351,9 @@ def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
     }
     if five:
         mappings = route.topic_queue_mapping_by_broker
-        ret["topicQueueMappingByBroker"] = None if mappings is None else {name: _mapping_json(info) for name, info in mappings}
+        ret["topicQueueMappingByBroker"] = (
+            None if mappings is None else {name: _mapping_json(info) for name, info in mappings}
+        )
     return {"ret": ret}
 
 

@@ -49,7 +49,9 @@ def submit_unregistrations(
         if not requests:
             return Step(Outcome.NO_EFFECT)
         return Step(Outcome.QUEUED, (Change("pending_unregister", (), queued),))
-    step = unregister_brokers(registry, [request for request in queued if isinstance(request, UnregisterBroker)], namesrv)
+    step = unregister_brokers(
+        registry, [request for request in queued if isinstance(request, UnregisterBroker)], namesrv
+    )
     if registry.pending_unregister:
         step = step._replace(changes=(Change("pending_unregister", (), ()), *step.changes))
     return step._replace(batch=len(queued))

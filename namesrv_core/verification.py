@@ -69,8 +69,9 @@ def verify(
     windows = _windows(timeline, ordered)
     states = _States(registry, timeline, namesrv, set(starts))
     waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
-    verdicts: list[Verdict | None] = [None] * len(ordered)
-    shown_until: list[tuple[int, int]] = []  # (position of an answer, the state that it proves to have been reached)
+    judged: list[dict[int, Verdict]] = [
+        {} for _ in ordered
+    ]  # by state: where the answer matches, and at the nominal one
     active: list[int] = []
     position = 0
     for number in range(len(timeline) + 1):
@@ -78,21 +79,36 @@ def verify(
         while position < len(waiting) and windows[waiting[position]].first == number:
             active.append(waiting[position])
             position += 1
-        remaining = []
         for i in active:
-            observed, window = ordered[i], windows[i]
-            verdict = states.judge(observed, nominal=number == window.nominal)
-            if verdict.matched and number >= _proven(shown_until, observed.request_seq):
-                verdicts[i] = verdict
-                if number > window.nominal:
-                    shown_until.append((observed.seq, number))
-            elif number < window.last:
-                remaining.append(i)
-                verdicts[i] = verdict if number == window.nominal else verdicts[i]
-            else:
-                verdicts[i] = (verdicts[i] or verdict)._replace(matched=False)
-        active = remaining
-    return [verdict for verdict in verdicts if verdict is not None]
+            verdict = states.judge(ordered[i], nominal=number == windows[i].nominal)
+            if verdict.matched or number == windows[i].nominal:
+                judged[i][number] = verdict
+        active = [i for i in active if number < windows[i].last]
+    return _chosen(ordered, windows, judged)
+
+
+def _chosen(
+    ordered: Sequence[Observed], windows: Sequence[_Window], judged: Sequence[dict[int, Verdict]]
+) -> list[Verdict]:
+    """Return one verdict for each answer: at the nominal state if it matches there, else at the first state that it matches.
+
+    States before one that an earlier answer has shown are out of the question.
+    """
+    shown_until: list[
+        tuple[int, int]
+    ] = []  # (position of an answer, the state that it proves to have been reached)
+    verdicts = []
+    for observed, window, verdict_at in zip(ordered, windows, judged, strict=True):
+        proven = _proven(shown_until, observed.request_seq)
+        possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
+        if not possible:
+            verdicts.append(verdict_at[window.nominal]._replace(matched=False))
+            continue
+        number = window.nominal if window.nominal in possible else min(possible)
+        verdicts.append(verdict_at[number])
+        if number > window.nominal:
+            shown_until.append((observed.seq, number))
+    return verdicts
 
 
 def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> list[_Window]:

@@ -1,7 +1,8 @@
 """Packets out of pcap and pcapng files, compressed or not, one at a time.
 
-The container is read here and not by a library so that times keep their nanoseconds, a cut-off packet is
-noticed (captured against original length), and an error names its byte.
+The formats are read by libraries: pcap by dpkt, pcapng by python-pcapng. dpkt's own pcapng reader knows one
+interface and gives times as floating point, so it is not used. Both libraries believe the lengths a file
+states; the stream handed to them does not.
 """
 
 from __future__ import annotations
@@ -10,27 +11,36 @@ import gzip
 import struct
 import zlib
 from collections.abc import Iterator
+from io import SEEK_SET, BufferedReader, BytesIO, RawIOBase
 from os import PathLike
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple
+
+from dpkt import pcap
+from pcapng import blocks, structs
+from pcapng.exceptions import StreamEmpty
 
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES
 
-_PCAP_MAGIC = {
-    b"\xd4\xc3\xb2\xa1": ("<", 1_000),
-    b"\xa1\xb2\xc3\xd4": (">", 1_000),
-    b"\x4d\x3c\xb2\xa1": ("<", 1),
-    b"\xa1\xb2\x3c\x4d": (">", 1),
-}
-_PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 _GZIP_MAGIC = b"\x1f\x8b"
-_BYTE_ORDER = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-_BUFFER_BYTES = 1 << 18
+_BUFFER_BYTES = 1 << 16
+_SECOND_NS = 1_000_000_000
+_NANO_MAGICS = frozenset({pcap.TCPDUMP_MAGIC_NANO, pcap.PMUDPCT_MAGIC_NANO})
+
+# The fields of blocks in front of their options. Options are decoded where one is used and nowhere else:
+# python-pcapng's block classes decode all of them and fail on a comment that is not UTF-8.
+_INTERFACE_FIELDS = blocks.InterfaceDescription.schema[:3]
+_PACKET_FIELDS = {
+    blocks.EnhancedPacket.magic_number: blocks.EnhancedPacket.schema[:6],
+    blocks.ObsoletePacket.magic_number: blocks.ObsoletePacket.schema[:7],
+}
+_SIMPLE_PACKET_FIELDS = blocks.SimplePacket.schema[:1]
+_TIME_RESOLUTION, _TIME_OFFSET = 9, 14
 
 
 class Packet(NamedTuple):
-    """One captured packet; `lost` bytes were on the wire but not captured (snap length)."""
+    """One captured packet; `lost` bytes were on the wire but not captured, as far as the file tells."""
 
     time_ns: int
     link_type: int
@@ -38,42 +48,88 @@ class Packet(NamedTuple):
     lost: int
 
 
-class _Source:
-    """Reads exact sizes from a stream and knows the offset.
+class _Unpacked(RawIOBase):
+    """What is in a gzip file, piece by piece.
 
-    Turns every stream error into a `CaptureError`.
+    Under a `BufferedReader`, small reads are faster than those of `GzipFile` itself, and what was unpacked in
+    front of damage is still given out.
     """
 
-    def __init__(self, stream: IO[bytes], path: str | PathLike[str]) -> None:
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        super().__init__()
+        self._packed = packed
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
+        return self._packed.seek(offset, whence)
+
+    def readinto(self, buffer: Any, /) -> int:
+        return self._packed.readinto1(memoryview(buffer)[:_BUFFER_BYTES])
+
+
+class _Source:
+    """The file as the libraries see it: `read` and `tell`.
+
+    A read gives all bytes asked for or raises `CaptureError`, so a library never meets half a field. Only the
+    first read of a record may meet the end of the file. No read is larger than `limit`.
+    """
+
+    def __init__(self, stream: IO[bytes], path: str | PathLike[str], unreadable: str) -> None:
         self._stream = stream
         self._path = path
-        self.offset = 0
+        self._unreadable = unreadable
+        self._record_offset = 0
+        self._offset = 0
+        self.limit = 0
+        self.at_record = True
+        """Set by the user before a record: the next read begins it, or meets the end of the file."""
+        self.head = b""
+        """What the first read of the record gave."""
 
-    def error(self, what: str, back: int = 0) -> CaptureError:
-        return CaptureError(self._path, self.offset - back, what)
+    def error(self, what: str) -> CaptureError:
+        """Return an error that names the file and the first byte of the current record."""
+        return CaptureError(self._path, self._record_offset, what)
 
-    def some(self, size: int) -> bytes:
-        """Return up to `size` bytes, fewer only at the end of the file."""
+    def tell(self) -> int:
+        """Return the offset, in the unpacked data if the file is compressed."""
+        return self._offset
+
+    def first_bytes(self, size: int) -> bytes:
+        """Return up to `size` bytes from the start of the file, and go back there."""
+        try:
+            data = self._stream.read(size)
+            self._stream.seek(0)
+        except (EOFError, OSError, zlib.error) as error:
+            raise self._broken(error) from error
+        return data
+
+    def read(self, size: int) -> bytes:
+        """Return `size` bytes, or none if a record would begin but the file ends."""
+        first = self.at_record
+        if first:
+            self._record_offset = self._offset
+        if not 0 <= size <= self.limit:
+            raise self.error(f"a length of {size} bytes, not 0 to {self.limit}: damaged header")
         try:
             data = self._stream.read(size)
         except (EOFError, OSError, zlib.error) as error:
-            raise self.error(f"the compressed data is damaged or ends early ({error})") from error
-        self.offset += len(data)
+            raise self._broken(error) from error
+        if len(data) < size and (data or not first):
+            what = f"the file ends inside a record: {len(data)} of {size} bytes are there"
+            raise CaptureError(self._path, self._offset, what)
+        self._offset += len(data)
+        if first:
+            self.at_record = False
+            self.head = data
         return data
 
-    def exactly(self, size: int, what: str) -> bytes:
-        """Return `size` bytes of `what`; `CaptureError` naming its first byte if the file ends inside it."""
-        data = self.some(size)
-        if len(data) < size:
-            raise self.error(f"the file ends inside {what}: {len(data)} of {size} bytes are there", len(data))
-        return data
-
-    def record(self, size: int, what: str) -> bytes | None:
-        """As `exactly`, but None if the file ends before the first byte."""
-        data = self.some(size)
-        if data and len(data) < size:
-            raise self.error(f"the file ends inside {what}: {len(data)} of {size} bytes are there", len(data))
-        return data or None
+    def _broken(self, error: Exception) -> CaptureError:
+        return CaptureError(self._path, self._offset, f"{self._unreadable} ({error})")
 
 
 def read_packets(path: str | PathLike[str]) -> Iterator[Packet]:
@@ -86,42 +142,46 @@ def read_packets(path: str | PathLike[str]) -> Iterator[Packet]:
         start = raw.read(2)
         raw.seek(0)
         if start == _GZIP_MAGIC:
-            with gzip.open(raw) as packed:
-                yield from _packets(_Source(cast("IO[bytes]", packed), path))
+            with gzip.GzipFile(fileobj=raw) as packed:
+                stream = BufferedReader(_Unpacked(packed), _BUFFER_BYTES)
+                yield from _packets(_Source(stream, path, "the compressed data is damaged or ends early"))
         else:
-            yield from _packets(_Source(raw, path))
+            yield from _packets(_Source(raw, path, "the file cannot be read"))
 
 
 def _packets(source: _Source) -> Iterator[Packet]:
-    magic = source.some(4)
-    if magic in _PCAP_MAGIC:
-        yield from _pcap(source, *_PCAP_MAGIC[magic])
-    elif magic == _PCAPNG_MAGIC:
-        yield from _pcapng(source)
+    magic = source.first_bytes(4)
+    number = int.from_bytes(magic, "big")
+    if number in pcap.MAGIC_TO_PKT_HDR:
+        packets = _pcap(source, number)
+    elif number == structs.SECTION_HEADER_MAGIC:
+        packets = _pcapng(source)
     else:
-        raise source.error(
-            f"not a capture: it starts with {magic.hex() or 'nothing'}, not with pcap or pcapng", len(magic)
-        )
+        shown = magic.hex() or "nothing"
+        raise source.error(f"not a capture: it starts with {shown}, not with pcap or pcapng")
+    try:
+        yield from packets
+    except CaptureError:
+        raise
+    except Exception as error:  # whatever a library says to damage, it is the file's
+        raise source.error(f"a damaged record ({type(error).__name__}: {error})") from error
 
 
-def _pcap(source: _Source, order: str, unit_ns: int) -> Iterator[Packet]:
-    """Yield the packets of a classic pcap file behind its magic.
-
-    `unit_ns` is the unit of the second time field.
-    """
-    *_, network = struct.unpack(order + "HHiIII", source.exactly(20, "the file header"))
-    link_type = network & 0xFFFF
-    header = struct.Struct(order + "IIII")
-    while (record := source.record(16, "a packet header")) is not None:
-        seconds, fraction, captured, original = header.unpack(record)
-        if captured > MAX_PACKET_BYTES:
-            raise source.error(
-                f"a packet of {captured} bytes, more than {MAX_PACKET_BYTES}: damaged header", 16
-            )
-        data = source.exactly(captured, "a packet")
-        yield Packet(
-            seconds * 1_000_000_000 + fraction * unit_ns, link_type, data, max(0, original - captured)
-        )
+def _pcap(source: _Source, magic: int) -> Iterator[Packet]:
+    """Yield the packets of a classic pcap file."""
+    source.limit = MAX_PACKET_BYTES
+    packets = pcap.Reader(source)
+    link_type = packets.datalink() & 0xFFFF
+    header, snap_length, is_nano = pcap.MAGIC_TO_PKT_HDR[magic], packets.snaplen, magic in _NANO_MAGICS
+    source.at_record = True
+    for time, data in packets:
+        # Nanoseconds come as a Decimal with all digits. Microseconds come as a float that, for any 32-bit
+        # second, is less than half a microsecond from the truth: the nearest one is exact.
+        time_ns = int(time * _SECOND_NS) if is_nano else round(time * 1_000_000) * 1_000
+        # dpkt keeps the original length to itself. Only a packet of full snap length can have been cut.
+        lost = 0 if len(data) < snap_length else max(0, header(source.head).len - len(data))
+        yield Packet(time_ns, link_type, data, lost)
+        source.at_record = True
 
 
 class _Interface(NamedTuple):
@@ -132,84 +192,55 @@ class _Interface(NamedTuple):
 
 
 def _pcapng(source: _Source) -> Iterator[Packet]:
-    """Yield the packets of a pcapng file behind its first block type.
-
-    Several sections are read one after the other.
-    """
+    """Yield the packets of a pcapng file; several sections are read one after the other."""
+    source.limit = MAX_PCAPNG_BLOCK_BYTES
     order = "<"
     interfaces: list[_Interface] = []
-    kind_raw: bytes | None = _PCAPNG_MAGIC
-    while kind_raw is not None:
-        length_raw = source.exactly(4, "a block header")
-        if kind_raw == _PCAPNG_MAGIC:
-            mark = source.exactly(4, "a section header")
-            if mark not in _BYTE_ORDER:
-                raise source.error(f"byte-order mark {mark.hex()} is none of pcapng", 4)
-            order = _BYTE_ORDER[mark]
+    while True:
+        source.at_record = True
+        try:
+            kind = structs.read_int(source, 32, endianness=order)
+        except StreamEmpty:
+            return
+        if kind == structs.SECTION_HEADER_MAGIC:
+            order = structs.read_section_header(source)["endianness"]
             interfaces = []
-            _block_body(source, order, length_raw, already=4)
-        else:
-            (kind,) = struct.unpack(order + "I", kind_raw)
-            body = _block_body(source, order, length_raw)
-            if kind == 1:
-                if len(interfaces) >= MAX_INTERFACES:
-                    raise source.error(f"more than {MAX_INTERFACES} interfaces", len(body))
-                interfaces.append(_interface(source, order, body))
-            elif kind in (2, 3, 6):
-                yield _pcapng_packet(source, order, kind, body, interfaces)
-        kind_raw = source.record(4, "a block header")
+            continue
+        body = BytesIO(structs.read_block_data(source, order))
+        if kind == blocks.InterfaceDescription.magic_number:
+            if len(interfaces) >= MAX_INTERFACES:
+                raise source.error(f"more than {MAX_INTERFACES} interfaces")
+            interfaces.append(_interface(body, order))
+        elif kind in _PACKET_FIELDS:
+            fields = structs.struct_decode(_PACKET_FIELDS[kind], body, order)
+            interface = _described(source, interfaces, fields["interface_id"])
+            ticks = fields["timestamp_high"] << 32 | fields["timestamp_low"]
+            time_ns = ticks * _SECOND_NS // interface.per_second + interface.offset_ns
+            yield _packet(time_ns, interface, fields["packet_data"], fields["packet_len"])
+        elif kind == blocks.SimplePacket.magic_number:  # of the first interface, without a time
+            original = structs.struct_decode(_SIMPLE_PACKET_FIELDS, body, order)["packet_len"]
+            interface = _described(source, interfaces, 0)
+            captured = min(original, interface.snap_length or original)
+            yield _packet(0, interface, structs.RawBytes(captured).load(body), original)
 
 
-def _block_body(source: _Source, order: str, length_raw: bytes, already: int = 0) -> bytes:
-    """Return what is between a block's leading and trailing length; `already` bytes of it have been read."""
-    (length,) = struct.unpack(order + "I", length_raw)
-    if length < 12 + already or length % 4 or length > MAX_PCAPNG_BLOCK_BYTES:
-        raise source.error(f"a block of {length} bytes: damaged header", 4)
-    body = source.exactly(length - 12 - already, "a block")
-    if source.exactly(4, "a block's trailing length") != length_raw:
-        raise source.error("a block whose two lengths differ", 4)
-    return body
+def _packet(time_ns: int, interface: _Interface, data: bytes, original: int) -> Packet:
+    return Packet(time_ns, interface.link_type, data, max(0, original - len(data)))
 
 
-def _interface(source: _Source, order: str, body: bytes) -> _Interface:
-    if len(body) < 8:
-        raise source.error("an interface block that is too short", len(body))
-    link_type, _, snap_length = struct.unpack_from(order + "HHI", body)
-    per_second, offset_ns, at = 1_000_000, 0, 8
-    while at + 4 <= len(body):
-        option, size = struct.unpack_from(order + "HH", body, at)
-        value = body[at + 4 : at + 4 + size]
-        if option == 0:
-            break
-        if option == 9 and len(value) == 1:
-            per_second = 1 << min(value[0] & 0x7F, 62) if value[0] & 0x80 else int(10 ** min(value[0], 18))
-        elif option == 14 and len(value) == 8:
-            offset_ns = int(struct.unpack(order + "q", value)[0]) * 1_000_000_000
-        at += 4 + size + (-size % 4)
-    return _Interface(link_type, snap_length, per_second, offset_ns)
-
-
-def _pcapng_packet(
-    source: _Source, order: str, kind: int, body: bytes, interfaces: list[_Interface]
-) -> Packet:
-    """Return the packet of an enhanced (6), obsolete (2) or simple (3, no time: 0) packet block."""
-    if len(body) < (4 if kind == 3 else 20):
-        raise source.error("a packet block that is too short", len(body))
-    number = ticks = 0
-    if kind == 3:
-        (original,) = struct.unpack_from(order + "I", body)
-        at = 4
-    else:
-        number, high, low, captured, original = struct.unpack_from(order + "IIIII", body)
-        if kind == 2:
-            (number,) = struct.unpack_from(order + "H", body)
-        ticks, at = high << 32 | low, 20
+def _described(source: _Source, interfaces: list[_Interface], number: int) -> _Interface:
     if number >= len(interfaces):
-        raise source.error(f"a packet of interface {number}, which is not described", len(body))
-    interface = interfaces[number]
-    if kind == 3:
-        captured = min(original, interface.snap_length or original, len(body) - at)
-    if captured > len(body) - at:
-        raise source.error(f"a packet of {captured} bytes in a block that holds {len(body) - at}", len(body))
-    time_ns = ticks * 1_000_000_000 // interface.per_second + interface.offset_ns
-    return Packet(time_ns, interface.link_type, body[at : at + captured], max(0, original - captured))
+        raise source.error(f"a packet of interface {number}, which is not described")
+    return interfaces[number]
+
+
+def _interface(body: BytesIO, order: str) -> _Interface:
+    fields: dict[str, Any] = structs.struct_decode(_INTERFACE_FIELDS, body, order)
+    options: dict[int, bytes] = dict(structs.read_options(body, order))
+    per_second = 1_000_000
+    if _TIME_RESOLUTION in options:  # the library's reading of it is a float
+        (resolution,) = options[_TIME_RESOLUTION]
+        exponent = resolution & 0x7F
+        per_second = 1 << exponent if resolution & 0x80 else int(10**exponent)
+    (offset,) = struct.unpack(order + "q", options.get(_TIME_OFFSET, bytes(8)))
+    return _Interface(fields["link_type"], fields["snaplen"], per_second, offset * _SECOND_NS)

@@ -63,18 +63,34 @@ QUEUE_DATAS = T.ArrayType(QUEUE_DATA, containsNull=True)
 
 NAMESRV_ID = Column("namesrv_id", STRING, "Name server, ip:port as seen on the wire", required=True)
 SOURCE = (
-    Column("source_file", STRING, "Name of the file the row was read from, without its folder", required=True),
-    Column("source_offset", LONG, "Packet number (capture) or line number (event log) in that file, from 1", required=True),
+    Column(
+        "source_file", STRING, "Name of the file the row was read from, without its folder", required=True
+    ),
+    Column(
+        "source_offset",
+        LONG,
+        "Packet number (capture) or line number (event log) in that file, from 1",
+        required=True,
+    ),
     Column("ingest_run", STRING, "Run that read the row", required=True),
 )
 DAY = Column("day", DATE, "UTC date of effect_time; partition", required=True)
 ENVELOPE = (
     NAMESRV_ID,
-    Column("seq", LONG, "Order within the name server: effect time in ns since the epoch, made unique", required=True),
+    Column(
+        "seq",
+        LONG,
+        "Order within the name server: effect time in ns since the epoch, made unique",
+        required=True,
+    ),
     Column("event_id", STRING, "Deterministic id from content and position, 32 hex digits", required=True),
     Column("event_time", TIMESTAMP, "When the name server had received the event's last byte", required=True),
-    Column("effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True),
-    Column("channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"),
+    Column(
+        "effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True
+    ),
+    Column(
+        "channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"
+    ),
 )
 REQUEST = (
     Column("code", INT, "Request code", required=True),
@@ -117,7 +133,9 @@ REGISTRATIONS = _events(
     Column("filter_servers", STRINGS, "filterServerList; NULL leaves the stored list, empty removes it"),
     Column("compressed", BOOLEAN, "The body was compressed", required=True),
     Column("body_bytes", LONG, "Size of the body on the wire", required=True),
-    Column("refusal", STRING, "Why the request layer refused it before the registry saw it; NULL if it did not"),
+    Column(
+        "refusal", STRING, "Why the request layer refused it before the registry saw it; NULL if it did not"
+    ),
 )
 UNREGISTRATIONS = _events("unregistrations", "one UNREGISTER_BROKER (104)", *REQUEST, *BROKER)
 CHANNEL_EVENTS = _events(
@@ -127,7 +145,12 @@ CHANNEL_EVENTS = _events(
     Column("closed_by", STRING, "client, namesrv, or timer (idle close without a packet)", required=True),
     Column("remote_addr", STRING, "Remote ip:port", required=True),
     Column("silent_ms", LONG, "Milliseconds since the last byte on the connection, either direction"),
-    Column("pending_requests", INT, "Requests on the connection that had no response when it ended", required=True),
+    Column(
+        "pending_requests",
+        INT,
+        "Requests on the connection that had no response when it ended",
+        required=True,
+    ),
 )
 ADMIN_EVENTS = _events(
     "admin_events",
@@ -145,7 +168,12 @@ ADMIN_EVENTS = _events(
 NAMESRV_EVENTS = _events(
     "namesrv_events",
     "one fact about a name server's life",
-    Column("kind", STRING, "started, stopped (routes are lost), observed_from (first packet), identified (version)", required=True),
+    Column(
+        "kind",
+        STRING,
+        "started, stopped (routes are lost), observed_from (first packet), identified (version)",
+        required=True,
+    ),
     Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
     Column("evidence", STRING, "What in the source says so", required=True),
 )
@@ -154,8 +182,18 @@ TOPIC_CONFIGS_TABLE = Table(
     "bronze",
     "one distinct topic table of a registration, stored once",
     (
-        Column("topic_config_digest", STRING, "SHA-256 over the topics and mappings in canonical form, 32 hex digits", required=True),
-        Column("topics", TOPIC_CONFIGS, "Topic configurations, in the order of the first body that had them", required=True),
+        Column(
+            "topic_config_digest",
+            STRING,
+            "SHA-256 over the topics and mappings in canonical form, 32 hex digits",
+            required=True,
+        ),
+        Column(
+            "topics",
+            TOPIC_CONFIGS,
+            "Topic configurations, in the order of the first body that had them",
+            required=True,
+        ),
         Column("mappings", MAPPING_INFOS, "topicQueueMappingInfoMap of 5.x; empty if none", required=True),
         Column("topic_count", INT, "Number of topics", required=True),
         Column("ingest_run", STRING, "Run that read it first", required=True),
@@ -169,9 +207,16 @@ ROUTE_OBSERVATIONS = Table(
     "one answer that a name server gave to a question about routes, clusters or topics",
     (
         *ENVELOPE,
-        Column("code", INT, "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists", required=True),
+        Column(
+            "code",
+            INT,
+            "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists",
+            required=True,
+        ),
         Column("subject", STRING, "105: topic; 224: cluster; NULL otherwise"),
-        Column("request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True),
+        Column(
+            "request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True
+        ),
         Column("standard_json", BOOLEAN, "105: the asker accepts standard JSON only", required=True),
         Column("request_version", INT, "Protocol version in the request header", required=True),
         Column("language", STRING, "Language in the request header"),
@@ -200,7 +245,9 @@ QUARANTINE = Table(
         Column("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256", required=True),
         Column("decoder_version", STRING, "Version of the decoder that refused it", required=True),
         *SOURCE,
-        Column("day", DATE, "UTC date of event_time, of the run's start where that is unknown", required=True),
+        Column(
+            "day", DATE, "UTC date of event_time, of the run's start where that is unknown", required=True
+        ),
     ),
     key=("quarantine_id",),
 )
@@ -229,7 +276,12 @@ OPEN_STREAMS = Table(
     "one name server's connections where reading stopped, so that the next capture continues them",
     (
         NAMESRV_ID,
-        Column("state", STRING, "Open connections, half-received frames and unanswered requests as strict JSON", required=True),
+        Column(
+            "state",
+            STRING,
+            "Open connections, half-received frames and unanswered requests as strict JSON",
+            required=True,
+        ),
         Column("sha256", STRING, "SHA-256 of state, hex", required=True),
         Column("last_time", TIMESTAMP, "Time of the last packet seen", required=True),
         Column("ingest_run", STRING, "Run that wrote it", required=True),

@@ -42,7 +42,9 @@ def day_start_us(day: dt.date) -> int:
 
 def data_version_of(value: Row | None) -> DataVersion | None:
     """Return the core's data version of a `data_version` struct."""
-    return None if value is None else DataVersion(value["state_version"], value["timestamp"], value["counter"])
+    return (
+        None if value is None else DataVersion(value["state_version"], value["timestamp"], value["counter"])
+    )
 
 
 def topic_table_of(row: Row) -> TopicTable:
@@ -67,7 +69,9 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     if kind == "registrations":
         return _registration_of(row, topic_tables)
     if kind == "unregistrations":
-        return events.UnregisterBroker(row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"] or 0)
+        return events.UnregisterBroker(
+            row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"] or 0
+        )
     if kind == "channel_events":
         return events.ChannelDestroyed(row["channel_id"], row["remote_addr"])
     if kind == "admin_events":
@@ -80,7 +84,9 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
 def _heartbeat_of(row: Row) -> events.Event:
     if row["code"] == _BROKER_HEARTBEAT:
         return events.BrokerHeartbeat(row["cluster_name"], row["broker_addr"])
-    return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], data_version_of(row["data_version"]))
+    return events.QueryDataVersion(
+        row["cluster_name"], row["broker_addr"], data_version_of(row["data_version"])
+    )
 
 
 def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RegisterBroker:
@@ -105,7 +111,9 @@ def _register_topic_of(row: Row) -> events.RegisterTopic:
     queue_datas = row["queue_datas"]
     if queue_datas is None:
         return events.RegisterTopic(row["topic"], None)
-    return events.RegisterTopic(row["topic"], tuple((q["broker_name"], _queue_data_of(q)) for q in queue_datas))
+    return events.RegisterTopic(
+        row["topic"], tuple((q["broker_name"], _queue_data_of(q)) for q in queue_datas)
+    )
 
 
 _BROKER_HEARTBEAT = 904
@@ -126,7 +134,13 @@ def _queue_data_of(row: Row) -> QueueData:
 
 def _mapping_of(row: Row) -> TopicQueueMappingInfo:
     return TopicQueueMappingInfo(
-        row["topic"], row["bname"], row["total_queues"], row["epoch"], row["dirty"], row["scope"], row["curr_id_map"]
+        row["topic"],
+        row["bname"],
+        row["total_queues"],
+        row["epoch"],
+        row["dirty"],
+        row["scope"],
+        row["curr_id_map"],
     )
 
 
@@ -193,7 +207,9 @@ def interval_row(interval: Interval, namesrv_id: str) -> dict[str, Any]:
         "opened_at": interval.opened_at._asdict(),
         "closed_at": None if interval.closed_at is None else interval.closed_at._asdict(),
         "entered_at": interval.entered_at._asdict(),
-        "outer_entered_at": None if interval.outer_entered_at is None else interval.outer_entered_at._asdict(),
+        "outer_entered_at": None
+        if interval.outer_entered_at is None
+        else interval.outer_entered_at._asdict(),
         **(
             {
                 "first_update_time": (interval.first_update_ms or 0) * _US_PER_MS,
@@ -260,7 +276,11 @@ _TO_COLUMNS: dict[str, Any] = {
     "broker_addr": lambda key, value: {"broker_name": key[0], "broker_id": key[1], **value._asdict()},
     "cluster_addr": lambda key, _: {"cluster_name": key[0], "broker_name": key[1]},
     "broker_live": _live_columns,
-    "filter_server": lambda key, value: {"cluster_name": key[0], "broker_addr": key[1], "filter_servers": list(value)},
+    "filter_server": lambda key, value: {
+        "cluster_name": key[0],
+        "broker_addr": key[1],
+        "filter_servers": list(value),
+    },
     "kv_config": lambda key, value: {"namespace": key[0], "config_key": key[1], "config_value": value.text},
     "topic_queue_mapping": lambda _, value: value._asdict(),
     "data_version": lambda key, value: {
@@ -289,12 +309,17 @@ _FROM_COLUMNS: dict[str, Any] = {
             row["broker_name"],
         ),
     ),
-    "filter_server": lambda row: (LiveKey(row["cluster_name"], row["broker_addr"]), tuple(row["filter_servers"])),
+    "filter_server": lambda row: (
+        LiveKey(row["cluster_name"], row["broker_addr"]),
+        tuple(row["filter_servers"]),
+    ),
     "kv_config": lambda row: ((row["namespace"], row["config_key"]), KvValue(row["config_value"])),
     "topic_queue_mapping": lambda row: ((row["topic"], row["bname"]), _mapping_of(row)),
     "data_version": lambda row: (
         (row["cluster_name"], row["broker_name"], row["broker_addr"]),
-        Reported(data_version_of(row["data_version"]), data_version_of(row["previous"]), row["is_regression"]),
+        Reported(
+            data_version_of(row["data_version"]), data_version_of(row["previous"]), row["is_regression"]
+        ),
     ),
 }
 

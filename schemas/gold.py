@@ -29,9 +29,19 @@ INTERVAL = (
     Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open at the end of the day"),
     Column("opened_by", STRING, "event_id that opened it", required=True),
     Column("closed_by", STRING, "event_id that closed it; NULL = open"),
-    Column("opened_at", POSITION, "Position of the opening change: seq of its event, number within it", required=True),
+    Column(
+        "opened_at",
+        POSITION,
+        "Position of the opening change: seq of its event, number within it",
+        required=True,
+    ),
     Column("closed_at", POSITION, "Position of the closing change; NULL = open"),
-    Column("entered_at", POSITION, "Position at which the key entered its map: decides Java's iteration order", required=True),
+    Column(
+        "entered_at",
+        POSITION,
+        "Position at which the key entered its map: decides Java's iteration order",
+        required=True,
+    ),
     Column(
         "outer_entered_at",
         POSITION,
@@ -45,7 +55,9 @@ BROKER_ADDR = Column("broker_addr", STRING, "Broker address, ip:port")
 
 
 def _history(name: str, grain: str, key: tuple[str, ...], *columns: Column) -> Table:
-    return Table(name, "gold", grain, (NAMESRV_ID, *columns, *INTERVAL), key=("day", "namesrv_id", *key, "opened_at"))
+    return Table(
+        name, "gold", grain, (NAMESRV_ID, *columns, *INTERVAL), key=("day", "namesrv_id", *key, "opened_at")
+    )
 
 
 TOPIC_QUEUE_HISTORY = _history(
@@ -83,13 +95,27 @@ BROKER_LIVE_HISTORY = _history(
     ("cluster_name", "broker_addr"),
     Column("cluster_name", STRING, "Cluster in the key (5.x); NULL in 4.x, whose key is the address"),
     BROKER_ADDR,
-    Column("broker_name", STRING, "Name in the registration that wrote the entry; not part of the name server's table"),
+    Column(
+        "broker_name",
+        STRING,
+        "Name in the registration that wrote the entry; not part of the name server's table",
+    ),
     Column("data_version", DATA_VERSION, "Stored data version"),
     Column("heartbeat_timeout_ms", LONG, "Lease in milliseconds", required=True),
     Column("channel_id", STRING, "Connection of the registration"),
     Column("ha_server_addr", STRING, "haServerAddr"),
-    Column("first_update_time", TIMESTAMP, "lastUpdateTimestamp at the start of this row in this slice", required=True),
-    Column("last_update_time", TIMESTAMP, "lastUpdateTimestamp at the end of this row in this slice", required=True),
+    Column(
+        "first_update_time",
+        TIMESTAMP,
+        "lastUpdateTimestamp at the start of this row in this slice",
+        required=True,
+    ),
+    Column(
+        "last_update_time",
+        TIMESTAMP,
+        "lastUpdateTimestamp at the end of this row in this slice",
+        required=True,
+    ),
 )
 FILTER_SERVER_HISTORY = _history(
     "filter_server_history",
@@ -190,7 +216,11 @@ ROUTE_CHANGES = Table(
         Column("effect_time", TIMESTAMP, "When it changed", required=True),
         Column("caused_by", STRING, "event_id that changed it", required=True),
         Column("change", STRING, "appeared, changed or vanished", required=True),
-        Column("route_before", STRING, "Route before as JSON, lists sorted by broker name; NULL if there was none"),
+        Column(
+            "route_before",
+            STRING,
+            "Route before as JSON, lists sorted by broker name; NULL if there was none",
+        ),
         Column("route_after", STRING, "Route after as JSON; NULL if there is none"),
         DAY,
     ),
@@ -205,13 +235,20 @@ EXPIRED_BROKERS = Table(
         CLUSTER_NAME,
         BROKER_NAME,
         BROKER_ADDR,
-        Column("cause", STRING, "scan (lease ended) or idle_channel (server closed the silent connection)", required=True),
+        Column(
+            "cause",
+            STRING,
+            "scan (lease ended) or idle_channel (server closed the silent connection)",
+            required=True,
+        ),
         Column("last_beat_time", TIMESTAMP, "Last refresh", required=True),
         Column("heartbeat_timeout_ms", LONG, "Lease in milliseconds", required=True),
         Column("removed_time", TIMESTAMP, "When it was removed", required=True),
         Column("removed_by", STRING, "event_id of the scan or of the channel event", required=True),
         Column("detection_lag_ms", LONG, "Milliseconds from the last refresh to the removal", required=True),
-        Column("returned_time", TIMESTAMP, "Next registration under the same live key that day; NULL if none"),
+        Column(
+            "returned_time", TIMESTAMP, "Next registration under the same live key that day; NULL if none"
+        ),
         Column("returned_by", STRING, "event_id of that registration"),
         Column("topics_lost", STRINGS, "Topics that lost queue data with it", required=True),
         DAY,
@@ -264,7 +301,12 @@ ORDER_DECISIONS = Table(
     (
         NAMESRV_ID,
         Column("decision_id", STRING, "Deterministic id, 32 hex digits", required=True),
-        Column("kind", STRING, "register_and_close: a request without response on a connection that closes at once", required=True),
+        Column(
+            "kind",
+            STRING,
+            "register_and_close: a request without response on a connection that closes at once",
+            required=True,
+        ),
         Column("effect_time", TIMESTAMP, "When", required=True),
         Column("channel_ids", STRINGS, "Connections concerned", required=True),
         Column("event_ids", STRINGS, "The events, in the default order", required=True),
@@ -273,7 +315,12 @@ ORDER_DECISIONS = Table(
         Column("answers_for", LONG, "Answers that only the chosen order explains", required=True),
         Column("answers_against", LONG, "Answers that only another order explains", required=True),
         Column("evidence_for", STRINGS, "Those answers (event ids)", required=True),
-        Column("evidence_against", STRINGS, "The answers that only another order explains (event ids)", required=True),
+        Column(
+            "evidence_against",
+            STRINGS,
+            "The answers that only another order explains (event ids)",
+            required=True,
+        ),
         DAY,
     ),
     key=("day", "namesrv_id", "decision_id"),
@@ -305,10 +352,17 @@ ANSWER_CHECKS = Table(
         NAMESRV_ID,
         Column("code", INT, "Request code", required=True),
         Column("answers", LONG, "Answers compared", required=True),
-        Column("matched", LONG, "Equal to the registry at an instant between request and answer", required=True),
+        Column(
+            "matched", LONG, "Equal to the registry at an instant between request and answer", required=True
+        ),
         Column("same_order", LONG, "Of the matched: list order equal too", required=True),
         Column("same_bytes", LONG, "Of the matched: equal byte for byte", required=True),
-        Column("in_flight", LONG, "Of the matched: not equal to the state at the answer, but to an earlier one in its window", required=True),
+        Column(
+            "in_flight",
+            LONG,
+            "Of the matched: not equal to the state at the answer, but to an earlier one in its window",
+            required=True,
+        ),
         Column("explained", LONG, "Equal only under another order than the one taken", required=True),
         Column("mismatched", LONG, "Equal to no state", required=True),
         DAY,
@@ -326,10 +380,30 @@ RUNS = Table(
         Column("status", STRING, "published, refused (gate), or nothing_to_do", required=True),
         Column("days", T.ArrayType(DATE, containsNull=True), "Days recomputed", required=True),
         Column("ingest_runs", STRINGS, "Ingest runs whose rows it is the first to cover", required=True),
-        Column("versions", T.MapType(STRING, LONG, valueContainsNull=True), "Delta version of every table after the run", required=True),
-        Column("digests", T.MapType(STRING, STRING, valueContainsNull=True), "Digest of every gold table", required=True),
-        Column("counts", T.MapType(STRING, LONG, valueContainsNull=True), "Frames and rows by outcome", required=True),
-        Column("seconds", T.MapType(STRING, T.DoubleType(), valueContainsNull=True), "Seconds by step", required=True),
+        Column(
+            "versions",
+            T.MapType(STRING, LONG, valueContainsNull=True),
+            "Delta version of every table after the run",
+            required=True,
+        ),
+        Column(
+            "digests",
+            T.MapType(STRING, STRING, valueContainsNull=True),
+            "Digest of every gold table",
+            required=True,
+        ),
+        Column(
+            "counts",
+            T.MapType(STRING, LONG, valueContainsNull=True),
+            "Frames and rows by outcome",
+            required=True,
+        ),
+        Column(
+            "seconds",
+            T.MapType(STRING, T.DoubleType(), valueContainsNull=True),
+            "Seconds by step",
+            required=True,
+        ),
         Column("gate", STRING, "passed, or the critical rules that failed", required=True),
         Column("code_version", STRING, "Version of this software", required=True),
         Column("config_sha256", STRING, "SHA-256 of the configuration in force", required=True),

@@ -1,4 +1,7 @@
-"""Events as an adversary would send them: few names, addresses and channels, so that everything meets everything."""
+"""Events as an adversary would send them.
+
+Few names, addresses and channels, so that everything meets everything.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,12 @@ OTHERS = st.one_of(
         TOPICS,
         st.one_of(st.none(), st.lists(st.tuples(NAMES, QUEUE_DATAS), max_size=3).map(tuple)),
     ),
-    st.builds(events.PutKvConfig, st.sampled_from(["N", "O"]), st.sampled_from(["k", "l"]), st.sampled_from(["v", "w", None])),
+    st.builds(
+        events.PutKvConfig,
+        st.sampled_from(["N", "O"]),
+        st.sampled_from(["k", "l"]),
+        st.sampled_from(["v", "w", None]),
+    ),
     st.builds(events.DeleteKvConfig, st.sampled_from(["N", "O"]), st.sampled_from(["k", "l"])),
     st.builds(events.UpdateNamesrvConfig, st.just("a=b")),
     st.builds(events.RefusedRequest, st.just("crc32 not match")),

@@ -10,7 +10,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite",
         action="store_true",
-        help="write what the scenarios in tests/core/scenarios give now; commit it only if you know why it changed",
+        help="write what the scenarios give now; commit it only if you know why it changed",
     )
 
 

@@ -1,11 +1,15 @@
 """Wherever a log of events is cut into days, the state, the histories and the outcomes are those of one run.
 
-At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from them. What rows do not
+At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from
+them. What rows do not
 carry, and what these tests therefore keep out of the way of a cut:
 
-* unregistrations that were only queued (5.x): the jobs never defer one; recorded traces do, and are not cut while some wait;
-* that a 4.x scan has ended for good: read from the outcomes of the day before, here copied from one registry to the next;
-* the number of buckets of a map that has grown beyond its first size, and the order inside a bucket that a ConcurrentHashMap's growth
+* unregistrations that were only queued (5.x): the jobs never defer one; recorded traces do, and are not cut
+  while some wait;
+* that a 4.x scan has ended for good: read from the outcomes of the day before, here copied from one
+  registry to the next;
+* the number of buckets of a map that has grown beyond its first size, and the order inside a bucket that a
+  ConcurrentHashMap's growth
   leaves (`test_capacity_of_a_grown_map_is_not_carried`).
 """
 
@@ -36,12 +40,17 @@ START_MS = 1_700_000_000_000
 
 
 class Timed(NamedTuple):
+    """An event and its time."""
+
     event: events.Event
     at_ms: int
 
 
 class Run(NamedTuple):
-    """A run that stands at some position: the registry, its open intervals, and the intervals and steps until here."""
+    """A run that stands at some position.
+
+    The registry, its open intervals, and the intervals and steps until here.
+    """
 
     registry: Registry
     histories: Histories
@@ -100,7 +109,7 @@ def merged(run: Run) -> dict[tuple[object, ...], Interval]:
 
 
 def orders(registry: Registry) -> list[object]:
-    """Return every order in which the name server would iterate, and everything beside the tables that outlasts an event."""
+    """Return every order of iteration, and everything beside the tables that outlasts an event."""
     nested = (
         registry.topic_queue_table, registry.cluster_addr_table, registry.kv_config_table,
         registry.topic_queue_mapping_info_table,
@@ -165,7 +174,9 @@ def adversarial_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
     namesrv = draw(NAMESRVS)
     at_ms, log = START_MS, []
     scans = st.just(events.ScanNotActiveBroker())
-    for event, pause in draw(st.lists(st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, scans), PAUSES_MS), max_size=12)):
+    for event, pause in draw(
+        st.lists(st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, scans), PAUSES_MS), max_size=12)
+    ):
         if understood_by(namesrv, event):
             at_ms += pause
             log.append(Timed(event, at_ms))
@@ -179,7 +190,8 @@ def test_adversarial_log_may_be_cut_before_any_event(made: tuple[list[Timed], Na
     require_cut_invariance(*made)
 
 
-# -- with the scans in between -----------------------------------------------------------------------------------------
+# -- with the scans in between
+# -----------------------------------------------------------------------------------------
 
 
 def replayed_in_days(
@@ -193,11 +205,16 @@ def replayed_in_days(
         for number, timed in enumerate(log)
     ]
     registry, histories, steps, day_start = Registry(namesrv.profile), Histories(), [], start
-    for day_end in (*(at_ms * 1_000_000 for at_ms in cuts), (log[-1].at_ms + 400_000) * 1_000_000 if log else start):
+    for day_end in (
+        *(at_ms * 1_000_000 for at_ms in cuts),
+        (log[-1].at_ms + 400_000) * 1_000_000 if log else start,
+    ):
         day = [timed for timed in timed_events if day_start <= timed.seq < day_end]
         for timed, step in replay(registry, day, namesrv, schedule, from_seq=day_start, until_seq=day_end):
             steps.append((timed.seq, step))
-            list(histories.record(step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us))
+            list(
+                histories.record(step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us)
+            )
             if step.refreshed is not None:
                 histories.refreshed(step.refreshed, timed.effect_us // 1_000)
         carried = through_rows(histories.open_intervals())
@@ -211,7 +228,7 @@ def replayed_in_days(
 @settings(max_examples=150)
 @given(adversarial_logs(), st.lists(st.integers(0, 1_500_000), max_size=3))
 def test_scans_do_not_see_the_end_of_a_day(made: tuple[list[Timed], Namesrv], cuts: list[int]) -> None:
-    """The timer's ticks fall where they would have fallen, also those before the first event of the next day."""
+    """Ticks fall where they would have fallen, also those before the first event of the next day."""
     log, namesrv = made
     log = [timed for timed in log if not isinstance(timed.event, events.ScanNotActiveBroker)]
     last = log[-1].at_ms if log else START_MS
@@ -220,10 +237,15 @@ def test_scans_do_not_see_the_end_of_a_day(made: tuple[list[Timed], Namesrv], cu
 
 
 def test_lease_that_ends_overnight_expires_before_the_first_event_of_the_day() -> None:
-    """Even where nobody says where the day starts: the first tick after the lease's end takes the broker down."""
+    """Even where nobody says where the day starts.
+
+    The first tick after the lease's end takes the broker down.
+    """
     namesrv = Namesrv(V4_9_7)
     registry = Registry(namesrv.profile)
-    registration = events.RegisterBroker("C", "10.0.0.1:10911", "broker-a", 0, None, None, TopicTable([]), None, "c0")
+    registration = events.RegisterBroker(
+        "C", "10.0.0.1:10911", "broker-a", 0, None, None, TopicTable([]), None, "c0"
+    )
     take(registry, registration, START_MS, namesrv)
     start = START_MS * 1_000_000
     schedule = ScanSchedule([ScanEpoch(start, start, phase_known=True)], namesrv.scan_period_ms)
@@ -232,22 +254,28 @@ def test_lease_that_ends_overnight_expires_before_the_first_event_of_the_day() -
     assert scanned.timed.effect_us == (START_MS + 125_000) * 1_000
 
 
-# -- what is not carried -----------------------------------------------------------------------------------------------
+# -- what is not carried
+# -----------------------------------------------------------------------------------------------
 
 
 def test_capacity_of_a_grown_map_is_not_carried() -> None:
-    """A known limit: thirteen broker names once, two now: the real map of the names stays large, the restored one is small."""
+    """A known limit: thirteen broker names once, two now.
+
+    The real map of the names stays large, the restored one is small.
+    """
     namesrv = Namesrv(V4_9_7)
     queue_data = QueueData(4, 4, 6, 0)
     run = fresh(namesrv)
     names = [f"broker-{number}" for number in range(13)]
     for number, name in enumerate(names):
         table = TopicTable([TopicConfig("T", *queue_data)])
-        event = events.RegisterBroker("C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, None)
+        event = events.RegisterBroker(
+            "C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, None
+        )
         run = proceed(run, Timed(event, START_MS), number, namesrv)
     for number, name in enumerate(names[2:], start=2):
-        event = events.UnregisterBroker("C", f"10.0.0.{number}:1", name, 0)
-        run = proceed(run, Timed(event, START_MS), 100 + number, namesrv)
+        gone = events.UnregisterBroker("C", f"10.0.0.{number}:1", name, 0)
+        run = proceed(run, Timed(gone, START_MS), 100 + number, namesrv)
     assert run.registry.topic_queue_table["T"].capacity == 32
     again = cut(run, namesrv).registry
     assert again.topic_queue_table["T"].capacity == 16

@@ -1,6 +1,7 @@
 """JavaMap against java.util.HashMap and ConcurrentHashMap.
 
-`java_maps.jsonl.gz` was recorded with OpenJDK 17: per line the constructor's `capacity` (0: none given), the class, the operations
+`java_maps.jsonl.gz` was recorded with OpenJDK 17: per line the constructor's `capacity` (0: none given),
+the class, the operations
 (`+key` put, `-key` remove) and, after some of them, the order in which keySet() iterated.
 """
 
@@ -54,7 +55,7 @@ def filled(keys: list[int], capacity: int = 16, *, concurrent: bool = False) -> 
     ],
 )
 def test_string_hash_is_that_of_java(text: str | None, java_hash: int) -> None:
-    """Hashes run over UTF-16 units, so a character beyond the BMP counts as its two surrogates, and a lone one as itself."""
+    """Hashes run over UTF-16 units: a character beyond the BMP counts as its two surrogates."""
     assert string_hash(text) == java_hash & 0xFFFFFFFF
 
 
@@ -64,7 +65,9 @@ def test_long_hash_is_that_of_java(number: int, java_hash: int) -> None:
     assert long_hash(number) == java_hash
 
 
-@pytest.mark.parametrize(("capacity", "size"), [(0, 1), (1, 1), (2, 2), (15, 16), (16, 16), (17, 32), (1537, 2048)])
+@pytest.mark.parametrize(
+    ("capacity", "size"), [(0, 1), (1, 1), (2, 2), (15, 16), (16, 16), (17, 32), (1537, 2048)]
+)
 def test_table_size_is_the_next_power_of_two(capacity: int, size: int) -> None:
     """A power of two stays what it is."""
     assert table_size_for(capacity) == size
@@ -81,7 +84,7 @@ def test_order_is_by_bucket_then_by_age() -> None:
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
-def test_key_that_is_put_again_keeps_its_place(concurrent: bool) -> None:
+def test_key_that_is_put_again_keeps_its_place(*, concurrent: bool) -> None:
     """Only the value changes."""
     table = filled([17, 1, 33], concurrent=concurrent)
     table.put(17, value=False)
@@ -89,7 +92,7 @@ def test_key_that_is_put_again_keeps_its_place(concurrent: bool) -> None:
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
-def test_key_that_was_removed_and_put_goes_to_the_end_of_its_bucket(concurrent: bool) -> None:
+def test_key_that_was_removed_and_put_goes_to_the_end_of_its_bucket(*, concurrent: bool) -> None:
     """A replaced broker stands behind its neighbours; one that was renewed does not."""
     table = filled([17, 1, 33], concurrent=concurrent)
     assert table.remove(17) is True
@@ -121,7 +124,7 @@ def test_hash_map_grows_above_three_quarters_and_a_concurrent_one_at_them() -> N
 
 
 @pytest.mark.parametrize("concurrent", [False, True])
-def test_map_never_shrinks(concurrent: bool) -> None:
+def test_map_never_shrinks(*, concurrent: bool) -> None:
     """A name server that was large once iterates as a large one ever after."""
     table = filled(list(range(20)), concurrent=concurrent)
     for key in range(20):
@@ -132,13 +135,19 @@ def test_map_never_shrinks(concurrent: bool) -> None:
 
 
 def test_hash_map_splits_a_bucket_in_order() -> None:
-    """0, 16, 32, 48, 64 shared a bucket of 16; in one of 32 the even multiples stay together in their old order."""
+    """0, 16, 32, 48, 64 shared a bucket of 16.
+
+    In one of 32 the even multiples stay together in their old order.
+    """
     keys = [48, 0, 64, 16, 32]
     assert filled([*keys, *range(1, 9)]).java_keys() == [0, 64, 32, *range(1, 9), 48, 16]
 
 
 def test_concurrent_map_keeps_the_last_run_and_turns_round_the_rest() -> None:
-    """Bucket 0 holds 0, 16, 32, 48, 64, 96: the last run (64, 96) is taken over, the others are pushed to the front one by one."""
+    """Bucket 0 holds 0, 16, 32, 48, 64, 96.
+
+    The last run (64, 96) is taken over, the others are pushed to the front one by one.
+    """
     keys = [0, 16, 32, 48, 64, 96]
     table = filled([*keys, *range(1, 7)], concurrent=True)
     assert table.capacity == 32
@@ -146,7 +155,10 @@ def test_concurrent_map_keeps_the_last_run_and_turns_round_the_rest() -> None:
 
 
 def test_crowded_bucket_makes_a_small_hash_map_grow() -> None:
-    """Eight keys in a bucket are a list; the ninth makes a table below 64 double instead of becoming a tree."""
+    """Eight keys in a bucket are a list.
+
+    The ninth makes a table below 64 double instead of becoming a tree.
+    """
     assert filled([1024 * key for key in range(8)]).capacity == 16
     assert filled([1024 * key for key in range(9)]).capacity == 32
     assert filled([1024 * key for key in range(10)]).capacity == 64
@@ -171,7 +183,7 @@ def test_finding_the_eighth_key_of_a_bucket_makes_a_concurrent_map_grow_too() ->
 
 @pytest.mark.parametrize("number", range(len(RECORDED)))
 def test_order_is_that_of_the_recorded_java_map(number: int) -> None:
-    """Puts, removals, growth and crowded buckets of real Java maps, small ones and some with thousands of operations."""
+    """Puts, removals, growth and crowded buckets of real Java maps, small and large."""
     recorded = RECORDED[number]
     capacity, concurrent = recorded["capacity"], recorded["concurrent"]
     if capacity == 0:
@@ -191,9 +203,19 @@ def test_order_is_that_of_the_recorded_java_map(number: int) -> None:
 
 
 def test_recording_covers_growth_of_both_classes() -> None:
-    """The comparison means something: both classes, given and default capacities, and maps of many hundred keys."""
+    """The comparison means something.
+
+    Both classes, given and default capacities, and maps of many hundred keys.
+    """
     assert {(recorded["concurrent"], recorded["capacity"] == 0) for recorded in RECORDED} == {
         (False, False), (False, True), (True, False), (True, True),
     }  # fmt: skip
     for concurrent in (False, True):
-        assert max(len(recorded["orders"][-1][1]) for recorded in RECORDED if recorded["concurrent"] is concurrent) > 600
+        assert (
+            max(
+                len(recorded["orders"][-1][1])
+                for recorded in RECORDED
+                if recorded["concurrent"] is concurrent
+            )
+            > 600
+        )

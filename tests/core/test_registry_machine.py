@@ -33,7 +33,10 @@ def nested(table: Any) -> list[Any]:
 
 
 def snapshot(registry: Registry) -> dict[str, Any]:
-    """Copy everything that a registry holds, orders, capacities and indexes included; lazily dropped deadlines aside."""
+    """Copy everything that a registry holds, orders, capacities and indexes included.
+
+    Lazily dropped deadlines aside.
+    """
     return {
         "topics": (nested(registry.topic_queue_table), registry.topic_queue_table.capacity),
         "groups": (list(registry.broker_addr_table.items()), registry.broker_addr_table.capacity),
@@ -54,7 +57,8 @@ def indexes(registry: Registry) -> list[dict[Any, set[Any]]]:
     return [
         {key: set(members) for key, members in index.items()}
         for index in (
-            registry._names_of_addr, registry._live_keys_of_channel, registry._topics_of_name, registry._clusters_of_name
+            registry._names_of_addr, registry._live_keys_of_channel, registry._topics_of_name,
+            registry._clusters_of_name
         )
     ]  # fmt: skip
 
@@ -94,43 +98,51 @@ class NamesrvMachine(RuleBasedStateMachine):
 
     @initialize(namesrv=NAMESRVS)
     def start(self, namesrv: Namesrv) -> None:
+        """Either generation, 5.4.0 with its switches."""
         self.namesrv = namesrv
         self.registry = Registry(namesrv.profile)
 
     @rule(event=st.one_of(REGISTRATIONS, REGISTRATIONS, UNREGISTRATIONS), pause=PAUSES_MS)
     def broker_speaks(self, event: events.Event, pause: int) -> None:
+        """Registrations and unregistrations, the most of what happens."""
         self.happen(event, pause)
 
     @rule(event=st.one_of(CHANNEL_ENDS, OTHERS, EVENTS), pause=PAUSES_MS)
     def something_happens(self, event: events.Event, pause: int) -> None:
+        """Everything else, restarts included."""
         self.happen(event, pause)
 
     @rule(defer=st.booleans(), pause=PAUSES_MS)
-    def scan_runs(self, defer: bool, pause: int) -> None:
+    def scan_runs(self, *, defer: bool, pause: int) -> None:
+        """Meets what has expired, and nothing else."""
         at_ms = self.at_ms + pause
         leases = {
             key: self.registry.last_update_ms[key] + live.heartbeat_timeout_ms
             for key, live in self.registry.broker_live_table.items()
         }
         halted = self.registry.scan_halted
-        taken = self.happen(events.ScanNotActiveBroker(defer and self.namesrv.profile.batches_unregistrations), pause)
+        taken = self.happen(
+            events.ScanNotActiveBroker(defer and self.namesrv.profile.batches_unregistrations), pause
+        )
         expired = {key for key, end in leases.items() if end < at_ms}
         if halted:
             assert taken.outcome == Outcome.SCAN_HALTED
             assert not taken.changes
         elif self.namesrv.profile.batches_unregistrations:
             closed = [self.channel_at_scan[key] for key in expired if self.channel_at_scan[key] is not None]
-            assert sorted(taken.closed) == sorted(closed)
+            assert sorted(taken.closed) == sorted(map(str, closed))
         elif taken.exception is None:
             assert not expired & self.registry.broker_live_table.keys()
 
     @rule(event=st.one_of(UNREGISTRATIONS, CHANNEL_ENDS))
     def unregistration_waits(self, event: Any) -> None:
+        """5.4.0: queued, and applied with a later batch."""
         if self.namesrv.profile.batches_unregistrations:
             self.happen(event._replace(defer=True), 0)
 
     @rule()
     def batch_is_applied(self) -> None:
+        """5.4.0: the queue is empty afterwards."""
         if self.namesrv.profile.batches_unregistrations:
             taken = self.happen(events.DrainUnregistrations(), 0)
             assert self.registry.pending_unregister == ()
@@ -151,7 +163,9 @@ class NamesrvMachine(RuleBasedStateMachine):
         if not taken.changes and taken.refreshed is None and not isinstance(event, events.NamesrvStarted):
             assert snapshot(self.registry) == before, "something changed without a change"
         at_us = self.at_ms * 1_000
-        self.closed += self.histories.record(taken.changes, seq=self.seq, event_id=f"e{self.seq}", at_us=at_us)
+        self.closed += self.histories.record(
+            taken.changes, seq=self.seq, event_id=f"e{self.seq}", at_us=at_us
+        )
         if taken.refreshed is not None:
             self.histories.refreshed(taken.refreshed, self.at_ms)
         return taken
@@ -181,7 +195,7 @@ class NamesrvMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_lease_is_watched(self) -> None:
-        """A live entry is either watched until some time not after its lease's end, or known to have ended."""
+        """A live entry is watched from some time before its lease's end, or known to have ended."""
         registry = self.registry
         for key, live in registry.broker_live_table.items():
             end = registry.last_update_ms[key] + live.heartbeat_timeout_ms
@@ -195,14 +209,18 @@ class NamesrvMachine(RuleBasedStateMachine):
         for change in timeline_of(intervals, 0, {}):
             again.apply(change.changes, 0)
         assert without_leases(again) == without_leases(self.registry)
-        assert list(again.broker_addr_table.java_items()) == list(self.registry.broker_addr_table.java_items())
+        assert list(again.broker_addr_table.java_items()) == list(
+            self.registry.broker_addr_table.java_items()
+        )
         for table in ("topic_queue_table", "cluster_addr_table", "kv_config_table"):
             rebuilt, real = getattr(again, table), getattr(self.registry, table)
-            assert [(k, v.java_keys()) for k, v in rebuilt.java_items()] == [(k, v.java_keys()) for k, v in real.java_items()]
+            assert [(k, v.java_keys()) for k, v in rebuilt.java_items()] == [
+                (k, v.java_keys()) for k, v in real.java_items()
+            ]
 
     @invariant()
     def open_intervals_are_the_tables(self) -> None:
-        """Each row is open exactly once, no interval ends before it begins, live rows know their last refresh."""
+        """Each row is open once, no interval ends before it begins, live rows know their refresh."""
         keys = [(interval.table, interval.key) for interval in self.histories.open_intervals()]
         assert len(keys) == len(set(keys))
         for interval in self.closed:
@@ -235,4 +253,6 @@ def without_leases(registry: Registry) -> dict[str, Any]:
 
 TestNamesrvMachine = NamesrvMachine.TestCase
 TestNamesrvMachine.settings = settings(max_examples=60, stateful_step_count=30)
-TestNamesrvMachine.__doc__ = "Any sequence of requests, lost channels, scans and restarts keeps every invariant of NamesrvMachine."
+TestNamesrvMachine.__doc__ = (
+    "Any sequence of requests, lost channels, scans and restarts keeps every invariant of NamesrvMachine."
+)

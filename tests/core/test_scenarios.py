@@ -1,14 +1,21 @@
-"""Scenarios as text: commands in RocketMQ's words, `----`, then what each returned and the tables after the last of them.
+"""Scenarios as text.
 
-A file in `scenarios/` starts with a comment that says what it shows and a line `namesrv VERSION [property=value ...]`. Blocks are
-separated by blank lines; the name server lives on from block to block. `python -m pytest tests/core --rewrite` writes what comes out
+Commands in RocketMQ's words, `----`, then what each returned and the tables after the last of them.
+
+A file in `scenarios/` starts with a comment that says what it shows and a line `namesrv VERSION
+[property=value ...]`. Blocks are
+separated by blank lines; the name server lives on from block to block. `python -m pytest tests/core
+--rewrite` writes what comes out
 now; commit that only if you know why it changed and if it is what RocketMQ does.
 
 Commands and their fields (defaults in brackets; times in milliseconds, `at` [of the command before]):
 
-    register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...; none] null: no table
-                        channel [as addr] ha filters [absent; "none": an empty list] acting zone timeout mapping [topic/bname/epoch]
-    unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies what is queued)
+    register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...;
+    none] null: no table
+                        channel [as addr] ha filters [absent; "none": an empty list] acting zone timeout
+                        mapping [topic/bname/epoch]
+    unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies
+    what is queued)
     heartbeat           addr cluster
     query_data_version  addr cluster version
     scan
@@ -18,7 +25,8 @@ Commands and their fields (defaults in brackets; times in milliseconds, `at` [of
     register_topic      topic queues [name/4/4/6,...]
     put_kv_config       namespace key value           delete_kv_config    namespace key
     start, stop
-    route               topic                         (also cluster_info, topic_list, system_topics, unit_topics, ...)
+    route               topic                         (also cluster_info, topic_list, system_topics,
+    unit_topics, ...)
 """
 
 from __future__ import annotations
@@ -49,7 +57,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
-def test_scenario_comes_out_as_written(path: Path, rewrite: bool) -> None:
+def test_scenario_comes_out_as_written(path: Path, *, rewrite: bool) -> None:
     """The commands of the file give the outcomes and tables that stand below them."""
     written = path.read_text(encoding="utf-8")
     played = play(written)
@@ -97,7 +105,9 @@ class Story:
         command, *words = line.split()
         if command == "namesrv":
             version, *properties = words
-            config = {_CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)}
+            config = {
+                _CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)
+            }
             self.namesrv = Namesrv(PROFILES[version], NamesrvConfig(**config))
             self.registry = Registry(self.namesrv.profile)
             return []
@@ -110,14 +120,16 @@ class Story:
         step = take(self.registry, EVENTS[command](fields), self.at_ms, self.namesrv)
         return [f"{command}: {' '.join([step.outcome.value, *told(step)])}"]
 
-    def tables(self) -> list[str]:
+    def tables(self) -> list[str]:  # noqa: C901  one paragraph for each table
         """Return all rows, in the order in which the name server would meet them."""
         registry, lines = self.registry, []
         for cluster, names in registry.cluster_addr_table.java_items():
             lines.append(f"cluster_addr_table   {cluster}  {{{', '.join(map(str, names.java_keys()))}}}")
         for name, group in registry.broker_addr_table.java_items():
             addrs = ", ".join(f"{broker_id}: {addr}" for broker_id, addr in group.java_addrs())
-            flags = (" acting" if group.enable_acting_master else "") + (f" {group.zone_name}" if group.zone_name else "")
+            flags = (" acting" if group.enable_acting_master else "") + (
+                f" {group.zone_name}" if group.zone_name else ""
+            )
             lines.append(f"broker_addr_table    {name}  {group.cluster_name}  {{{addrs}}}{flags}")
         for topic, queue_datas in registry.topic_queue_table.java_items():
             for name, data in queue_datas.java_items():
@@ -130,7 +142,8 @@ class Story:
             state = f":{version.state_version}" if version and self.namesrv.profile.has_state_version else ""
             until = registry.last_update_ms[key] + live.heartbeat_timeout_ms
             lines.append(
-                f"broker_live_table    {named(key)}  version={shown}{state} channel={live.channel_id} lives_until={until}"
+                f"broker_live_table    {named(key)}  version={shown}{state} channel={live.channel_id} "
+                f"lives_until={until}"
             )
         for key, servers in registry.filter_server_table.java_items():
             lines.append(f"filter_server_table  {named(key)}  [{', '.join(servers)}]")
@@ -158,7 +171,11 @@ def told(step: Step) -> list[str]:
     """What a step returned, closed, sent, threw."""
     result, words = step.result, []
     if isinstance(result, RegisterResult):
-        words += [f"masterAddr={result.master_addr} haServerAddr={result.ha_server_addr}"] if result.master_addr else []
+        words += (
+            [f"masterAddr={result.master_addr} haServerAddr={result.ha_server_addr}"]
+            if result.master_addr
+            else []
+        )
     elif isinstance(result, QueryDataVersionResult):
         version = result.data_version
         words.append(f"changed={str(result.changed).lower()}")
@@ -200,7 +217,9 @@ def _topics(fields: Fields) -> TopicTable | None:
 
 
 def _register(fields: Fields) -> events.RegisterBroker:
-    filters = {"absent": None, "none": ()}.get(fields.get("filters", "absent"), tuple(fields.get("filters", "").split(",")))
+    filters = {"absent": None, "none": ()}.get(
+        fields.get("filters", "absent"), tuple(fields.get("filters", "").split(","))
+    )
     acting = fields.get("acting")
     return events.RegisterBroker(
         fields.get("cluster", "C"),

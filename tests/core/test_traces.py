@@ -1,4 +1,7 @@
-"""Twenty recorded traces of the real name server: every result, every state and every answer must be equal."""
+"""Twenty recorded traces of the real name server.
+
+Every result, every state and every answer must be equal.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,9 @@ def test_trace_gives_the_recorded_answers_byte_for_byte(path: Path) -> None:
             trace.take(ev)
             continue
         subject = ev["cluster"] if ev["op"] == "topics_by_cluster" else ev.get("topic")
-        question = Question(CODES[ev["op"]], subject, standard_json=True)  # the recorded route requests asked for it
+        question = Question(
+            CODES[ev["op"]], subject, standard_json=True
+        )  # the recorded route requests asked for it
         expected = answer(trace.registry, question, trace.namesrv)
         assert (expected.code, expected.body) == (wire["code"], wire["body"]), ev
         assert remark_matches(wire["remark"], expected.remark), ev
@@ -182,8 +187,15 @@ def test_lines_before_a_malformed_one_are_still_given() -> None:
 
 
 def test_null_names_have_a_state_too() -> None:
-    """4.9.7 registers a request without a cluster under null, beside others: the state can still be written and hashed."""
-    lines = ['{"ev": {"op": "init", "profile": "4.9.7"}}', registering(), registering(cluster=None, name=None, addr="a:2")]
+    """4.9.7 registers a request without a cluster under null, beside others.
+
+    The state can still be written and hashed.
+    """
+    lines = [
+        '{"ev": {"op": "init", "profile": "4.9.7"}}',
+        registering(),
+        registering(cluster=None, name=None, addr="a:2"),
+    ]
     st = list(replayed(lines))[-1]["st"]
     assert st["clusterAddrTable"] == {"C": ["b"], "null": ["null"]}
     assert sorted(st["brokerAddrTable"]) == ["b", "null"]
@@ -194,5 +206,7 @@ def test_restart_without_its_file_forgets_the_kv_table() -> None:
     put = '{"ev": {"op": "kv_put", "t_ms": 1, "ns": "N", "key": "k", "value": "v"}}'
     init = '{"ev": {"op": "init", "profile": "4.9.7"}}'
     kept = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2}}']))[-1]["st"]["kvConfig"]
-    lost = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2, "keep_kv": false}}']))[-1]["st"]["kvConfig"]
+    lost = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2, "keep_kv": false}}']))[-1]["st"][
+        "kvConfig"
+    ]
     assert (kept, lost) == ({"N": {"k": "v"}}, {})

@@ -1,0 +1,246 @@
+"""The text of answers: two dialects of JSON, and what is left out of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer
+from namesrv_core.answers import Answer, remark_matches
+from namesrv_core.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.registry import Change, TableName
+from namesrv_core.rows import (
+    BrokerData,
+    BrokerLiveInfo,
+    KvValue,
+    LiveKey,
+    QueueData,
+    TopicQueueMappingInfo,
+)
+
+ROUTE = 105
+
+
+def registry_of(namesrv: Namesrv, *rows: tuple[TableName, tuple[str | None, ...], object]) -> Registry:
+    registry = Registry(namesrv.profile)
+    registry.apply([Change(*row) for row in rows], 0)
+    return registry
+
+
+def one_route(
+    topic: str | None = "T", name: str = "broker-a", cluster: str = "C"
+) -> list[tuple[TableName, tuple[str | None, ...], object]]:
+    group = BrokerData(cluster, ((0, "10.0.0.1:10911"), (1, "10.0.0.2:10911")))
+    return [
+        ("cluster_addr_table", (cluster, name), True),
+        ("broker_addr_table", (name,), group),
+        ("topic_queue_table", (topic, name), QueueData(4, 8, 6, 0)),
+    ]
+
+
+def test_standard_route_quotes_integer_keys() -> None:
+    """Clients that ask for standard JSON get `"0":`; nulls and the absent order conf are left out."""
+    namesrv = Namesrv(V4_9_7)
+    answered = answer(registry_of(namesrv, *one_route()), Question(ROUTE, "T"), namesrv)
+    assert answered == Answer(
+        0,
+        '{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911","1":"10.0.0.2:10911"},"brokerName":"broker-a","cluster":"C"}],'
+        '"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":4,"topicSysFlag":0,'
+        '"writeQueueNums":8}]}',
+    )
+    assert json.loads(answered.body or "")
+
+
+def test_older_clients_get_integer_keys_without_quotes() -> None:
+    """RocketMQ's own JSON is no JSON: `{0:"...",1:"..."}`."""
+    namesrv = Namesrv(V4_9_7)
+    body = (
+        answer(registry_of(namesrv, *one_route()), Question(ROUTE, "T", standard_json=False), namesrv).body
+        or ""
+    )
+    assert '"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"}' in body
+
+
+def test_new_generation_shows_the_flags_of_a_group() -> None:
+    """5.4.0 adds enableActingMaster always and zoneName where there is one."""
+    namesrv = Namesrv(V5_4_0)
+    rows = one_route()
+    rows[1] = ("broker_addr_table", ("broker-a",), BrokerData("C", ((0, "a:1"),), True, "zone-a"))
+    body = json.loads(answer(registry_of(namesrv, *rows), Question(ROUTE, "T"), namesrv).body or "")
+    assert body["brokerDatas"] == [
+        {
+            "brokerAddrs": {"0": "a:1"},
+            "brokerName": "broker-a",
+            "cluster": "C",
+            "enableActingMaster": True,
+            "zoneName": "zone-a",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("standard", "cluster", "text"),
+    [
+        (True, "主题", '"cluster":"\\u4E3B\\u9898"'),
+        (False, "主题", '"cluster":"主题"'),
+        (True, "é😀", '"cluster":"\\u00E9\\uD83D\\uDE00"'),
+        (False, "é😀", '"cluster":"é😀"'),
+        (True, 'a"b\\c', '"cluster":"a\\"b\\\\c"'),
+        (False, 'a"b\\c', '"cluster":"a\\"b\\\\c"'),
+        (True, "\x7f", '"cluster":"\\u007F"'),
+        (True, "\ud83d", '"cluster":"\\uD83D"'),
+    ],
+)
+def test_text_outside_ascii_is_escaped_in_standard_json(*, standard: bool, cluster: str, text: str) -> None:
+    """Upper-case hex digits, one escape for each UTF-16 unit; the other dialect writes UTF-8."""
+    namesrv = Namesrv(V4_9_7)
+    body = (
+        answer(
+            registry_of(namesrv, *one_route(cluster=cluster)), Question(ROUTE, "T", standard), namesrv
+        ).body
+        or ""
+    )
+    assert text in body
+
+
+def test_unknown_topic_is_a_remark() -> None:
+    """The address in it is http in 4.9.7 and https in 5.4.0; what follows it differs between builds."""
+    for profile, scheme in [(V4_9_7, "http"), (V5_4_0, "https")]:
+        namesrv = Namesrv(profile)
+        answered = answer(Registry(profile), Question(ROUTE, "T"), namesrv)
+        remark = (
+            f"No topic route info in name server for the topic: T\nSee {scheme}://rocketmq.apache.org/docs/"
+        )
+        assert answered == Answer(17, None, remark)
+        assert remark_matches(remark + "faq/ for further details.", answered.remark)
+        assert not remark_matches(remark.replace("topic: T", "topic: U"), answered.remark)
+    assert remark_matches(None, None)
+    assert not remark_matches("anything", None)
+    assert not remark_matches(None, "something")
+
+
+def test_topic_whose_names_have_no_group_has_no_route() -> None:
+    """Queue data alone are not a route."""
+    namesrv = Namesrv(V4_9_7)
+    registry = registry_of(namesrv, ("topic_queue_table", ("T", "broker-a"), QueueData(4, 4, 6, 0)))
+    assert answer(registry, Question(ROUTE, "T"), namesrv).code == 17
+
+
+def test_name_without_group_is_left_out_of_a_route() -> None:
+    """Its queue data stay in."""
+    namesrv = Namesrv(V4_9_7)
+    rows = [*one_route(), ("topic_queue_table", ("T", "broker-b"), QueueData(4, 4, 6, 0))]
+    body = json.loads(answer(registry_of(namesrv, *rows), Question(ROUTE, "T"), namesrv).body or "")
+    assert [broker["brokerName"] for broker in body["brokerDatas"]] == ["broker-a"]
+    assert sorted(data["brokerName"] for data in body["queueDatas"]) == ["broker-a", "broker-b"]
+
+
+def test_order_conf_needs_its_switch_and_its_entry() -> None:
+    """OrderMessageEnable false, no entry, a null value: no orderTopicConf."""
+    switched = NamesrvConfig(order_message_enable=True)
+    entry: tuple[TableName, tuple[str | None, ...], object] = (
+        "kv_config_table", (ORDER_TOPIC_CONFIG, "T"), KvValue("broker-a:4"),
+    )  # fmt: skip
+    null: tuple[TableName, tuple[str | None, ...], object] = (
+        "kv_config_table",
+        (ORDER_TOPIC_CONFIG, "T"),
+        KvValue(None),
+    )
+    shown = []
+    for config, rows in [(switched, [entry]), (NamesrvConfig(), [entry]), (switched, []), (switched, [null])]:
+        namesrv = Namesrv(V4_9_7, config)
+        body = json.loads(
+            answer(registry_of(namesrv, *one_route(), *rows), Question(ROUTE, "T"), namesrv).body or ""
+        )
+        shown.append(body.get("orderTopicConf"))
+    assert shown == ["broker-a:4", None, None, None]
+
+
+def test_mapping_is_written_with_integer_keys() -> None:
+    """CurrIdMap follows the dialect; an empty one is written too."""
+    namesrv = Namesrv(V5_4_0)
+    for current, standard, text in [
+        ('{"1":5,"0":7}', True, '"currIdMap":{"0":7,"1":5}'),
+        ('{"1":5,"0":7}', False, '"currIdMap":{1:5,0:7}'),
+        (None, True, '"currIdMap":{}'),
+    ]:
+        info = TopicQueueMappingInfo("T", "broker-a", 4, 2, True, "__global__", current)
+        row: tuple[TableName, tuple[str | None, ...], object] = (
+            "topic_queue_mapping_info_table",
+            ("T", "broker-a"),
+            info,
+        )
+        body = (
+            answer(registry_of(namesrv, *one_route(), row), Question(ROUTE, "T", standard), namesrv).body
+            or ""
+        )
+        assert (
+            f'"topicQueueMappingByBroker":{{"broker-a":{{"bname":"broker-a",{text},"dirty":true,"epoch":2,'
+            in body
+        )
+
+
+def test_filter_servers_are_looked_up_under_the_groups_cluster() -> None:
+    """5.4.0: a list of the same address under another cluster is not the group's."""
+    namesrv = Namesrv(V5_4_0)
+    own: tuple[TableName, tuple[str | None, ...], object] = (
+        "filter_server_table",
+        LiveKey("C", "10.0.0.2:10911"),
+        ("f:1",),
+    )
+    other: tuple[TableName, tuple[str | None, ...], object] = (
+        "filter_server_table",
+        LiveKey("D", "10.0.0.1:10911"),
+        ("f:2",),
+    )
+    body = json.loads(
+        answer(registry_of(namesrv, *one_route(), own, other), Question(ROUTE, "T"), namesrv).body or ""
+    )
+    assert body["filterServerTable"] == {"10.0.0.2:10911": ["f:1"]}
+
+
+def test_lists_may_be_disabled_but_the_system_list_may_not() -> None:
+    """5.4.0's two switches: the remark is the word "disable"."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(enable_topic_list=False, enable_all_topic_list=False))
+    registry = registry_of(namesrv, *one_route())
+    for code in (206, 224, 311, 312, 313):
+        assert answer(registry, Question(code, "C"), namesrv) == Answer(1, None, "disable")
+    assert answer(registry, Question(304), namesrv).code == 0
+    assert answer(registry, Question(106), namesrv).code == 0
+    one = Namesrv(V5_4_0, NamesrvConfig(enable_topic_list=False))
+    assert answer(registry, Question(206), one) == Answer(0, '{"topicList":["T"]}')
+
+
+def test_code_that_asks_nothing_is_an_error() -> None:
+    """A registration has no answer here."""
+    with pytest.raises(ValueError, match="request code 103"):
+        answer(Registry(V4_9_7), Question(103), Namesrv())
+
+
+def test_system_list_names_the_first_group_that_has_an_address() -> None:
+    """An empty group of 5.4.0 is passed over; without any group there is no address."""
+    namesrv = Namesrv(V5_4_0)
+    registry = registry_of(
+        namesrv,
+        ("broker_addr_table", ("broker-a",), BrokerData("C", ())),
+        ("broker_addr_table", ("broker-b",), BrokerData("C", ((1, "b:1"),))),
+        ("cluster_addr_table", ("C", "broker-b"), True),
+    )
+    assert json.loads(answer(registry, Question(304), namesrv).body or "")["brokerAddr"] == "b:1"
+    assert answer(Registry(V5_4_0), Question(304), namesrv) == Answer(0, '{"topicList":[]}')
+
+
+def test_cluster_info_shows_true_ids_and_both_tables() -> None:
+    """Integer keys without quotes in any case; no acting master here."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))
+    registry = registry_of(
+        namesrv,
+        ("broker_addr_table", ("broker-a",), BrokerData("C", ((2, "a:2"),), True)),
+        ("broker_live_table", LiveKey("C", "a:2"), BrokerLiveInfo(None, 1, None, None)),
+        ("cluster_addr_table", ("C", "broker-a"), True),
+    )
+    assert answer(registry, Question(106), namesrv).body == (
+        '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{2:"a:2"},"brokerName":"broker-a","cluster":"C",'
+        '"enableActingMaster":true}},"clusterAddrTable":{"C":["broker-a"]}}'
+    )

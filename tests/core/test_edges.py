@@ -1,0 +1,157 @@
+"""Edges of single transitions: null names, unknown tables, and what happens while something waits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, events, step, take
+from namesrv_core.draft import Draft
+from namesrv_core.register import RegisterResult, min_broker_id_notifications
+from namesrv_core.registry import Change
+from namesrv_core.route_history import Member, Position, RouteRow, sweep_route
+from namesrv_core.rows import (
+    BrokerData,
+    KvValue,
+    LiveKey,
+    QueueData,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    TopicTable,
+)
+from namesrv_core.trace import replayed
+
+FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
+INIT = '{"ev": {"op": "init", "profile": "5.4.0"}}'
+
+
+def register(
+    cluster: str | None = "C", addr: str | None = "a:1", name: str | None = "b", broker_id: int = 0
+) -> events.RegisterBroker:
+    return events.RegisterBroker(cluster, addr, name, broker_id, None, None, TopicTable([]), None, addr)
+
+
+@pytest.mark.parametrize("event", [register(cluster=None), register(name=None)])
+def test_null_names_stop_the_new_generation_at_once(event: events.RegisterBroker) -> None:
+    """ConcurrentHashMap takes no null key: the server answers SUCCESS, and nothing has been done."""
+    taken = step(Registry(V5_4_0), event, 0, FIVE)
+    assert (taken.outcome, taken.changes, taken.result) == (Outcome.NO_EFFECT, (), RegisterResult())
+    assert taken.swallowed == ("java.lang.NullPointerException",)
+
+
+def test_null_names_are_names_to_the_old_generation() -> None:
+    """A HashMap takes null: cluster, broker name and address may be missing."""
+    registry = Registry(V4_9_7)
+    assert take(registry, register(None, None, None), 0, FOUR).outcome == Outcome.APPLIED
+    assert dict(registry.cluster_addr_table) == {None: {None: True}}
+    assert dict(registry.broker_addr_table) == {None: BrokerData(None, ((0, None),))}
+    assert take(registry, events.UnregisterBroker(None, None, None, 0), 1, FOUR).outcome == Outcome.APPLIED
+    assert not registry.broker_addr_table
+
+
+@pytest.mark.parametrize(("namespace", "key"), [(None, "k"), ("N", None)])
+def test_kv_requests_need_namespace_and_key(namespace: str | None, key: str | None) -> None:
+    """The request layer refuses both of them."""
+    for event in (events.PutKvConfig(namespace, key, "v"), events.DeleteKvConfig(namespace, key)):
+        taken = step(Registry(V4_9_7), event, 0, FOUR)
+        assert (taken.outcome, taken.result) == (Outcome.REFUSED_REQUEST, "namespace or key is null")
+
+
+def test_stop_loses_what_waits() -> None:
+    """Unregistrations that were only queued are gone with the process."""
+    registry = Registry(V5_4_0)
+    take(registry, events.UnregisterBroker("C", "a:1", "b", 0, defer=True), 0, FIVE)
+    assert len(registry.pending_unregister) == 1
+    take(registry, events.NamesrvStopped(), 1, FIVE)
+    assert not registry.pending_unregister
+
+
+def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
+    """4.9.7: three expired brokers, two on one channel; the exception comes before the third is met."""
+    registry = Registry(V4_9_7)
+    for name, addr, channel in [
+        ("b", "10.0.0.3:10911", "x"),
+        ("c", "10.0.0.2:10911", "x"),
+        ("d", "10.0.0.1:10911", "y"),
+    ]:
+        take(registry, register(addr=addr, name=name)._replace(channel_id=channel), 0, FOUR)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
+    assert (taken.outcome, taken.closed) == (Outcome.SCAN_FAILED, ("x",))
+    assert [key.broker_addr for key in registry.broker_live_table] == ["10.0.0.1:10911"]
+
+
+def test_group_without_address_has_nobody_to_notify() -> None:
+    """No smallest id, no notification."""
+    assert min_broker_id_notifications(BrokerData("C", ()), None, None) == ()
+
+
+def test_unknown_tables_are_errors() -> None:
+    """A misspelt table is no silent no-op, neither in a draft nor in a registry."""
+    registry = Registry(V4_9_7)
+    with pytest.raises(ValueError, match="draft of table 'kv_config_table': not a routing table"):
+        Draft(registry).put("kv_config_table", ("N", "k"), KvValue("v"))
+    with pytest.raises(ValueError, match="change of table 'routes': no such table"):
+        registry.apply([Change("routes", (), None)], 0)  # type: ignore[arg-type]
+    registry.apply(
+        [Change("kv_config_table", ("N", "k"), KvValue("v")), Change("kv_config_table", ("N", None), None)], 0
+    )
+    assert not registry.kv_config_table
+
+
+def test_topic_tables_are_values() -> None:
+    """Equal content is one value, whatever the order of the request: the map decides the order."""
+    one, other = TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)
+    assert TopicTable([one, other]) == TopicTable([other, one])
+    assert hash(TopicTable([one, other])) == hash(TopicTable([other, one]))
+    assert TopicTable([one]) != TopicTable([other])
+    assert TopicTable([one]) != "T"
+
+
+def test_queries_of_a_trace_answer_in_its_form() -> None:
+    """Member groups, KV values and lists, a cluster's topics, null queues: known and unknown ones."""
+    put = {"op": "kv_put", "t_ms": 1, "ns": "N", "key": "k", "value": "v"}
+    broker = {"op": "register", "t_ms": 1, "cluster": "C", "addr": "a:1", "name": "b", "id": 0, "topics": []}
+    asked = [
+        put,
+        broker,
+        {**broker, "id": 1, "topics": None, "addr": "a:2"},
+        {"op": "register_topic", "t_ms": 1, "topic": "T", "queues": None},
+        {"op": "member_group", "cluster": "X", "name": "b"},
+        {"op": "member_group", "cluster": "X", "name": "unknown"},
+        {"op": "kv_get", "ns": "N", "key": "k"},
+        {"op": "kv_get", "ns": "N", "key": "l"},
+        {"op": "kv_list", "ns": "N"},
+        {"op": "kv_list", "ns": "M"},
+        {"op": "topics_by_cluster", "cluster": "C"},
+        {"op": "topics_by_cluster", "cluster": "X"},
+    ]
+    found = [r["res"] for r in replayed([INIT, *(json.dumps({"ev": ev}) for ev in asked)], states=False)]
+    null_pointer = ["java.lang.NullPointerException"]
+    assert found[3:] == [
+        {"ret": {"haServerAddr": None, "masterAddr": None}, "swallowed": null_pointer},
+        {},
+        {"cluster": "X", "brokerName": "b", "brokerAddrs": {"0": "a:1"}},
+        {"cluster": "X", "brokerName": "unknown", "brokerAddrs": {}},
+        {"value": "v"},
+        {"value": None},
+        {"json": '{"table":{"k":"v"}}'},
+        {"json": None},
+        {"topicList": [], "brokerAddr": None},
+        {"topicList": [], "brokerAddr": None, "swallowed": null_pointer},
+    ]
+
+
+def test_mappings_and_filter_servers_are_part_of_a_topics_route() -> None:
+    """They change what clients of 5.4.0 see; a row that is none of a route's is an error."""
+    old, later = Position(1, 0, "old", 1), Position(5_000, 0, "later", 5)
+    group = RouteRow("topic_queue_table", "b", QueueData(4, 4, 6, 0), old)
+    filters = RouteRow("filter_server_table", LiveKey("C", "a:1"), ("f:1",), later)
+    mapping = RouteRow("topic_queue_mapping_info_table", "b", TopicQueueMappingInfo("T", "b", 4, 1), later)
+    member = RouteRow("broker_addr_table", None, Member("b", 0, "a:1", "C"), old)
+    (change,) = sweep_route("T", [group, member, filters, mapping], FIVE, start_us=3).changes
+    shown = json.loads(change.route_after or "")
+    assert shown["filterServerTable"] == {"a:1": ["f:1"]}
+    assert shown["topicQueueMappingByBroker"]["b"]["epoch"] == 1
+    with pytest.raises(ValueError, match="row of table 'filter_server_table'"):
+        sweep_route("T", [filters._replace(key="a:1")], FIVE, start_us=3)

@@ -1,0 +1,222 @@
+"""Intervals: half-open, at most one open for a row, and nothing that was never there to see."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_core.history import Histories, Interval, Member, Position, Reported, restored
+from namesrv_core.profile import V4_9_7, V5_4_0
+from namesrv_core.registry import Change, Registry
+from namesrv_core.rows import BrokerData, BrokerLiveInfo, DataVersion, KvValue, LiveKey, QueueData
+from namesrv_core.timeline import timeline_of
+from schemas import codec
+
+KEY = ("T", "broker-a")
+OLD, NEW = QueueData(4, 4, 6, 0), QueueData(8, 8, 6, 0)
+
+
+def put(value: object | None, key: tuple[str | None, ...] = KEY) -> Change:
+    return Change("topic_queue_table", key, value)
+
+
+def group(*members: tuple[int, str | None], acting: bool = False) -> Change:
+    return Change("broker_addr_table", ("broker-a",), BrokerData("C", members, acting))
+
+
+def record(histories: Histories, seq: int, *changes: Change) -> list[Interval]:
+    return list(histories.record(changes, seq=seq, event_id=f"e{seq}", at_us=seq * 1_000))
+
+
+def opened(histories: Histories) -> dict[tuple[object, ...], object]:
+    return {interval.key: interval.value for interval in histories.open_intervals()}
+
+
+def test_interval_ends_where_the_next_begins() -> None:
+    """Half-open: the event that replaces a row ends the old interval and opens the new one at one instant."""
+    histories = Histories()
+    assert record(histories, 1, put(OLD)) == []
+    (closed,) = record(histories, 2, put(NEW))
+    assert (closed.valid_from_us, closed.valid_to_us, closed.opened_by, closed.closed_by) == (
+        1_000,
+        2_000,
+        "e1",
+        "e2",
+    )
+    (left,) = histories.open_intervals()
+    assert (left.valid_from_us, left.valid_to_us, left.value) == (2_000, None, NEW)
+
+
+def test_replaced_row_keeps_its_place_in_the_map() -> None:
+    """`entered_at` is where the key entered; only after a removal it is a new one."""
+    histories = Histories()
+    record(histories, 1, put(OLD))
+    record(histories, 2, put(NEW))
+    assert next(histories.open_intervals()).entered_at == Position(1, 0)
+    record(histories, 3, put(None))
+    record(histories, 4, put(NEW))
+    assert next(histories.open_intervals()).entered_at == Position(4, 0)
+
+
+def test_outer_key_leaves_its_map_with_its_last_row() -> None:
+    """A topic keeps its place as long as any broker name has queue data of it."""
+    histories = Histories()
+    other = ("T", "broker-b")
+    record(histories, 1, put(OLD))
+    record(histories, 2, put(OLD, other))
+    record(histories, 3, put(None))
+    assert [interval.outer_entered_at for interval in histories.open_intervals()] == [Position(1, 0)]
+    record(histories, 4, put(None, other))
+    record(histories, 5, put(OLD))
+    assert [interval.outer_entered_at for interval in histories.open_intervals()] == [Position(5, 0)]
+
+
+def test_what_one_event_puts_and_takes_back_is_no_interval() -> None:
+    """Nobody could have seen it; what it replaced was there until then."""
+    histories = Histories()
+    assert record(histories, 1, put(OLD), put(None)) == []
+    assert opened(histories) == {}
+    record(histories, 2, put(OLD))
+    (closed,) = record(histories, 3, put(NEW), put(None))
+    assert (closed.value, closed.closed_at) == (OLD, Position(3, 0))
+
+
+def test_removing_what_is_not_there_closes_nothing() -> None:
+    """A change of a table without history is passed over, too."""
+    assert record(Histories(), 1, put(None), Change("scan_halted", (), True)) == []
+
+
+def test_group_has_one_interval_for_each_member() -> None:
+    """A new member opens one; the others go on."""
+    histories = Histories()
+    record(histories, 1, group((0, "a:1")))
+    assert record(histories, 2, group((0, "a:1"), (1, "a:2"))) == []
+    (closed,) = record(histories, 3, group((1, "a:2")))
+    assert (closed.key, closed.value) == (("broker-a", 0), Member("a:1", "C", False, None))
+    assert list(opened(histories)) == [("broker-a", 1)]
+
+
+def test_group_without_member_is_a_row_of_its_own() -> None:
+    """5.4.0's empty group: id and address None.
+
+    It gives way to the first member, and the name keeps its place.
+    """
+    histories = Histories()
+    record(histories, 1, group())
+    assert opened(histories) == {("broker-a", None): Member(None, "C", False, None)}
+    (closed,) = record(histories, 2, group((0, "a:1")))
+    assert closed.key == ("broker-a", None)
+    assert next(histories.open_intervals()).outer_entered_at == Position(1, 0)
+
+
+def test_flag_of_a_group_changes_all_its_members() -> None:
+    """EnableActingMaster belongs to the group, and so to each row of it."""
+    histories = Histories()
+    record(histories, 1, group((0, "a:1"), (1, "a:2")))
+    closed = record(histories, 2, group((0, "a:1"), (1, "a:2"), acting=True))
+    assert [interval.key for interval in closed] == [("broker-a", 0), ("broker-a", 1)]
+
+
+def test_refresh_moves_the_last_update_only() -> None:
+    """A renewed lease is no change; an unknown address is nothing."""
+    histories, key = Histories(), LiveKey(None, "a:1")
+    record(histories, 1, Change("broker_live_table", key, BrokerLiveInfo(None, 120_000, None, None)))
+    histories.refreshed(key, 77)
+    histories.refreshed(LiveKey(None, "unknown"), 78)
+    (live,) = histories.open_intervals()
+    assert (live.first_update_ms, live.last_update_ms, live.valid_from_us) == (1, 77, 1_000)
+    assert codec.carried(live).first_update_ms == 77
+
+
+def test_reported_versions_know_what_came_before() -> None:
+    """A version that goes back is a regression; the same version again is nothing; null is a version too."""
+    histories, key = Histories(), ("C", "broker-a", "a:1")
+
+    def report(seq: int, version: DataVersion | None) -> Interval | None:
+        return histories.report_version(key, version, seq=seq, event_id=f"e{seq}", at_us=seq)
+
+    one, two = DataVersion(0, 1, 1), DataVersion(0, 1, 2)
+    assert report(1, two) is None
+    assert report(2, two) is None
+    closed = report(3, one)
+    assert closed is not None
+    assert closed.value == Reported(two, None, is_regression=False)
+    closed = report(4, None)
+    assert closed is not None
+    assert closed.value == Reported(one, two, is_regression=True)
+    closed = report(5, one)
+    assert closed is not None
+    assert closed.value == Reported(None, one, is_regression=False)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (DataVersion(0, 9, 9), DataVersion(1, 1, 1)),
+        (DataVersion(0, 9, 1), DataVersion(0, 1, 2)),
+        (DataVersion(0, 1, 1), DataVersion(0, 2, 1)),
+        (DataVersion(0, 1, None), DataVersion(0, 1, 1)),
+    ],
+)
+def test_versions_go_by_state_counter_and_time(older: DataVersion, newer: DataVersion) -> None:
+    """In this order; a null counter counts as 0."""
+    assert older.is_before(newer)
+    assert not newer.is_before(older)
+    assert not newer.is_before(newer)
+
+
+def test_restored_maps_iterate_as_before() -> None:
+    """Rows come in any order; the keys go in as they once entered, outer ones first."""
+    histories, registry = Histories(), Registry(V4_9_7)
+    changes = [
+        put(OLD, ("T", "broker-117")),
+        put(OLD, ("T", "broker-0")),
+        Change("kv_config_table", ("N", None), KvValue(None)),
+    ]
+    for seq, change in enumerate(changes):
+        registry.apply([change], 0)
+        record(histories, seq, change)
+    again = Registry(V4_9_7)
+    restored(again, reversed(list(histories.open_intervals())))
+    assert again.topic_queue_table["T"].java_keys() == registry.topic_queue_table["T"].java_keys()
+    assert dict(again.kv_config_table) == {"N": {}}
+
+
+def test_restored_group_may_have_no_name() -> None:
+    """4.9.7 takes a registration without a broker name under null."""
+    histories = Histories()
+    record(histories, 1, Change("broker_addr_table", (None,), BrokerData("C", ((0, "a:1"),))))
+    again = Registry(V4_9_7)
+    restored(again, histories.open_intervals())
+    assert dict(again.broker_addr_table) == {None: BrokerData("C", ((0, "a:1"),))}
+
+
+def test_row_that_is_no_member_is_an_error() -> None:
+    """A wrong value in a history is named, not guessed at."""
+    wrong = Interval("broker_addr", ("broker-a", 0), OLD, 0, "e", Position(0, 0), Position(0, 0), None)
+    with pytest.raises(TypeError, match="broker_addr interval of 'broker-a'"):
+        restored(Registry(V5_4_0), [wrong])
+
+
+def test_timeline_starts_from_what_was_open() -> None:
+    """Intervals that opened before the start are known.
+
+    A group changes as a whole at the position of its member.
+    """
+    histories = Histories()
+    record(histories, 1, group((0, "a:1")), put(OLD))
+    closed = record(histories, 5, group((0, "a:1"), (1, "a:2")), put(None))
+    timeline = timeline_of([*closed, *histories.open_intervals()], 3, {5: 4})
+    assert [(change.seq, change.arrival_seq) for change in timeline] == [(5, 4)]
+    assert set(timeline[0].changes) == {put(None), group((0, "a:1"), (1, "a:2"))}
+
+
+def test_timeline_of_a_group_that_goes() -> None:
+    """Its last member's end is the end of the group; versions reported are no part of the registry."""
+    histories = Histories()
+    record(histories, 1, group((0, "a:1")))
+    histories.report_version(("C", "broker-a", "a:1"), None, seq=1, event_id="e1", at_us=1)
+    closed = record(histories, 2, Change("broker_addr_table", ("broker-a",), None))
+    timeline = timeline_of([*closed, *histories.open_intervals()], 0, {})
+    assert [change.changes for change in timeline] == [
+        (group((0, "a:1")),), (Change("broker_addr_table", ("broker-a",), None),),
+    ]  # fmt: skip

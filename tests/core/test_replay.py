@@ -1,0 +1,189 @@
+"""The loop: order, the scans in between, and where they fall."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from namesrv_core import Namesrv, Outcome, Registry, events
+from namesrv_core.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
+from namesrv_core.replay import OrderError, Taken, TimedEvent, replay, scan_id
+from namesrv_core.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
+from namesrv_core.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.step import step
+
+MASTER = "10.0.0.1:10911"
+TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])
+MS = 1_000_000
+
+
+def register(cluster: str = "C", name: str = "broker-a", channel: str | None = "c0") -> events.RegisterBroker:
+    return events.RegisterBroker(cluster, MASTER, name, 0, None, DataVersion(0, 1, 1), TOPICS, None, channel)
+
+
+def at(ms: int, event: events.Event, no: int = 0) -> TimedEvent:
+    return TimedEvent(ms * MS + no, f"e{ms}-{no}", ms * 1_000, event)
+
+
+def taken(
+    profile: Profile,
+    timed_events: Iterable[TimedEvent],
+    until_ms: int | None = None,
+    closes: tuple[int, ...] = (),
+) -> list[Taken]:
+    namesrv = Namesrv(profile)
+    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], namesrv.scan_period_ms, closes)
+    until = None if until_ms is None else until_ms * MS
+    return list(replay(Registry(profile), timed_events, namesrv, schedule, namesrv_id="ns", until_seq=until))
+
+
+def test_events_must_increase() -> None:
+    """The error names both positions, both events and the name server."""
+    same = [at(2, register(), no=1), at(2, register(), no=1)]
+    with pytest.raises(
+        OrderError, match=r"seq 2000001 \(e2-1\) after 2000001 \(e2-1\) at ns: events must be strictly"
+    ):
+        taken(V4_9_7, same)
+    with pytest.raises(OrderError):
+        taken(V4_9_7, [at(2, register()), at(1, register())])
+
+
+def test_events_of_one_position_go_by_their_id() -> None:
+    """Equal positions are allowed where the ids increase."""
+    one, two = TimedEvent(5, "a", 0, register()), TimedEvent(5, "b", 0, register())
+    assert [t.timed.event_id for t in taken(V4_9_7, [one, two])] == ["a", "b"]
+    with pytest.raises(OrderError):
+        taken(V4_9_7, [two, one])
+
+
+def test_scan_takes_a_silent_broker_down() -> None:
+    """Registered at 1 s, the lease ends at 121 s; the scans run at 5, 15, ... 125 s."""
+    _, scanned = taken(V4_9_7, [at(1_000, register())], until_ms=200_000)
+    assert scanned.timed == TimedEvent(
+        125_000 * MS, scan_id("ns", 125_000 * MS), 125_000_000, events.ScanNotActiveBroker()
+    )
+    assert (scanned.step.outcome, scanned.step.closed) == (Outcome.EXPIRED, ("c0",))
+
+
+@pytest.mark.parametrize(("until_ms", "scans"), [(124_999, 0), (125_000, 0), (125_001, 1)])
+def test_scans_end_with_what_is_known(until_ms: int, scans: int) -> None:
+    """The end is exclusive: a tick at it belongs to the next day."""
+    assert len(taken(V4_9_7, [at(1_000, register())], until_ms=until_ms)) == 1 + scans
+
+
+def test_without_an_end_nothing_runs_after_the_last_event() -> None:
+    """What comes after the last event is not known."""
+    assert len(taken(V4_9_7, [at(1_000, register())])) == 1
+
+
+def test_registration_just_before_the_tick_saves_the_broker() -> None:
+    """And just after it, it finds the broker gone."""
+    for no, outcomes in [
+        (-1, [Outcome.APPLIED, Outcome.REFRESHED]),
+        (1, [Outcome.APPLIED, Outcome.EXPIRED, Outcome.APPLIED]),
+    ]:
+        found = taken(V4_9_7, [at(1_000, register()), at(125_000, register(), no=no)])
+        assert [t.step.outcome for t in found] == outcomes
+
+
+def test_tick_before_its_packet_and_after_the_event_in_between() -> None:
+    """The close that a scan sent stands right behind its tick.
+
+    An event between the timer's tick and the packet comes first.
+    """
+    close = 125_200 * MS
+    channel_end = TimedEvent(close, "close", 125_200_000, events.ChannelDestroyed("c0", "10.0.0.1:50000"))
+    found = taken(
+        V4_9_7,
+        [at(1_000, register()), at(125_100, events.WipeWritePerm("broker-a")), channel_end],
+        closes=(close,),
+    )
+    assert [t.step.outcome for t in found] == [
+        Outcome.APPLIED,
+        Outcome.APPLIED,
+        Outcome.EXPIRED,
+        Outcome.NO_EFFECT,
+    ]
+    assert found[2].timed.seq == close - 1
+
+
+def test_renewed_lease_moves_its_end() -> None:
+    """A heartbeat in the last scan before the end is enough.
+
+    It is only looked at again when it could have ended.
+    """
+    beats = [
+        at(ms, events.QueryDataVersion("C", MASTER, DataVersion(0, 1, 1)))
+        for ms in (60_000, 120_000, 180_000)
+    ]
+    found = taken(V4_9_7, [at(1_000, register()), *beats], until_ms=400_000)
+    assert [t.step.outcome for t in found[1:]] == [Outcome.REFRESHED] * 3 + [Outcome.EXPIRED]
+    assert found[-1].timed.effect_us == 305_000_000
+
+
+def test_ghost_does_not_keep_the_scan_busy() -> None:
+    """5.4.0 cannot remove an entry of another cluster's group.
+
+    One try, and none again until something has changed.
+    """
+    ghost = [at(1_000, register("C")), at(1_001, register("D"))]
+    found = taken(V5_4_0, ghost, until_ms=10**9)
+    assert [t.step.outcome for t in found] == [Outcome.APPLIED, Outcome.APPLIED, Outcome.EXPIRED]
+
+
+def test_ghost_is_tried_again_after_a_change() -> None:
+    """Once a group of the entry's own cluster has the address, the next scan takes the entry down."""
+    regroup = at(300_000, register("D", "broker-b"))
+    unrelated = at(400_000, events.PutKvConfig("N", "k", "v"))
+    ghost = [at(1_000, register("C")), at(1_001, register("D")), regroup, unrelated]
+    found = taken(V5_4_0, ghost, until_ms=600_000)
+    scans = [t for t in found if isinstance(t.timed.event, events.ScanNotActiveBroker)]
+    assert [t.timed.effect_us // 1_000 for t in scans] == [125_000, 425_000]
+    assert LiveKey("D", MASTER) in [change.key for change in scans[-1].step.changes]
+
+
+def test_scan_that_threw_never_runs_again() -> None:
+    """4.9.7: the brokers that are silent afterwards stay."""
+    silent = [
+        at(0, register()._replace(broker_addr="10.0.0.4:10911", broker_name="broker-d", channel_id="shared")),
+        at(
+            60_000,
+            register()._replace(broker_addr="10.0.0.2:10911", broker_name="broker-b", channel_id="shared"),
+        ),
+        at(60_001, register()),
+    ]
+    found = taken(V4_9_7, silent, until_ms=10**7)
+    assert [t.step.outcome for t in found[3:]] == [Outcome.SCAN_FAILED]
+    again = taken(
+        V4_9_7, [*silent, at(10**7, events.NamesrvStarted()), at(10**7 + 1, register())], until_ms=2 * 10**7
+    )
+    assert [t.step.outcome for t in again[3:]] == [
+        Outcome.SCAN_FAILED, Outcome.STARTED, Outcome.APPLIED, Outcome.EXPIRED,
+    ]  # fmt: skip
+
+
+def test_without_a_schedule_no_scan_runs() -> None:
+    """A recording that brings its own scans needs none in between."""
+    namesrv = Namesrv(V4_9_7)
+    found = list(replay(Registry(V4_9_7), [at(1_000, register())], namesrv, until_seq=10**18))
+    assert len(found) == 1
+
+
+def test_scan_period_may_be_configured() -> None:
+    """5.4.0's scanNotActiveBrokerInterval; by default each generation has its own."""
+    assert Namesrv(V4_9_7).scan_period_ms == 10_000
+    assert Namesrv(V5_4_0).scan_period_ms == 5_000
+    assert Namesrv(V5_4_0, NamesrvConfig(scan_period_ms=700)).scan_period_ms == 700
+
+
+@pytest.mark.parametrize(("version", "profile"), [(407, V4_9_7), (411, V4_9_7), (412, V5_4_0), (493, V5_4_0)])
+def test_response_version_tells_the_generation(version: int, profile: Profile) -> None:
+    """4.9.7 answers with 407, 5.4.0 with 493; the border is V5_0_0_SNAPSHOT."""
+    assert profile_of_version(version) is profile
+
+
+def test_something_that_is_no_event_is_an_error() -> None:
+    """The dispatch has no default."""
+    with pytest.raises(KeyError):
+        step(Registry(V4_9_7), QueueData(1, 1, 6, 0), 0, Namesrv())  # type: ignore[arg-type]

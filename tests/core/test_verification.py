@@ -1,0 +1,183 @@
+"""Was the answer right? The window of an answer, its order, its bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_core import V4_9_7, Answer, Namesrv, Question, Registry
+from namesrv_core.registry import Change
+from namesrv_core.rows import BrokerData, QueueData
+from namesrv_core.timeline import StateChange
+from namesrv_core.verification import Observed, Verdict, read_json, same_json, verify
+
+TOPIC_LIST = Question(206)
+EMPTY, ONE, TWO = (Answer(0, f'{{"topicList":[{topics}]}}') for topics in ("", '"T"', '"T","U"'))
+
+
+def topic(seq: int, name: str, arrival_seq: int | None = None, *, gone: bool = False) -> StateChange:
+    value = None if gone else QueueData(4, 4, 6, 0)
+    return StateChange(
+        seq, seq if arrival_seq is None else arrival_seq, (Change("topic_queue_table", (name, "b"), value),)
+    )
+
+
+def seen(request_seq: int, seq: int, answered: Answer, question: Question = TOPIC_LIST) -> Observed:
+    return Observed(f"a{seq}", request_seq, seq, question, answered)
+
+
+def judged(
+    timeline: list[StateChange], *observations: Observed, starts: tuple[int, ...] = ()
+) -> list[Verdict]:
+    return verify(Registry(V4_9_7), timeline, observations, Namesrv(), starts=starts)
+
+
+def matched(timeline: list[StateChange], *observations: Observed) -> list[tuple[bool, bool]]:
+    return [(verdict.matched, verdict.in_flight) for verdict in judged(timeline, *observations)]
+
+
+def test_answer_equals_the_state_before_and_after_a_change() -> None:
+    """Before its effect the change must not show, after it it must."""
+    timeline = [topic(100, "T")]
+    assert matched(timeline, seen(10, 20, EMPTY), seen(110, 120, ONE)) == [(True, False), (True, False)]
+    assert matched(timeline, seen(10, 20, ONE), seen(110, 120, EMPTY)) == [(False, False), (False, False)]
+
+
+def test_answer_may_show_any_state_between_its_request_and_itself() -> None:
+    """A question in flight while two changes happen may be answered from before, between or after them."""
+    timeline = [topic(100, "T"), topic(110, "U")]
+    for answered, in_flight in [(EMPTY, True), (ONE, True), (TWO, False)]:
+        assert matched(timeline, seen(90, 120, answered)) == [(True, in_flight)]
+
+
+def test_change_in_flight_may_show_before_its_response() -> None:
+    """The change arrived at 80 and was answered at 100: an answer at 90 may show it, one at 70 may not."""
+    timeline = [topic(100, "T", arrival_seq=80)]
+    assert matched(timeline, seen(85, 90, ONE)) == [(True, True)]
+    assert matched(timeline, seen(85, 90, EMPTY)) == [(True, False)]
+    assert matched(timeline, seen(60, 70, ONE)) == [(False, False)]
+    assert matched(timeline, seen(60, 80, ONE)) == [(False, False)]
+
+
+def test_change_that_was_shown_is_never_unseen() -> None:
+    """After an answer that shows the change, every later question must be answered with it."""
+    timeline = [topic(100, "T", arrival_seq=80)]
+    assert matched(timeline, seen(82, 84, ONE), seen(85, 90, EMPTY)) == [(True, True), (False, False)]
+    assert matched(timeline, seen(82, 84, ONE), seen(85, 90, ONE)) == [(True, True), (True, True)]
+    # The second question was asked before the first answer came: it may be older.
+    assert matched(timeline, seen(82, 84, ONE), seen(83, 90, EMPTY)) == [(True, True), (True, False)]
+    # And before the change was shown both are possible.
+    assert matched(timeline, seen(81, 82, EMPTY), seen(85, 90, ONE)) == [(True, False), (True, True)]
+
+
+def test_verdict_of_a_wrong_answer_says_what_was_expected_at_it() -> None:
+    """The nominal state, not one of the others in the window."""
+    (verdict,) = judged([topic(100, "T"), topic(110, "U")], seen(90, 105, Answer(0, '{"topicList":["X"]}')))
+    assert (verdict.matched, verdict.same_order, verdict.same_bytes) == (False, False, False)
+    assert verdict.expected == ONE
+
+
+def test_lists_are_sets_but_their_order_is_reported() -> None:
+    """An answer whose list has another order is right.
+
+    One with other blanks has the right order but not the bytes.
+    """
+    timeline = [topic(1, "T"), topic(2, "U")]
+    for body, verdict in [
+        ('{"topicList":["T","U"]}', (True, True, True)),
+        ('{"topicList": ["T", "U"]}', (True, True, False)),
+        ('{"topicList":["U","T"]}', (True, False, False)),
+        ('{"topicList":["U","T","T"]}', (False, False, False)),
+        ("no JSON", (False, False, False)),
+        (None, (False, False, False)),
+    ]:
+        (found,) = judged(timeline, seen(10, 20, Answer(0, body)))
+        assert (found.matched, found.same_order, found.same_bytes) == verdict, body
+
+
+def test_code_and_remark_count() -> None:
+    """TOPIC_NOT_EXIST with its remark is right where there is no route.
+
+    What follows the documentation's address is not compared.
+    """
+    route = Question(105, "T")
+    right = Answer(
+        17,
+        None,
+        "No topic route info in name server for the topic: T\nSee http://rocketmq.apache.org/docs/faq",
+    )
+    for answered, is_right in [
+        (right, True),
+        (right._replace(code=1), False),
+        (right._replace(remark=None), False),
+        (right._replace(remark="No topic route info in name server for the topic: U"), False),
+    ]:
+        assert [verdict.matched for verdict in judged([], seen(1, 2, answered, route))] == [is_right]
+
+
+def test_verdicts_come_in_the_order_of_the_answers() -> None:
+    """Whatever order the observations had, and however long they waited."""
+    timeline = [topic(100, "T")]
+    verdicts = judged(timeline, seen(110, 120, ONE), seen(10, 130, EMPTY), seen(10, 20, EMPTY))
+    assert [verdict.observed.seq for verdict in verdicts] == [20, 120, 130]
+    assert all(verdict.matched for verdict in verdicts)
+
+
+def test_start_gives_maps_their_first_size_again() -> None:
+    """Verification follows the process: after a start the topic table has its fresh buckets."""
+    registry = Registry(V4_9_7)
+    registry.topic_queue_table.capacity = 1 << 16
+    verify(registry, [StateChange(5, 5, ())], [], Namesrv(), starts=[5])
+    assert registry.topic_queue_table.capacity == 1024
+
+
+def test_old_clients_dialect_is_read() -> None:
+    """Integer keys are quoted where they are keys, and left alone inside of texts."""
+    assert read_json('{0:"a",-1:{2:3}}') == {"0": "a", "-1": {"2": 3}}
+    assert read_json('{0:"{1:2,3:4}","k":"a\\",5:"}') == {"0": "{1:2,3:4}", "k": 'a",5:'}
+    assert same_json('{0:"a"}', '{"0":"a"}', ordered=True)
+
+
+@pytest.mark.parametrize("text", ["", "{0:}", "{0:1", "[" * 100_000, "nonsense"])
+def test_what_is_no_json_is_a_value_error(text: str) -> None:
+    """A body is untrusted: nothing else escapes, however deep it is nested."""
+    with pytest.raises(ValueError):  # noqa: PT011  any ValueError will do: the caller only needs the type
+        read_json(text)
+
+
+def test_bodies_may_be_missing() -> None:
+    """No body equals no body only."""
+    assert same_json(None, None, ordered=True)
+    assert not same_json(None, "{}", ordered=False)
+    assert not same_json("{", "{}", ordered=False)
+
+
+def test_nested_lists_are_sets_too() -> None:
+    """A route's lists are compared without order at every depth; a mapping's values are not mixed."""
+    one, other = '{"a":[{"b":[1,2]},{"b":[3]}]}', '{"a":[{"b":[3]},{"b":[2,1]}]}'
+    assert same_json(one, other, ordered=False)
+    assert not same_json(one, other, ordered=True)
+    assert not same_json('{"a":[1],"b":[2]}', '{"a":[2],"b":[1]}', ordered=False)
+
+
+def test_route_in_the_old_dialect_is_verified() -> None:
+    """A question of an old client expects unquoted keys.
+
+    The quoted ones say the same but are not the bytes.
+    """
+    group = Change("broker_addr_table", ("b",), BrokerData("C", ((0, "a:1"),)))
+    timeline = [StateChange(1, 1, (group, *topic(1, "T").changes))]
+    body = (
+        '{"brokerDatas":[{"brokerAddrs":{0:"a:1"},"brokerName":"b","cluster":"C"}],"filterServerTable":{},'
+        '"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
+    )
+    asked = Question(105, "T", standard_json=False)
+    found = judged(
+        timeline, seen(2, 3, Answer(0, body), asked), seen(4, 5, Answer(0, body.replace("0:", '"0":')), asked)
+    )
+    assert [(verdict.matched, verdict.same_bytes) for verdict in found] == [(True, True), (True, False)]
+
+
+def test_change_that_does_not_concern_an_answer_makes_it_no_less_nominal() -> None:
+    """Where several states of the window give the same answer, it is taken for the one at the answer."""
+    group = StateChange(100, 100, (Change("broker_addr_table", ("b",), BrokerData("C", ((0, "a:1"),))),))
+    assert matched([group], seen(90, 120, EMPTY)) == [(True, False)]

@@ -1,0 +1,235 @@
+"""The night end to end: real traffic in, published tables out, and the same tables however the work is cut."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import io
+import json
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import night, nightly, units
+from jobs.conf import PipelineConf
+from jobs.console import Console
+from jobs.export import export
+from jobs.night import GateError, Warehouse, WarehouseBusyError
+from jobs.nightly import Summary
+from jobs.views import register_views
+
+CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
+FRAMES, ANSWERS = 28_021, 13_877
+Run = Callable[..., Summary]
+
+
+@pytest.fixture(scope="module")
+def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Run a night on `inputs`, in a new warehouse unless one is given."""
+    numbers = iter(range(1_000))
+
+    def run_night(*inputs: Path, warehouse: Path | None = None, conf: PipelineConf | None = None) -> Summary:
+        house = house_at(spark, warehouse or tmp_path_factory.mktemp("warehouse"), conf, next(numbers))
+        return nightly.run(house, [str(path) for path in inputs], Console(io.StringIO(), io.StringIO()))
+
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    yield run_night
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+
+
+def house_at(spark: SparkSession, path: Path, conf: PipelineConf | None = None, number: int = 0) -> Warehouse:
+    """Return a warehouse for one run."""
+    return Warehouse(spark, str(path), conf or PipelineConf(), f"run-{number}", dt.datetime.now(dt.timezone.utc))
+
+
+@pytest.fixture(scope="module")
+def warehouse_of_the_capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the warehouse of `whole`."""
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture(scope="module")
+def whole(run: Run, warehouse_of_the_capture: Path) -> Summary:
+    """Return the summary of a night on the bundled capture."""
+    return run(CAPTURE, warehouse=warehouse_of_the_capture)
+
+
+@pytest.fixture(scope="module")
+def log_of_the_capture(
+    spark: SparkSession, whole: Summary, warehouse_of_the_capture: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Return the bundled capture as an event log."""
+    assert whole.status == "published"
+    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    assert export(house_at(spark, warehouse_of_the_capture).bronze(), path) > ANSWERS
+    return path
+
+
+def cut_at(packet: int, folder: Path) -> tuple[Path, Path]:
+    """Cut the bundled capture into two files before `packet` (from 0)."""
+    data = gzip.decompress(CAPTURE.read_bytes())
+    offset = 24
+    for _ in range(packet):
+        offset += 16 + struct.unpack_from("<I", data, offset + 8)[0]
+    first, second = folder / "1.pcap", folder / "2.pcap"
+    first.write_bytes(data[:offset])
+    second.write_bytes(data[:24] + data[offset:])
+    return first, second
+
+
+def test_every_answer_of_a_real_name_server_is_reproduced(whole: Summary) -> None:
+    """All recorded answers equal the replayed tables in value, list order and bytes, and no frame is lost on the way."""
+    assert whole.frames == FRAMES
+    classes = whole.events + whole.observations + whole.duplicates + whole.quarantined
+    assert classes + sum(whole.ignored.values()) == FRAMES
+    assert (whole.quarantined, whole.errors) == (0, [])
+    expected = {"answers": ANSWERS, "matched": ANSWERS, "same_order": ANSWERS, "same_bytes": ANSWERS, "mismatched": 0}
+    assert {key: whole.verify[key] for key in expected} == expected
+    assert whole.verify["explained"] == {}
+    assert whole.namesrvs == {"127.0.0.1:9876": "4.9.7"}
+
+
+def test_a_race_on_the_wire_is_a_decision_with_its_evidence(
+    spark: SparkSession, whole: Summary, warehouse_of_the_capture: Path
+) -> None:
+    """The registration that arrives with its connection's end is a row that names the answers depending on it."""
+    assert whole.verify["order_decisions"] == 1
+    rows = house_at(spark, warehouse_of_the_capture).data()["order_decisions"].collect()
+    assert [(row["chosen"], row["answers_for"], row["answers_against"]) for row in rows] == [(0, 35, 0)]
+
+
+def test_the_cause_of_a_silent_brokers_removal_is_the_real_one(
+    spark: SparkSession, whole: Summary, warehouse_of_the_capture: Path
+) -> None:
+    """The frozen broker was removed when the server closed its idle connection, not by the scan that came later."""
+    assert whole.tables["expired_brokers"] == 1
+    row = house_at(spark, warehouse_of_the_capture).data()["expired_brokers"].collect()[0]
+    assert (row["broker_name"], row["cause"]) == ("broker-c", "idle_channel")
+    assert 120_000 <= row["detection_lag_ms"] <= 120_100
+
+
+def test_published_functions_answer_for_an_instant(
+    spark: SparkSession, whole: Summary, warehouse_of_the_capture: Path
+) -> None:
+    """TopicA as it was at 08:58:00, and why TopicD is gone at 09:00:00, are one query each."""
+    assert whole.status == "published"
+    register_views(spark, str(warehouse_of_the_capture))
+    at = "SELECT broker_name, read_queue_nums, perm FROM topic_queue_table_at(TIMESTAMP'2026-11-21 08:58:00') WHERE topic = 'TopicA'"
+    assert sorted(tuple(row) for row in spark.sql(at).collect()) == [
+        ("broker-a", 16, 4),
+        ("broker-b", 16, 6),
+        ("broker-c", 3, 6),
+    ]
+    why = spark.sql("SELECT state, operation FROM why('TopicD', TIMESTAMP'2026-11-21 09:00:00')").collect()
+    assert [tuple(row) for row in why] == [("vanished", "delete_topic")]
+
+
+def test_a_second_night_on_the_same_capture_changes_nothing(
+    run: Run, whole: Summary, warehouse_of_the_capture: Path
+) -> None:
+    """A file that was read before is all duplicates, and every table stays as it is."""
+    again = run(CAPTURE, warehouse=warehouse_of_the_capture)
+    assert (again.status, again.frames, again.duplicates) == ("nothing_to_do", FRAMES, FRAMES)
+    assert again.digests == whole.digests
+
+
+@pytest.mark.parametrize("packet", [5_000, 21_111])
+def test_two_halves_give_the_tables_of_the_whole(run: Run, whole: Summary, tmp_path: Path, packet: int) -> None:
+    """A capture cut in two, read in two nights, gives the same gold tables as in one piece."""
+    first, second = cut_at(packet, tmp_path)
+    before = run(first, warehouse=tmp_path / "w")
+    after = run(second, warehouse=tmp_path / "w")
+    assert before.frames + after.frames == FRAMES
+    assert before.verify["mismatched"] == 0
+    assert after.digests == whole.digests
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7])
+def test_the_number_of_partitions_does_not_matter(
+    run: Run, spark: SparkSession, whole: Summary, partitions: int
+) -> None:
+    """Every gold table has the same digest with 1, 2 or 7 shuffle partitions."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    assert run(CAPTURE).digests == whole.digests
+
+
+def test_units_replayed_apart_give_what_the_whole_name_server_gives(
+    run: Run, whole: Summary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Splitting a name server into replay units changes no table."""
+    monkeypatch.setattr(units, "must_stay_whole", lambda _, namesrvs: dict.fromkeys(namesrvs, True))
+    assert run(CAPTURE).digests == whole.digests
+
+
+def test_an_exported_event_log_gives_the_tables_of_its_capture(run: Run, whole: Summary, log_of_the_capture: Path) -> None:
+    """Exporting to the event log and reading it back loses nothing that any gold table shows."""
+    from_log = run(log_of_the_capture)
+    assert from_log.frames == from_log.events + from_log.observations + from_log.duplicates + from_log.quarantined
+    assert from_log.digests == whole.digests
+
+
+def test_midnight_in_between_changes_no_answer(run: Run, log_of_the_capture: Path, tmp_path: Path) -> None:
+    """With midnight in the middle of the recording the second day starts from the first day's open rows, and all answers match."""
+    midnight = dt.datetime(2026, 11, 22, tzinfo=dt.timezone.utc)
+    middle = dt.datetime(2026, 11, 21, 9, 3, 10, tzinfo=dt.timezone.utc)
+    log = tmp_path / "shifted.jsonl"
+    with log_of_the_capture.open(encoding="utf-8") as lines, log.open("w", encoding="utf-8") as out:
+        out.writelines(shifted(line, midnight - middle) for line in lines)
+    summary = run(log)
+    assert summary.days == ["2026-11-21", "2026-11-22"]
+    assert (summary.verify["answers"], summary.verify["mismatched"]) == (ANSWERS, 0)
+    assert summary.verify["same_bytes"] == ANSWERS
+
+
+def shifted(line: str, by: dt.timedelta) -> str:
+    """Return a line of an event log with all its times moved."""
+    event = json.loads(line)
+    for key in ("time", "effect_time"):
+        moved = dt.datetime.fromisoformat(event[key].replace("Z", "+00:00")) + by
+        event[key] = moved.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    nanoseconds = by // dt.timedelta(microseconds=1) * 1_000
+    for key in ("seq", "request_seq"):
+        if key in event:
+            event[key] += nanoseconds
+    return json.dumps(event) + "\n"
+
+
+def test_bad_files_are_named_and_the_rest_of_the_night_is_unharmed(run: Run, whole: Summary, tmp_path: Path) -> None:
+    """A truncated capture and a foreign file are errors with name and offset; the good capture is published all the same."""
+    shutil.copy(CAPTURE, tmp_path / "good.pcap.gz")
+    (tmp_path / "cut.pcap").write_bytes(gzip.decompress(CAPTURE.read_bytes())[:30])
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(100))
+    summary = run(tmp_path)
+    assert summary.status == "published"
+    assert sorted(name for name in ("cut.pcap", "photo.jpg") if any(name in e for e in summary.errors)) == [
+        "cut.pcap",
+        "photo.jpg",
+    ]
+    assert summary.digests == whole.digests
+
+
+def test_a_refused_night_publishes_nothing(
+    spark: SparkSession, run: Run, warehouse_of_the_capture: Path, whole: Summary, tmp_path: Path
+) -> None:
+    """When too much of the input is undecodable the gate refuses and readers go on seeing the last published run."""
+    log = tmp_path / "broken.jsonl"
+    log.write_text("".join(f'{{"broken": {number}}}\n' for number in range(500)), encoding="utf-8")
+    warehouse = tmp_path / "w"
+    shutil.copytree(warehouse_of_the_capture, warehouse)
+    with pytest.raises(GateError, match="quarantined"):
+        run(log, warehouse=warehouse)
+    register_views(spark, str(warehouse))
+    assert spark.table("quarantine").count() == 0
+    assert spark.table("topic_queue_history").count() == whole.tables["topic_queue_history"]
+
+
+def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
+    """The second run on a warehouse is refused while the first holds the lease, and not afterwards."""
+    with night.lease(str(tmp_path)), pytest.raises(WarehouseBusyError), night.lease(str(tmp_path)):
+        pass
+    with night.lease(str(tmp_path)):
+        assert (tmp_path / ".lease").exists()
