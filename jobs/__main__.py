@@ -40,9 +40,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
-    demo = jobs.add_parser(
-        "demo", help="run the nightly job on the bundled capture and show what comes of it"
-    )
+    demo = jobs.add_parser("demo", help="run the nightly job on the bundled capture and show what comes of it")
     demo.add_argument(
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
     )
@@ -64,9 +62,7 @@ def parser() -> argparse.ArgumentParser:
                 help="first day, YYYY-MM-DD (default: the first recorded)",
             )
             job.add_argument("--to", dest="last", metavar="DAY", help="last day (default: the last recorded)")
-    publish = jobs.add_parser(
-        "publish", help="judge the gold tables and publish them, after steps that were run alone"
-    )
+    publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
     _warehouse_options(publish)
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
     sql.add_argument(
@@ -79,9 +75,7 @@ def parser() -> argparse.ArgumentParser:
     _warehouse_options(export)
     export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
     trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
-    trace.add_argument(
-        "--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)"
-    )
+    trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
     trace.add_argument(
         "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
     )

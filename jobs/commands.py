@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import importlib
 import logging
 import shutil
 import sys
+import threading
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +29,9 @@ DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
 def run_command(arguments: argparse.Namespace) -> int:
     """Run the command and return its exit code; known failures become one line on standard error."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark logs every failed query with its whole stack beside raising it.
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     console = Console()
     try:
         house = _warehouse(arguments)
@@ -61,14 +66,15 @@ def _warehouse(arguments: argparse.Namespace) -> Warehouse:
     for name in ("first", "last"):
         if getattr(arguments, name, None):
             setattr(arguments, name, _day(getattr(arguments, name)))
-    conf = load_conf(
-        Path(getattr(arguments, "conf_file", None) or DEFAULT_CONF), getattr(arguments, "namesrv", [])
-    )
+    conf = load_conf(Path(getattr(arguments, "conf_file", None) or DEFAULT_CONF), getattr(arguments, "namesrv", []))
     path = arguments.warehouse or str(DEMO_WAREHOUSE)
     if "://" not in path:
         path = str(Path(path).resolve())
     if arguments.job == "demo" and arguments.warehouse is None:
         shutil.rmtree(path, ignore_errors=True)
+    if arguments.job in ("demo", "nightly", "validate", "publish"):
+        # Takes seconds of Python that would else be spent when everything else has been done.
+        threading.Thread(target=importlib.import_module, args=("great_expectations.expectations",), daemon=True).start()
     started = dt.datetime.now(dt.timezone.utc)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
     return Warehouse(spark_session(f"namesrv-history {arguments.job}"), path, conf, run_id, started)
@@ -123,9 +129,9 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
 
 def _publish(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
     with night.lease(house.path):
-        rows = night.recorded(house)
-        ingest_runs, first = night.uncovered(house, rows)
-        days = night.days_of(rows, first) if first else []
+        read = night.recorded(house)
+        ingest_runs, first = night.uncovered(house, read)
+        days = night.days_of(read, first) if first else []
         published = night.publish(house, days, ingest_runs, {}, {})
     report.show_warnings(published.warnings, house.docs_dir, console)
     console.counts("Published tables (rows)", published.tables)

@@ -35,9 +35,13 @@ class NamesrvConf:
 
 @dataclass(frozen=True, slots=True)
 class PipelineConf:
-    """All settings in force. `quarantine_share_max`: share of frames; `namesrvs`: by name server id, ip:port."""
+    """All settings in force. A night is refused if more frames than `quarantine_frames_min` and than the share are quarantined.
+
+    `namesrvs`: by name server id, ip:port.
+    """
 
     quarantine_share_max: float = 0.01
+    quarantine_frames_min: int = 100
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
 
     @property
@@ -74,10 +78,9 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         raise ConfError(f"{path}: {error}") from error
     _known(document, {"ingest", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
-    _known(ingest, {"quarantine_share_max"}, f"{path} [ingest]")
+    _known(ingest, {"quarantine_share_max", "quarantine_frames_min"}, f"{path} [ingest]")
     namesrvs = {
-        name: _namesrv_conf(table, f'{path} [namesrv."{name}"]')
-        for name, table in document.get("namesrv", {}).items()
+        name: _namesrv_conf(table, f'{path} [namesrv."{name}"]') for name, table in document.get("namesrv", {}).items()
     }
     for option in namesrv_options:
         name, _, version = option.partition("=")
@@ -86,14 +89,19 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
             _profile(version)
             said = dataclasses.replace(said, version=version)
         namesrvs[name] = said
-    return PipelineConf(float(ingest.get("quarantine_share_max", 0.01)), namesrvs)
+    share, frames = ingest.get("quarantine_share_max", 0.01), ingest.get("quarantine_frames_min", 100)
+    if not isinstance(share, (int, float)) or not 0 <= share <= 1:
+        raise ConfError(f"{path} [ingest] quarantine_share_max: {share!r} is not a share from 0 to 1")
+    if type(frames) is not int or frames < 0:
+        raise ConfError(f"{path} [ingest] quarantine_frames_min: {frames!r} is not a number of frames")
+    return PipelineConf(float(share), frames, namesrvs)
 
 
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:
-    types = {f.name: type(f.default) for f in dataclasses.fields(NamesrvConfig)}
+    types: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(NamesrvConfig)}
     types["scan_period_ms"] = int
     _known(table, {"version", *types}, where)
-    values = {}
+    values: dict[str, Any] = {}
     for key, value in table.items():
         if key == "version":
             _profile(value)

@@ -38,10 +38,7 @@ class Console:
         cells = [[_cell(value) for value in row] for row in [header, *rows]]
         widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
         for number, row in enumerate(cells):
-            self.line(
-                "  "
-                + "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
-            )
+            self.line("  " + "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip())
             if number == 0:
                 self.line("  " + "  ".join("-" * width for width in widths))
 

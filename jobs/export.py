@@ -27,22 +27,14 @@ def export(frames: Mapping[str, DataFrame], output: Path) -> int:
             F.struct(*table.column_names).alias(table.name),
         )
         rows = part if rows is None else rows.unionByName(part, allowMissingColumns=True)
-    configs = {
-        row["topic_config_digest"]: row.asDict(recursive=True) for row in frames["topic_configs"].collect()
-    }
+    configs = {row["topic_config_digest"]: row.asDict(recursive=True) for row in frames["topic_configs"].collect()}
     lines = 0
-    opened = (
-        gzip.open(output, "wt", encoding="utf-8")
-        if output.suffix == ".gz"
-        else output.open("w", encoding="utf-8")
-    )
-    with opened as file:
+    opener = gzip.open if output.suffix == ".gz" else open
+    with opener(output, "wt", encoding="utf-8") as file:
         for row in () if rows is None else rows.orderBy("namesrv_id", "seq", "event_id").toLocalIterator():
             values = row[row["table"]].asDict(recursive=True)
             for column in ("event_time", "effect_time"):
                 values[column] = instant_us(values[column])
-            file.write(
-                line_of(Row(row["table"], values), configs.get(values.get("topic_config_digest"))) + "\n"
-            )
+            file.write(line_of(Row(row["table"], values), configs.get(values.get("topic_config_digest"))) + "\n")
             lines += 1
     return lines

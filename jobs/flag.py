@@ -131,9 +131,7 @@ def route_rows_from(slices: Mapping[str, DataFrame]) -> list[DataFrame]:
         ),
         _rows(
             "topic_queue_mapping_info_table",
-            slices["topic_queue_mapping_history"].withColumnsRenamed(
-                {"bname": "broker_name", "curr_id_map": "text"}
-            ),
+            slices["topic_queue_mapping_history"].withColumnsRenamed({"bname": "broker_name", "curr_id_map": "text"}),
             *("total_queues", "epoch", "dirty", "scope", "text"),
         ),
     ]
@@ -151,9 +149,7 @@ def reported_rows_from(
     refused = slices["event_outcomes"].where("outcome NOT IN ('applied', 'refreshed')")
     registrations = (
         bronze["registrations"]
-        .where(
-            F.col("day").isin(list(days)) & F.expr("broker_id = 0 AND refusal IS NULL AND topic_count > 0")
-        )
+        .where(F.col("day").isin(list(days)) & F.expr("broker_id = 0 AND refusal IS NULL AND topic_count > 0"))
         .join(refused, ["namesrv_id", "day", "event_id"], "left_anti")
         .withColumn("digest_before", F.lag("topic_config_digest").over(in_order))
         .where("NOT topic_config_digest <=> digest_before")
@@ -252,9 +248,7 @@ def _sweeper(
     def sweep(key: tuple[Any, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         namesrv_id, topic = (part.as_py() for part in key)
         if namesrv_id not in namesrvs:
-            raise UnknownNamesrvError(
-                f"name server {namesrv_id}: rows, but no profile and configuration; give both"
-            )
+            raise UnknownNamesrvError(f"name server {namesrv_id}: rows, but no profile and configuration; give both")
         rows = [row for batch in batches for row in batch.to_pylist()]
         found = list(_swept_rows(namesrv_id, topic, rows, namesrvs[namesrv_id]))
         yield pa.RecordBatch.from_pylist(found, schema=_SWEPT)
@@ -482,9 +476,7 @@ def findings_from(spark: SparkSession, frames: Mapping[str, DataFrame]) -> DataF
     """Return the rows of `findings`, a query for each code. `frames`: gold tables and `wipes`."""
     found = []
     for query in finding_queries():
-        used: dict[str, Any] = {
-            name: frame for name, frame in frames.items() if "{" + name + "}" in query.sql
-        }
+        used: dict[str, Any] = {name: frame for name, frame in frames.items() if "{" + name + "}" in query.sql}
         found.append(spark.sql(query.sql, **used))
     return reduce(DataFrame.unionByName, found)
 
@@ -492,10 +484,7 @@ def findings_from(spark: SparkSession, frames: Mapping[str, DataFrame]) -> DataF
 def _typed(rows: DataFrame, table: Table) -> DataFrame:
     """Return `rows` with the columns of `table`, in its order, types and comments."""
     return rows.select(
-        *[
-            F.col(c.name).cast(_nullable(c.type)).alias(c.name, metadata={"comment": c.comment})
-            for c in table.columns
-        ]
+        *[F.col(c.name).cast(_nullable(c.type)).alias(c.name, metadata={"comment": c.comment}) for c in table.columns]
     )
 
 

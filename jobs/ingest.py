@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import tables
@@ -25,15 +26,25 @@ from jobs.staging import Staging
 from namesrv_wire.capture import read_capture
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.event_log import read_event_log
+from namesrv_wire.rows import REVOKED
 from namesrv_wire.transcript import Transcript
 from schemas import bronze
-from schemas.table import Table
+from schemas.table import STRING, Column, Table
 
 log = logging.getLogger(__name__)
 # Rows that stand for one frame or line each; the others are facts about connections and name servers.
 FRAME_TABLES = (bronze.HEARTBEATS, bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
 _BY_NAME = {table.name: table for table in bronze.TABLES}
-_STAGED = {name: table for name, table in _BY_NAME.items() if name not in ("sources", "open_streams")}
+_REVOKED = Table(
+    REVOKED,
+    "bronze",
+    "one row that later packets have proved wrong",
+    (Column("table", STRING, "Its table", required=True), Column("event_id", STRING, "Its key", required=True)),
+    key=("table", "event_id"),
+)
+_STAGED = {name: table for name, table in _BY_NAME.items() if name not in ("sources", "open_streams")} | {
+    REVOKED: _REVOKED
+}
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
 
@@ -87,7 +98,7 @@ def expand(inputs: Sequence[str]) -> list[Path]:
     return found
 
 
-def ingest(  # noqa: PLR0913  a job's inputs
+def ingest(
     spark: SparkSession,
     warehouse: str,
     inputs: Sequence[str],
@@ -114,6 +125,8 @@ def ingest(  # noqa: PLR0913  a job's inputs
     with Staging(folder, _STAGED, run_id, started.date()) as staging:
         source_rows, carry = _read_all(spark, warehouse, fresh, conf, staging, result)
         new_rows = _write(spark, warehouse, staging.frames(spark), result)
+        for row in source_rows:
+            row["days"] = result.days
         _write_reading_state(spark, warehouse, source_rows, carry, run_id)
     result.events = sum(new_rows.get(table.name, 0) for table in FRAME_TABLES)
     result.observations = new_rows.get("route_observations", 0)
@@ -156,7 +169,7 @@ def _known_sources(spark: SparkSession, warehouse: str) -> dict[str, int]:
     return {row["content_sha256"]: row["frames"] for row in rows}
 
 
-def _read_all(  # noqa: PLR0913  reading needs all of it
+def _read_all(
     spark: SparkSession,
     warehouse: str,
     fresh: list[Source],
@@ -165,9 +178,7 @@ def _read_all(  # noqa: PLR0913  reading needs all of it
     result: Ingested,
 ) -> tuple[list[dict[str, object]], dict[str, tuple[str, int | None]]]:
     """Read the files in order of time into `staging`; return rows for `sources` and the state of open streams."""
-    open_streams = (
-        tables.read_table(spark, warehouse, bronze.OPEN_STREAMS).select("namesrv_id", "state").collect()
-    )
+    open_streams = tables.read_table(spark, warehouse, bronze.OPEN_STREAMS).select("namesrv_id", "state").collect()
     transcript = Transcript(
         idle_ms={name: said.config.channel_max_idle_ms for name, said in conf.namesrvs.items()},
         namesrv=tuple(conf.namesrvs) or None,
@@ -230,9 +241,7 @@ def _read_log(source: Source, staging: Staging, result: Ingested) -> str | None:
     return None
 
 
-def _source_row(
-    source: Source, frames: int, packets: int, last_ns: int | None, error: str | None
-) -> dict[str, object]:
+def _source_row(source: Source, frames: int, packets: int, last_ns: int | None, error: str | None) -> dict[str, object]:
     return {
         "content_sha256": source.sha256,
         "source_file": source.path.name,
@@ -246,11 +255,9 @@ def _source_row(
     }
 
 
-def _write(
-    spark: SparkSession, warehouse: str, frames: Mapping[str, DataFrame], result: Ingested
-) -> dict[str, int]:
+def _write(spark: SparkSession, warehouse: str, frames: Mapping[str, DataFrame], result: Ingested) -> dict[str, int]:
     """Write what is new in the staged frames, table by table; return the number of new rows by table."""
-    revoked = [row.asDict() for row in frames["revoked"].collect()] if "revoked" in frames else []
+    revoked = [row.asDict() for row in frames[REVOKED].collect()] if REVOKED in frames else []
     days = set(_revoke(spark, warehouse, revoked))
     work = {
         name: partial(_write_new, spark, frame, warehouse, _BY_NAME[name])
@@ -277,38 +284,38 @@ def _revoke(spark: SparkSession, warehouse: str, revoked: list[dict[str, str]]) 
     return days
 
 
-def _write_new(
-    spark: SparkSession, frame: DataFrame, warehouse: str, table: Table
-) -> tuple[int, list[dt.date]]:
-    """Write the rows that `table` does not hold yet or holds otherwise; return the number of new ones and the days concerned."""
-    rows = tables.conformed(frame, table)
+def _write_new(spark: SparkSession, frame: DataFrame, warehouse: str, table: Table) -> tuple[int, list[dt.date]]:
+    """Write the rows that `table` does not hold yet or holds otherwise; return the number of new ones, and the days of all.
+
+    All: if an earlier run wrote the rows and then died, their days are still to be replayed.
+    """
     has_day = "day" in table.column_names
-    old = tables.read_table(spark, warehouse, table).select(
-        *table.key, _content_hash(table).alias("_old"), *([F.col("day").alias("_old_day")] if has_day else [])
-    )
-    compared = rows.join(old, on=list(table.key), how="left").where(
-        F.col("_old").isNull() | (F.col("_old") != _content_hash(table))
-    )
-    compared = compared.persist()
+    rows = tables.conformed(frame, table)
+    if tables.exists(spark, warehouse, table):
+        old_day = F.col("day") if has_day else F.lit(None).cast("date")
+        old = tables.read_table(spark, warehouse, table)
+        old = old.select(*table.key, _content_hash(table).alias("_old"), old_day.alias("_old_day"))
+        rows = rows.join(old, on=list(table.key), how="left")
+    else:
+        rows = rows.withColumns({"_old": F.lit(None).cast("bigint"), "_old_day": F.lit(None).cast("date")})
+    rows = rows.persist()
     is_new = F.col("_old").isNull()
+    is_changed = F.col("_old").isNotNull() & (F.col("_old") != _content_hash(table))
     days = F.array_union(F.collect_set("day"), F.collect_set("_old_day")) if has_day else F.array()
-    summary = compared.agg(
-        F.count_if(is_new).alias("new"), F.count("*").alias("rows"), days.alias("days")
-    ).collect()[0]
-    wanted = compared.select(*table.column_names)
-    if summary["new"] < summary["rows"]:
+    counted = rows.agg(F.count_if(is_new), F.count_if(is_changed), days).collect()[0]
+    new, changed = counted[0], counted[1]
+    wanted = rows.where(is_new | is_changed).select(*table.column_names)
+    if changed:
         tables.upsert(spark, wanted, warehouse, table)
-    elif summary["rows"]:
+    elif new:
         tables.append(wanted, warehouse, table)
-    compared.unpersist()
-    return summary["new"], list(summary["days"])
+    rows.unpersist()
+    return new, list(counted[2])
 
 
-def _content_hash(table: Table) -> Column:
+def _content_hash(table: Table) -> SparkColumn:
     """Return a hash of what a row says, wherever and whenever it was read."""
-    return F.xxhash64(
-        *[c for c in table.column_names if c not in ("ingest_run", "source_file", "source_offset")]
-    )
+    return F.xxhash64(*[c for c in table.column_names if c not in ("ingest_run", "source_file", "source_offset")])
 
 
 def _instant(time_ns: int | None) -> dt.datetime | None:
@@ -338,6 +345,4 @@ def _write_reading_state(
         if last_ns is not None
     ]
     if states:
-        tables.upsert(
-            spark, spark.createDataFrame(states, bronze.OPEN_STREAMS.schema), warehouse, bronze.OPEN_STREAMS
-        )
+        tables.upsert(spark, spark.createDataFrame(states, bronze.OPEN_STREAMS.schema), warehouse, bronze.OPEN_STREAMS)

@@ -98,9 +98,7 @@ class Warehouse:
             .agg(F.max_by("version", "seq").alias("version"))
         )
         rows = names.distinct().join(versions, on="namesrv_id", how="left").collect()
-        return {
-            row["namesrv_id"]: self.conf.namesrv_of(row["namesrv_id"], row["version"]) for row in sorted(rows)
-        }
+        return {row["namesrv_id"]: self.conf.namesrv_of(row["namesrv_id"], row["version"]) for row in sorted(rows)}
 
     @property
     def docs_dir(self) -> Path:
@@ -137,34 +135,26 @@ def lease(warehouse: str) -> Iterator[None]:
 
 
 class Recorded(NamedTuple):
-    """Rows in the bronze tables: which run read them, on which day they are, how many."""
+    """A file that was read: by which run, how much was in it, and on which days rows of that run are."""
 
     ingest_run: str
-    day: dt.date
-    rows: int
+    frames: int
+    days: frozenset[dt.date]
 
 
 def recorded(house: Warehouse) -> list[Recorded]:
-    """Return the recorded rows by ingest run and day."""
-    frames = house.bronze()
-    seen = None
-    for table in _OBSERVED:
-        part = frames[table.name].select("ingest_run", "day")
-        seen = part if seen is None else seen.unionAll(part)
-    if seen is None:
-        return []
-    return [Recorded(*row) for row in seen.groupBy("ingest_run", "day").count().collect()]
+    """Return the files that were read."""
+    rows = house.table(bronze.SOURCES).select("ingest_run", "frames", "days").collect()
+    return [Recorded(row["ingest_run"], row["frames"], frozenset(row["days"])) for row in rows]
 
 
-def days_of(
-    rows: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None
-) -> list[dt.date]:
+def days_of(read: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
     """Return the days with recorded rows, from `first` to `last`."""
-    days = {row.day for row in rows}
+    days = {day for source in read for day in source.days}
     return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))
 
 
-def uncovered(house: Warehouse, rows: Sequence[Recorded]) -> tuple[list[str], dt.date | None]:
+def uncovered(house: Warehouse, read: Sequence[Recorded]) -> tuple[list[str], dt.date | None]:
     """Return the ingest runs that no published run covers, and the first day with rows of theirs.
 
     With another configuration or version of this software than last time, every day is uncovered.
@@ -173,23 +163,21 @@ def uncovered(house: Warehouse, rows: Sequence[Recorded]) -> tuple[list[str], dt
     runs = published.select("ingest_runs", "config_sha256", "code_version", "finished_time").collect()
     latest = max(runs, key=lambda run: run["finished_time"], default=None)
     covered = {ingest_run for run in runs for ingest_run in run["ingest_runs"]}
-    changed = latest is not None and (latest["config_sha256"], latest["code_version"]) != (
-        house.conf.sha256,
-        __version__,
-    )
-    left = [row for row in rows if row.ingest_run not in covered]
-    first = min((row.day for row in (rows if changed else left)), default=None)
-    return sorted({row.ingest_run for row in left}), first
+    in_force = (house.conf.sha256, __version__)
+    changed = latest is not None and (latest["config_sha256"], latest["code_version"]) != in_force
+    left = [source for source in read if source.ingest_run not in covered]
+    first = min((day for source in (read if changed else left) for day in source.days), default=None)
+    return sorted({source.ingest_run for source in left}), first
 
 
 def validate(house: Warehouse, ingested: Ingested | None = None) -> list[str]:
     """Judge the bronze tables; return warnings. Raises GateError if a critical rule is broken or too much was quarantined."""
     if ingested is not None and ingested.frames:
-        share = ingested.quarantined / ingested.frames
-        if share > house.conf.quarantine_share_max:
+        share, limit = ingested.quarantined / ingested.frames, house.conf.quarantine_share_max
+        if share > limit and ingested.quarantined > house.conf.quarantine_frames_min:
             raise GateError(
                 f"{ingested.quarantined} of {ingested.frames} frames are quarantined ({share:.1%}); "
-                f"the limit is {house.conf.quarantine_share_max:.1%} (conf: ingest.quarantine_share_max)"
+                f"the limit is {limit:.1%} (conf: ingest.quarantine_share_max)"
             )
         if ingested.unaccounted:
             raise GateError(
@@ -205,9 +193,7 @@ def validate_all(house: Warehouse) -> list[str]:
 
 def _judged(house: Warehouse, judged: Sequence[Table]) -> list[str]:
     frames = {**house.bronze(), **house.data()}
-    verdict = quality.judge(
-        quality.measure(house.spark, frames, [table.name for table in judged]), house.docs_dir
-    )
+    verdict = quality.judge(quality.measure(house.spark, frames, [t.name for t in judged]), house.docs_dir)
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
     if broken:
         raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}")
@@ -230,9 +216,7 @@ def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
             t.name: partial(tables.write_days, table_from(staged, t, day), house.path, t, [day])
             for t in REPLAYED_TABLES
         }
-        work["order_decisions"] = partial(
-            tables.write_days, decisions, house.path, gold.ORDER_DECISIONS, [day]
-        )
+        work["order_decisions"] = partial(tables.write_days, decisions, house.path, gold.ORDER_DECISIONS, [day])
         tables.in_parallel(work)
         tables.remove(house.spark, folder)
         house.spark.catalog.clearCache()
@@ -282,9 +266,7 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
         if arrivals is None:
             return
         observations = frames["route_observations"].where(F.col("day") == F.lit(day))
-        verdicts = verdicts_from(
-            replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs
-        ).persist()
+        verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs).persist()
         explained = replayed["order_decisions"].where(F.col("day") == F.lit(day))
         explained = explained.select(F.explode("evidence_against").alias("event_id"), "decision_id")
         work = {
@@ -335,7 +317,7 @@ def row_counts(digests: Mapping[str, str]) -> dict[str, int]:
     return {name: int(digest.split("-", maxsplit=1)[0]) for name, digest in digests.items()}
 
 
-def _write_run(  # noqa: PLR0913  a ledger row is what a run was
+def _write_run(
     house: Warehouse,
     status: str,
     gate: str,
@@ -346,9 +328,7 @@ def _write_run(  # noqa: PLR0913  a ledger row is what a run was
     seconds: Mapping[str, float],
 ) -> None:
     written = (*bronze.TABLES, *_DATA_TABLES)
-    versions = tables.in_parallel(
-        {t.name: partial(tables.version_of, house.spark, house.path, t) for t in written}
-    )
+    versions = tables.in_parallel({t.name: partial(tables.version_of, house.spark, house.path, t) for t in written})
     row = {
         "run_id": house.run_id,
         "started_time": house.started,

@@ -58,9 +58,7 @@ def candidates_from(registrations: DataFrame, channel_events: DataFrame) -> Data
     )
     silent = registrations.where("response_code IS NULL AND refusal IS NULL")
     gap_ms = (F.unix_micros("close_time") - F.unix_micros("event_time")) / 1_000
-    decision = F.substring(
-        F.sha2(F.concat_ws(" ", F.lit("register_and_close"), "event_id", "close_id"), 256), 1, 32
-    )
+    decision = F.substring(F.sha2(F.concat_ws(" ", F.lit("register_and_close"), "event_id", "close_id"), 256), 1, 32)
     return (
         silent.join(closes, on=["namesrv_id", "channel_id"], how="inner")
         .where(~F.col("one_way") | (gap_ms <= _RACE_MS))
@@ -96,9 +94,7 @@ def decide(
         own = [row for row in candidates if row["namesrv_id"] == namesrv_id]
         incoming = [row for batch in batches for row in batch.to_pylist()]
         weighed = weigh(_day_of(incoming, contexts[namesrv_id]), [_candidate_of(row) for row in own])
-        yield pa.RecordBatch.from_pylist(
-            [_weighed_row(namesrv_id, w) for w in weighed], schema=_WEIGHED_ARROW
-        )
+        yield pa.RecordBatch.from_pylist([_weighed_row(namesrv_id, w) for w in weighed], schema=_WEIGHED_ARROW)
 
     weighed = (
         rows.repartition("namesrv_id")
@@ -107,9 +103,7 @@ def decide(
         .applyInArrow(weigh_day, _WEIGHED_SCHEMA)
         .persist()
     )
-    moved = weighed.where("chosen = 1").select(
-        F.col("moved_id").alias("event_id"), F.col("moved_seq").alias("seq")
-    )
+    moved = weighed.where("chosen = 1").select(F.col("moved_id").alias("event_id"), F.col("moved_seq").alias("seq"))
     return _decisions_from(weighed, found, day), moved
 
 
@@ -134,9 +128,7 @@ def _decisions_from(weighed: DataFrame, found: DataFrame, day: dt.date) -> DataF
 def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFrame:
     """Return everything about a day in one frame: carried rows, topic configurations, events, answers."""
     events = day_events(bronze, day).withColumn("rank", F.lit(2))
-    named = (
-        events.where("topic_config_digest IS NOT NULL").select("namesrv_id", "topic_config_digest").distinct()
-    )
+    named = events.where("topic_config_digest IS NOT NULL").select("namesrv_id", "topic_config_digest").distinct()
     configs = named.join(
         bronze["topic_configs"].select("topic_config_digest", "topics", "mappings"),
         on="topic_config_digest",
@@ -149,9 +141,7 @@ def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFr
     )
     for table in gold.HISTORY_TABLES:
         if table.name in carried and table is not gold.DATA_VERSION_HISTORY:
-            slices = codec_ready(carried[table.name].where("closed_by IS NULL")).withColumn(
-                "kind", F.lit(table.name)
-            )
+            slices = codec_ready(carried[table.name].where("closed_by IS NULL")).withColumn("kind", F.lit(table.name))
             rows = rows.unionByName(slices.withColumn("rank", F.lit(1)), allowMissingColumns=True)
     return rows
 
@@ -159,11 +149,9 @@ def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFr
 def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
     topic_tables = {row["topic_config_digest"]: topic_table_of(row) for row in rows if row["rank"] == 0}
     carried: list[Interval] = [
-        codec.carried(codec.interval_of(row["kind"].removesuffix("_history"), row))
-        for row in rows
-        if row["rank"] == 1
+        codec.carried(codec.interval_of(row["kind"].removesuffix("_history"), row)) for row in rows if row["rank"] == 1
     ]
-    events = [row for row in rows if row["rank"] == 2]  # noqa: PLR2004  ranks as given above
+    events = [row for row in rows if row["rank"] == 2]
 
     def start() -> Registry:
         registry = Registry(context.namesrv.profile)
@@ -178,7 +166,7 @@ def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
             for row in events
         ],
         {row["event_id"]: row["arrival_us"] * 1_000 for row in events if row["arrival_us"] is not None},
-        [observed_of(row) for row in rows if row["rank"] == 3],  # noqa: PLR2004  ranks as given above
+        [observed_of(row) for row in rows if row["rank"] == 3],
         context.namesrv,
         context.schedule,
         context.namesrv_id,

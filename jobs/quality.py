@@ -74,13 +74,13 @@ def measure(
 ) -> list[Measurement]:
     """Return a measurement for every rule of every table in `frames`, by table name, in the order of `RULES`.
 
-    Rules may read other tables of `frames`; with `only`, just these tables are judged. Every frame is read several times: give stored or cached tables.
+    Rules may read other tables of `frames`; with `only`, just these tables are judged.
+    Every frame is read several times: give stored or cached tables.
     Raises KeyError for a table without rules.
     """
     with ThreadPoolExecutor(_TABLES_AT_A_TIME) as pool:
         by_table = {
-            name: pool.submit(_measure_table, spark, frames, name)
-            for name in sorted(frames if only is None else only)
+            name: pool.submit(_measure_table, spark, frames, name) for name in sorted(frames if only is None else only)
         }
         measured = {name: future.result() for name, future in by_table.items()}
     return [measurement for name in RULES if name in measured for measurement in measured[name]]
@@ -90,16 +90,12 @@ def _measure_table(spark: SparkSession, frames: Mapping[str, DataFrame], table: 
     rules = RULES[table]
     missing = {rule.name: tuple(name for name in rule.needs if name not in frames) for rule in rules}
     possible = [rule for rule in rules if not missing[rule.name]]
-    counts = {
-        row["rule"]: (row["rows"], row["broken"]) for row in _counts(spark, frames, table, possible).collect()
-    }
+    counts = {row["rule"]: (row["rows"], row["broken"]) for row in _counts(spark, frames, table, possible).collect()}
     measured = []
     for rule in rules:
         rows, broken = counts.get(rule.name, (None, None))
         measured.append(
-            Measurement(
-                table, rule.name, rule.severity, rule.kind, rule.says, rows, broken, (), missing[rule.name]
-            )
+            Measurement(table, rule.name, rule.severity, rule.kind, rule.says, rows, broken, (), missing[rule.name])
         )
     broken_rules = [rule for rule in possible if counts[rule.name][1]]
     if not broken_rules:
@@ -110,9 +106,7 @@ def _measure_table(spark: SparkSession, frames: Mapping[str, DataFrame], table: 
     return [replace(m, sample=tuple(sorted(samples.get(m.rule, ())))) for m in measured]
 
 
-def _counts(
-    spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rules: Iterable[Rule]
-) -> DataFrame:
+def _counts(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rules: Iterable[Rule]) -> DataFrame:
     """Return one row per rule: rule, rows, broken. Rules of the same rows share one pass over them."""
     passes: dict[str | None, list[Rule]] = {}
     for rule in rules:
@@ -129,9 +123,7 @@ def _counts(
     )
 
 
-def _samples(
-    spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rules: Iterable[Rule]
-) -> DataFrame:
+def _samples(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rules: Iterable[Rule]) -> DataFrame:
     """Return up to SAMPLES rows per rule: rule, sample (a table's key, or all of a query's row)."""
 
     def sample(rule: Rule) -> DataFrame:
@@ -250,9 +242,7 @@ def _judge_tables(by_table: Mapping[str, list[Measurement]], docs: Path) -> list
     for table, of_table in by_table.items():
         batch = source.add_dataframe_asset(table).add_batch_definition_whole_dataframe("broken_rows")
         suite = context.suites.add(_suite(table, of_table))
-        definition = context.validation_definitions.add(
-            gx.ValidationDefinition(name=table, data=batch, suite=suite)
-        )
+        definition = context.validation_definitions.add(gx.ValidationDefinition(name=table, data=batch, suite=suite))
         broken = pd.DataFrame({m.rule: [m.broken] for m in of_table}, dtype="Int64")
         result = definition.run(batch_parameters={"dataframe": broken}, run_id=run_id)
         results += [(table, of_rule) for of_rule in result.results]

@@ -33,7 +33,7 @@ _KV_UNIT = "kv"
 _PHASE_MEMORY = dt.timedelta(days=7)
 
 
-def replayed_day(  # noqa: PLR0913  a day is replayed from everything that is known of it
+def replayed_day(
     spark: SparkSession,
     bronze: Frames,
     carried: Frames,
@@ -43,25 +43,20 @@ def replayed_day(  # noqa: PLR0913  a day is replayed from everything that is kn
 ) -> DataFrame:
     """Return the wide rows of all replayed tables for `day`, told apart by the column `table`.
 
-    `carried` are the history slices from which the day starts; of them the rows that were open count. `order`: (event_id, seq) for events
-    that take effect elsewhere than recorded. Grain, keys and order of the result are those of the tables in it.
+    `carried` are the history slices from which the day starts; of them the rows that were open count. `order`:
+    (event_id, seq) for events that take effect elsewhere than recorded. Grain, keys and order of
+    the result are those of the tables in it.
     """
     events = _with_order(day_events(bronze, day), order).persist()
-    open_rows = {
-        t.name: carried[t.name].where("closed_by IS NULL") for t in gold.HISTORY_TABLES if t.name in carried
-    }
+    open_rows = {t.name: carried[t.name].where("closed_by IS NULL") for t in gold.HISTORY_TABLES if t.name in carried}
     edges = [units.Edge(*row) for row in _edges_of(events, open_rows).collect()]
     unit_of = spark.createDataFrame(
-        units.components(
-            edges, units.must_stay_whole(edges, {name: c.namesrv for name, c in contexts.items()})
-        ),
+        units.components(edges, units.must_stay_whole(edges, {name: c.namesrv for name, c in contexts.items()})),
         "namesrv_id STRING, node STRING, unit STRING",
     )
     rows = _replay_input(events, open_rows, bronze["topic_configs"], unit_of)
 
-    def replay_unit(
-        key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
+    def replay_unit(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Replay one unit; `key` is (namesrv_id, unit)."""
         unit = UnitReplay(contexts[key[0].as_py()])
         incoming = (row for batch in batches for row in batch.to_pylist())
@@ -93,16 +88,17 @@ def namesrv_days(
         .select("namesrv_id", "seq", "kind")
         .collect()
     )
-    first_seen = {row["namesrv_id"]: row["seq"] for row in _first_seen(bronze).collect()}
+    with_start = {row["namesrv_id"] for row in starts}
+    first_seen = {}
+    if not with_start.issuperset(namesrvs):
+        first_seen = {row["namesrv_id"]: row["seq"] for row in _first_seen(bronze).collect()}
     closes = _scan_closes(bronze["channel_events"].where(F.col("day").between(day - _PHASE_MEMORY, day))).collect()
     known_until = {row["namesrv_id"]: row["until_seq"] for row in _known_until(bronze, day).collect()}
     halted = _scan_halted(carried)
     contexts = {}
     for namesrv_id, namesrv in namesrvs.items():
         epochs = [
-            ScanEpoch(
-                row["seq"], row["seq"] - START_BEFORE_FIRST_ACCEPT_NS, phase_known=row["kind"] == "started"
-            )
+            ScanEpoch(row["seq"], row["seq"] - START_BEFORE_FIRST_ACCEPT_NS, phase_known=row["kind"] == "started")
             for row in starts
             if row["namesrv_id"] == namesrv_id
         ]
@@ -195,15 +191,11 @@ def day_events(bronze: Frames, day: dt.date) -> DataFrame:
         if "response_code" in rows.columns:
             answered = F.col("response_code").isNotNull()
             rows = rows.withColumn("arrival_us", F.when(answered, F.unix_micros("event_time")))
-        rows = rows.drop(
-            "event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence"
-        )
+        rows = rows.drop("event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence")
         events = rows if events is None else events.unionByName(rows, allowMissingColumns=True)
     if events is None:
         raise ValueError("no bronze table")
-    return events.drop(
-        "response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed"
-    )
+    return events.drop("response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed")
 
 
 def _with_order(events: DataFrame, order: DataFrame | None) -> DataFrame:
@@ -254,15 +246,11 @@ def _edges_of(events: DataFrame, open_rows: Frames) -> DataFrame:
     return edges.unionAll(remote.join(known, on=["namesrv_id", "one"], how="left_semi")).distinct()
 
 
-def _replay_input(
-    events: DataFrame, open_rows: Frames, topic_configs: DataFrame, unit_of: DataFrame
-) -> DataFrame:
+def _replay_input(events: DataFrame, open_rows: Frames, topic_configs: DataFrame, unit_of: DataFrame) -> DataFrame:
     """Return all rows that the units need, with `unit` and `rank`, one wide schema."""
     placed = _placed(events, unit_of)
     digests = (
-        placed.where("topic_config_digest IS NOT NULL")
-        .select("namesrv_id", "unit", "topic_config_digest")
-        .distinct()
+        placed.where("topic_config_digest IS NOT NULL").select("namesrv_id", "unit", "topic_config_digest").distinct()
     )
     configs = digests.join(
         topic_configs.select("topic_config_digest", "topics", "mappings"),
@@ -310,9 +298,7 @@ def _carried_rows(frame: DataFrame, table: str, unit_of: DataFrame) -> DataFrame
     keys = [("a", "broker_addr"), ("n", "broker_name"), ("n", "bname")]
     found = [units.node(kind, column) for kind, column in keys if column in has]
     rows = frame.withColumn("node", F.coalesce(*found) if found else F.lit(None).cast("string"))
-    rows = _with_unit(
-        codec_ready(rows), unit_of, F.lit(_KV_UNIT if table == "kv_config_history" else units.ELSEWHERE)
-    )
+    rows = _with_unit(codec_ready(rows), unit_of, F.lit(_KV_UNIT if table == "kv_config_history" else units.ELSEWHERE))
     return rows.withColumn("kind", F.lit(table)).withColumn("rank", F.lit(CARRIED_RANK))
 
 
@@ -320,9 +306,7 @@ def _one_outcome_each(rows: DataFrame) -> DataFrame:
     """Return one row per event: one that did something in any unit counts as that, changes and counts are added up."""
     plain = [c for c in rows.columns if c not in ("outcome", "changes", "detail")]
     counted = (
-        F.sum(F.try_cast("detail", "bigint"))
-        if hasattr(F, "try_cast")
-        else F.sum(F.expr("try_cast(detail AS BIGINT)"))
+        F.sum(F.try_cast("detail", "bigint")) if hasattr(F, "try_cast") else F.sum(F.expr("try_cast(detail AS BIGINT)"))
     )
     return (
         rows.groupBy(*plain)
@@ -344,9 +328,7 @@ def _wide_schema() -> T.StructType:
         for column in table.columns:
             field = fields.setdefault(column.name, T.StructField(column.name, column.type, nullable=True))
             if field.dataType != column.type:
-                raise TypeError(
-                    f"{table.name}.{column.name}: {column.type} here, {field.dataType} in another table"
-                )
+                raise TypeError(f"{table.name}.{column.name}: {column.type} here, {field.dataType} in another table")
     fields.pop("day")
     return T.StructType(list(fields.values()))
 

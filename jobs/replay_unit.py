@@ -1,8 +1,8 @@
 """One replay unit on one day: rows in, rows out. Plain Python around the core; Spark hands the rows over as Arrow batches.
 
-In come, in this order: the topic configurations that the unit's registrations name (`rank` 0), the rows that were open at the end of
-the day before (`rank` 1), the day's events by `seq` (`rank` 2). Out go rows of the history tables, of `event_outcomes` and of
-`refreshes_hourly`, told apart by `table`.
+In come, in this order: the topic configurations that the unit's registrations name (`rank` 0), the rows that were open
+at the end of the day before (`rank` 1), the day's events by `seq` (`rank` 2). Out go rows of the history tables, of
+`event_outcomes` and of `refreshes_hourly`, told apart by `table`.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ class UnitReplay:
         row = first
         while row is not None:
             self._row_of = {row["event_id"]: row}
-            yield TimedEvent(
-                row["seq"], row["event_id"], row["effect_us"], codec.event_of(row, self._topic_tables)
-            )
+            yield TimedEvent(row["seq"], row["event_id"], row["effect_us"], codec.event_of(row, self._topic_tables))
             row = next(rest, None)
 
     def _rows_of(self, taken: Taken) -> Iterator[dict[str, Any]]:

@@ -55,12 +55,8 @@ def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
     if not answers:
         console.line("Answers      none recorded, nothing to compare with")
         return
-    console.line(
-        f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})"
-    )
-    console.line(
-        f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte"
-    )
+    console.line(f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})")
+    console.line(f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte")
     for name, count in numbers["explained"].items():
         console.line(f"             {count:,} explained by another order than the one taken ({name})")
     console.line(
@@ -97,20 +93,16 @@ def show_questions(house: Warehouse, console: Console) -> None:
         _show_rows(house, question.sql, console, limit=20)
 
 
-def show_sql(
-    house: Warehouse, statements: Sequence[str], arguments: argparse.Namespace, console: Console
-) -> int:
+def show_sql(house: Warehouse, statements: Sequence[str], arguments: argparse.Namespace, console: Console) -> int:
     """Run statements and show their rows; a mistake in one of them is a line on standard error and exit code 2."""
     register_views(house.spark, house.path)
-    for statement in statements:
-        try:
-            if arguments.format == "json":
-                _show_json(house, statement, console, arguments.limit)
-            else:
-                _show_rows(house, statement, console, arguments.limit)
-        except PySparkException as error:
-            sys.stderr.write(f"namesrv-history: {str(error).strip()}\n")
-            return _EXIT_USAGE
+    show = _show_json if arguments.format == "json" else _show_rows
+    try:
+        for statement in statements:
+            show(house, statement, console, arguments.limit)
+    except PySparkException as error:
+        sys.stderr.write(f"namesrv-history: {str(error).strip()}\n")
+        return _EXIT_USAGE
     return _EXIT_OK
 
 

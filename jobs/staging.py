@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from typing_extensions import Self
 
 from schemas.codec import day_of
 from schemas.table import Table
@@ -37,7 +38,7 @@ class Staging:
         self._writers: dict[str, pq.ParquetWriter] = {}
         self._rows: dict[str, int] = {}
 
-    def __enter__(self) -> Staging:
+    def __enter__(self) -> Self:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         return self

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -59,9 +59,9 @@ def conformed(frame: DataFrame, table: Table) -> DataFrame:
 def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt.date]) -> None:
     """Replace the slices of `days` in `table` by `frame`, in one commit. Rows of other days are an error."""
     listed = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
-    _writer(conformed(frame, table), table).mode("overwrite").option(
-        "replaceWhere", f"day IN ({listed})"
-    ).save(table_path(warehouse, table))
+    _writer(conformed(frame, table), table).mode("overwrite").option("replaceWhere", f"day IN ({listed})").save(
+        table_path(warehouse, table)
+    )
 
 
 def append(frame: DataFrame, warehouse: str, table: Table) -> None:
@@ -94,10 +94,11 @@ def delete_keys(spark: SparkSession, keys: Iterable[str], warehouse: str, table:
 
 def version_of(spark: SparkSession, warehouse: str, table: Table) -> int | None:
     """Return the current version of `table`; None if it was never written."""
-    if not exists(spark, warehouse, table):
-        return None
-    row = DeltaTable.forPath(spark, table_path(warehouse, table)).history(1).select("version").first()
-    return None if row is None else int(row["version"])
+    jvm = _jvm(spark)
+    # DESCRIBE HISTORY would say the same, in a third of a second for each table.
+    delta_log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table_path(warehouse, table))  # noqa: SLF001
+    version = int(delta_log.unsafeVolatileSnapshot().version())
+    return None if version < 0 else version
 
 
 def in_parallel(work: Mapping[str, Callable[[], T]]) -> dict[str, T]:
@@ -127,16 +128,17 @@ def digests(frames: Mapping[str, DataFrame]) -> dict[str, str]:
         )
         .collect()
     )
-    found = {
-        row["name"]: f"{row['n']}-{int(row['s']) % (1 << 64):016x}-{row['x'] % (1 << 64):016x}"
-        for row in rows
-    }
+    found = {row["name"]: f"{row['n']}-{int(row['s']) % (1 << 64):016x}-{row['x'] % (1 << 64):016x}" for row in rows}
     return {name: found.get(name, "0-0000000000000000-0000000000000000") for name in sorted(frames)}
 
 
 def _writer(frame: DataFrame, table: Table) -> DataFrameWriter:
     writer = frame.coalesce(1).write.format("delta")
     return writer.partitionBy(*table.partition_by) if table.partition_by else writer
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark._jvm  # noqa: SLF001  PySpark has no file system and no Delta log of its own
 
 
 def local_path(warehouse: str) -> Path | None:
@@ -148,9 +150,8 @@ def local_path(warehouse: str) -> Path | None:
 
 def remove(spark: SparkSession, path: str) -> None:
     """Remove a folder, on whatever file system it lies."""
-    jvm = spark._jvm  # noqa: SLF001  PySpark has no file system of its own
-    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
-    hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop_path, True)  # noqa: SLF001, FBT003
+    hadoop_path = _jvm(spark).org.apache.hadoop.fs.Path(path)
+    hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop_path, True)  # noqa: SLF001
 
 
 def row_counts(frames: Mapping[str, DataFrame]) -> dict[str, int]:

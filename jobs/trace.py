@@ -13,8 +13,8 @@ EXIT_OK, EXIT_USAGE = 0, 2
 def run_trace(lines: TextIO, out: TextIO, err: TextIO, profile: str | None, states: str) -> int:
     """Write the result of each line; a malformed line ends the run with its number and exit code 2."""
     try:
-        for record in replayed(lines, profile, states=states == "full"):
-            out.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+        records = replayed(lines, profile, states=states == "full")
+        out.writelines(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n" for record in records)
     except TraceError as error:
         out.flush()
         err.write(f"namesrv-history: {error}\n")

@@ -1,7 +1,8 @@
 """Replay units: which events must be replayed together.
 
 Within a name server, events touch each other through a broker name, a broker address or a connection. What is connected by these
-is one unit; units share nothing but what concerns the whole name server (topics, start and stop, scans), and those events go to each.
+is one unit; units share nothing but what concerns the whole name server (topics, start and stop, scans), and those events
+go to each.
 """
 
 from __future__ import annotations
@@ -36,9 +37,7 @@ def node(kind: str, column: str) -> Column:
 
 def edges_of(frame: DataFrame, *pairs: tuple[Column, Column]) -> DataFrame:
     """Return the distinct edges (namesrv_id, one, other) that the rows of `frame` draw; a NULL end falls back on the other."""
-    drawn = F.array(
-        *[F.struct(F.coalesce(a, b).alias("one"), F.coalesce(b, a).alias("other")) for a, b in pairs]
-    )
+    drawn = F.array(*[F.struct(F.coalesce(a, b).alias("one"), F.coalesce(b, a).alias("other")) for a, b in pairs])
     return (
         frame.select("namesrv_id", F.explode(drawn).alias("edge"))
         .select("namesrv_id", "edge.one", "edge.other")
@@ -64,9 +63,8 @@ def components(edges: Iterable[Edge], whole: Mapping[str, bool]) -> list[tuple[s
         number = {name: i for i, name in enumerate(nodes)}
         rows = [number[edge.one] for edge in drawn]
         columns = [number[edge.other] for edge in drawn]
-        graph = coo_matrix(
-            (np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(len(nodes), len(nodes))
-        )
+        ends = (np.asarray(rows), np.asarray(columns))
+        graph = coo_matrix((np.ones(len(rows), dtype=np.int8), ends), shape=(len(nodes), len(nodes)))
         _, labels = connected_components(graph, directed=False)
         first: dict[int, str] = {}
         for name, label in zip(nodes, labels, strict=True):

@@ -28,7 +28,10 @@ _NS_PER_US = 1_000
 # MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it.
 _STANDARD_JSON_SINCE = 401
 _INTERVAL_RANK, _OUTCOME_RANK, _OBSERVATION_RANK = 0, 1, 2
-_VERDICT_SCHEMA = "namesrv_id STRING, event_id STRING, matched BOOLEAN, same_order BOOLEAN, same_bytes BOOLEAN, in_flight BOOLEAN, expected STRING"
+_VERDICT_SCHEMA = (
+    "namesrv_id STRING, event_id STRING, matched BOOLEAN, same_order BOOLEAN, same_bytes BOOLEAN, "
+    "in_flight BOOLEAN, expected STRING"
+)
 _VERDICT_ARROW = pa.schema(
     [
         ("namesrv_id", pa.string()),
@@ -57,16 +60,12 @@ def verdicts_from(
     rows = _verify_input(slices, outcomes, events, observations, day)
     from_seq = codec.day_start_us(day) * _NS_PER_US
 
-    def verify_namesrv(
-        key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
+    def verify_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Judge one name server's answers; `key` is (namesrv_id,)."""
         namesrv_id = key[0].as_py()
         incoming = (row for batch in batches for row in batch.to_pylist())
         verdicts = _verdicts(incoming, namesrvs[namesrv_id], from_seq)
-        yield pa.RecordBatch.from_pylist(
-            [_verdict_row(namesrv_id, v) for v in verdicts], schema=_VERDICT_ARROW
-        )
+        yield pa.RecordBatch.from_pylist([_verdict_row(namesrv_id, v) for v in verdicts], schema=_VERDICT_ARROW)
 
     return (
         rows.where(F.col("namesrv_id").isin(sorted(namesrvs)))
@@ -103,9 +102,7 @@ def route_mismatches_from(verdicts: DataFrame, observations: DataFrame, explaine
             "subject",
             F.timestamp_micros(F.expr("request_seq div 1000")).alias("request_time"),
             F.col("effect_time").alias("answer_time"),
-            F.when(F.col("decision_id").isNull(), "mismatched")
-            .otherwise("order_decision")
-            .alias("classification"),
+            F.when(F.col("decision_id").isNull(), "mismatched").otherwise("order_decision").alias("classification"),
             "decision_id",
             F.coalesce("body", "remark").alias("answered"),
             "expected",
@@ -160,11 +157,7 @@ def _verify_input(
     for table in gold.HISTORY_TABLES:
         if table is not gold.DATA_VERSION_HISTORY:
             part = slices[table.name].where(F.col("day") == F.lit(day))
-            part = (
-                codec_ready(part)
-                .withColumn("rank", F.lit(_INTERVAL_RANK))
-                .withColumn("kind", F.lit(table.name))
-            )
+            part = codec_ready(part).withColumn("rank", F.lit(_INTERVAL_RANK)).withColumn("kind", F.lit(table.name))
             rows = rows.unionByName(part, allowMissingColumns=True)
     return rows
 

@@ -56,9 +56,7 @@ def published_versions(spark: SparkSession, warehouse: str) -> dict[str, int]:
         .first()
     )
     if last is None or last["versions"] is None:
-        raise NothingPublishedError(
-            f"{warehouse}/gold/runs: no run with status 'published'; run the nightly job first"
-        )
+        raise NothingPublishedError(f"{warehouse}/gold/runs: no run with status 'published'; run the nightly job first")
     return dict(last["versions"])
 
 

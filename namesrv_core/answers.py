@@ -1,7 +1,7 @@
 """Answers as text: the JSON that the name server writes, byte for byte.
 
-Standard JSON has its keys sorted and every key quoted; RocketMQ's own JSON (older clients, cluster info) keeps the order of
-its maps and writes integer keys without quotes. Nulls are left out.
+Standard JSON has its keys sorted and every key quoted; RocketMQ's own JSON (older clients, cluster info) keeps the
+order of its maps and writes integer keys without quotes. Nulls are left out.
 """
 
 from __future__ import annotations
@@ -56,24 +56,26 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
         return Answer(SUCCESS, route_json(route, namesrv, standard=question.standard_json))
     if code == GET_BROKER_CLUSTER_INFO:
         return Answer(SUCCESS, cluster_info_json(registry, namesrv))
-    config = namesrv.config
+    return _topic_list_answer(registry, question, namesrv)
+
+
+def _topic_list_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
+    code, config = question.code, namesrv.config
     enabled = config.enable_all_topic_list if code == GET_ALL_TOPIC_LIST else config.enable_topic_list
     if not enabled and code != GET_SYSTEM_TOPIC_LIST:
         return Answer(SYSTEM_ERROR, None, "disable")
     if code == GET_ALL_TOPIC_LIST:
-        return Answer(SUCCESS, topic_list_json(queries.all_topic_list(registry, namesrv)))
-    if code == GET_TOPICS_BY_CLUSTER:
-        return Answer(
-            SUCCESS, topic_list_json(queries.topics_by_cluster(registry, question.subject, namesrv))
-        )
-    if code == GET_SYSTEM_TOPIC_LIST:
-        return Answer(SUCCESS, topic_list_json(*queries.system_topic_list(registry, namesrv)))
-    if code in _UNIT_LISTS:
+        body = topic_list_json(queries.all_topic_list(registry, namesrv))
+    elif code == GET_TOPICS_BY_CLUSTER:
+        body = topic_list_json(queries.topics_by_cluster(registry, question.subject, namesrv))
+    elif code == GET_SYSTEM_TOPIC_LIST:
+        body = topic_list_json(*queries.system_topic_list(registry, namesrv))
+    elif code in _UNIT_LISTS:
         unit, sub = _UNIT_LISTS[code]
-        return Answer(
-            SUCCESS, topic_list_json(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
-        )
-    raise ValueError(f"request code {code}: not a question about routes")
+        body = topic_list_json(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
+    else:
+        raise ValueError(f"request code {code}: not a question about routes")
+    return Answer(SUCCESS, body)
 
 
 def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> str:
@@ -84,9 +86,7 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
         (
             "filterServerTable",
             write.mapping(
-                (addr, write.strings(servers))
-                for addr, servers in route.filter_server_table
-                if servers is not None
+                (addr, write.strings(servers)) for addr, servers in route.filter_server_table if servers is not None
             ),
         ),
         ("orderTopicConf", write.text(route.order_topic_conf)),
@@ -113,12 +113,9 @@ def cluster_info_json(registry: Registry, namesrv: Namesrv) -> str:
         for name, g in registry.broker_addr_table.java_items()
     )
     clusters = (
-        (cluster, write.strings(names.java_keys()))
-        for cluster, names in registry.cluster_addr_table.java_items()
+        (cluster, write.strings(names.java_keys())) for cluster, names in registry.cluster_addr_table.java_items()
     )
-    return write.record(
-        [("brokerAddrTable", write.mapping(groups)), ("clusterAddrTable", write.mapping(clusters))]
-    )
+    return write.record([("brokerAddrTable", write.mapping(groups)), ("clusterAddrTable", write.mapping(clusters))])
 
 
 def topic_list_json(topics: list[str | None], broker_addr: str | None = None) -> str:

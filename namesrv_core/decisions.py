@@ -1,7 +1,8 @@
 """Orders that the wire does not show, and what the answers say about them.
 
-Where two threads of the name server raced, both orders of two events are possible. The replay takes a default order; here each such
-choice is weighed: the name server's whole day is replayed both ways, and the answers that only one of them explains are counted.
+Where two threads of the name server raced, both orders of two events are possible. The replay takes a default order;
+here each such choice is weighed: the name server's whole day is replayed both ways, and the answers that only one of
+them explains are counted.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class Candidate(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """A decision: 0 is the default order. The answers are ids of observations that only one of the two orders explains."""
+    """A decision: 0 is the default order.
+
+    The answers are ids of observations that only one of the two orders explains.
+    """
 
     candidate: Candidate
     chosen: int
@@ -39,8 +43,8 @@ class Weighed(NamedTuple):
 class Day(NamedTuple):
     """One name server's day: the registry it starts from is made anew for each replay.
 
-    `arrivals`: by position, when the event there had arrived, where that was earlier than its effect. Scans run from `from_seq`, where
-    the day begins, until `until_seq`.
+    `arrivals`: by position, when the event there had arrived, where that was earlier than its effect. Scans run from
+    `from_seq`, where the day begins, until `until_seq`.
     """
 
     start: Callable[[], Registry]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from namesrv_core.java_map import nested_get
 from namesrv_core.registry import Change, Registry, TableName
 from namesrv_core.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey, QueueData
 
@@ -17,9 +18,7 @@ class Outcome(str, Enum):
     NO_EFFECT = "no_effect"  # nothing to do
     UNKNOWN_BROKER = "unknown_broker"  # a heartbeat of an address that is not in the live table
     VERSION_DIFFERS = "version_differs"  # 4.x: a version query that does not renew the lease
-    REJECTED_STATE_VERSION = (
-        "rejected_state_version"  # the id is held by an address with a newer state version
-    )
+    REJECTED_STATE_VERSION = "rejected_state_version"  # the id is held by an address with a newer state version
     REFUSED_LONE_TOPIC = "refused_lone_topic"  # a first registration with exactly one topic
     REFUSED_REQUEST = "refused_request"  # the request layer answered with an error
     QUEUED = "queued"  # 5.x: an unregistration waits for its batch
@@ -44,9 +43,9 @@ class Notification(NamedTuple):
 class Step(NamedTuple):
     """What one event does: the outcome, the changes to apply, the lease to renew, and what is returned or sent.
 
-    `result` is what the method returns (see each transition); `closed` are the channels on which close() was called, in order;
-    `swallowed` names exceptions that the method caught; `exception` the one that left it; `batch` counts the unregistrations
-    that were applied as a batch (5.x).
+    `result` is what the method returns (see each transition); `closed` are the channels on which close() was called, in
+    order; `swallowed` names exceptions that the method caught; `exception` the one that left it; `batch` counts the
+    unregistrations that were applied as a batch (5.x).
     """
 
     outcome: Outcome
@@ -95,7 +94,7 @@ class Draft:
     def names_of_addr(self, broker_addr: str | None) -> list[str | None]:
         """Return the names whose group lists `broker_addr`, in Java's iteration order of the group table."""
         names = [name for name in self.registry.names_of_addr(broker_addr) if self._lists(name, broker_addr)]
-        if len(names) < 2:  # noqa: PLR2004  one name has no order
+        if len(names) < 2:  # one name has no order
             return names
         wanted = set(names)
         return [name for name in self.registry.broker_addr_table.java_keys() if name in wanted]
@@ -107,7 +106,7 @@ class Draft:
             for cluster in self.registry.clusters_of_name(broker_name)
             if self._current("cluster_addr_table", (cluster, broker_name))
         ]
-        if len(clusters) < 2:  # noqa: PLR2004  one cluster has no order
+        if len(clusters) < 2:  # one cluster has no order
             return clusters
         wanted = set(clusters)
         return [cluster for cluster in self.registry.cluster_addr_table.java_keys() if cluster in wanted]
@@ -115,7 +114,7 @@ class Draft:
     def live_keys_of_channel(self, channel_id: str) -> list[LiveKey]:
         """Return the live entries registered over `channel_id`, in Java's iteration order of the live table."""
         keys = [key for key in self.registry.live_keys_of_channel(channel_id) if self.live(key)]
-        if len(keys) < 2:  # noqa: PLR2004  one entry has no order
+        if len(keys) < 2:  # one entry has no order
             return keys
         wanted = set(keys)
         return [key for key in self.registry.broker_live_table.java_keys() if key in wanted]
@@ -157,15 +156,17 @@ class Draft:
             return self._overlay[overlay_key]
         registry = self.registry
         if table == "topic_queue_table":
-            return registry.queue_data(key[0], key[1])
-        if table == "broker_addr_table":
-            return registry.broker_addr_table.get(key[0])
-        if table == "cluster_addr_table":
-            return registry.cluster_addr_table.get(key[0], {}).get(key[1])
-        if table == "broker_live_table":
-            return registry.broker_live_table.get(LiveKey(*key))
-        if table == "filter_server_table":
-            return registry.filter_server_table.get(LiveKey(*key))
-        if table == "topic_queue_mapping_info_table":
-            return registry.topic_queue_mapping_info_table.get(key[0], {}).get(key[1])
-        raise ValueError(f"draft of table {table!r}: not a routing table")
+            value: object | None = registry.queue_data(key[0], key[1])
+        elif table == "broker_addr_table":
+            value = registry.broker_addr_table.get(key[0])
+        elif table == "cluster_addr_table":
+            value = nested_get(registry.cluster_addr_table, key[0], key[1])
+        elif table == "broker_live_table":
+            value = registry.broker_live_table.get(LiveKey(*key))
+        elif table == "filter_server_table":
+            value = registry.filter_server_table.get(LiveKey(*key))
+        elif table == "topic_queue_mapping_info_table":
+            value = nested_get(registry.topic_queue_mapping_info_table, key[0], key[1])
+        else:
+            raise ValueError(f"draft of table {table!r}: not a routing table")
+        return value

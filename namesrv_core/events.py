@@ -1,8 +1,8 @@
-"""The events: everything that can change a name server's registry, as it reaches RouteInfoManager or KVConfigManager."""
+"""The events: all that can change a name server's registry, as it reaches RouteInfoManager or KVConfigManager."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from namesrv_core.rows import DataVersion, QueueData, TopicTable
 
@@ -87,7 +87,7 @@ class DeleteTopic(NamedTuple):
 
 
 class RegisterTopic(NamedTuple):
-    """REGISTER_TOPIC_IN_NAMESRV (217, 5.x): queue data by broker name, in the order of the request, names may repeat."""
+    """REGISTER_TOPIC_IN_NAMESRV (217, 5.x): queue data by broker name, in the request's order, names may repeat."""
 
     topic: str | None
     queue_datas: tuple[tuple[str | None, QueueData], ...] | None
@@ -128,22 +128,22 @@ class NamesrvStopped(NamedTuple):
     """The process stopped: all routes are lost, the KV table stays in its file."""
 
 
-Event = Union[
-    RegisterBroker,
-    UnregisterBroker,
-    DrainUnregistrations,
-    BrokerHeartbeat,
-    QueryDataVersion,
-    ScanNotActiveBroker,
-    ChannelDestroyed,
-    WipeWritePerm,
-    AddWritePerm,
-    DeleteTopic,
-    RegisterTopic,
-    PutKvConfig,
-    DeleteKvConfig,
-    UpdateNamesrvConfig,
-    RefusedRequest,
-    NamesrvStarted,
-    NamesrvStopped,
-]
+Event = (
+    RegisterBroker
+    | UnregisterBroker
+    | DrainUnregistrations
+    | BrokerHeartbeat
+    | QueryDataVersion
+    | ScanNotActiveBroker
+    | ChannelDestroyed
+    | WipeWritePerm
+    | AddWritePerm
+    | DeleteTopic
+    | RegisterTopic
+    | PutKvConfig
+    | DeleteKvConfig
+    | UpdateNamesrvConfig
+    | RefusedRequest
+    | NamesrvStarted
+    | NamesrvStopped
+)

@@ -29,7 +29,10 @@ class Position(NamedTuple):
 
 
 class Member(NamedTuple):
-    """Value of a broker_addr interval: one member of a group, or the empty group itself (`broker_addr` None, id None in the key)."""
+    """Value of a broker_addr interval: one member of a group, or the empty group itself.
+
+    An empty group has `broker_addr` None, and id None in the key.
+    """
 
     broker_addr: str | None
     cluster_name: str | None
@@ -48,8 +51,8 @@ class Reported(NamedTuple):
 class Interval(NamedTuple):
     """One row of a history. Times in microseconds since the epoch; `valid_to_us` None: open.
 
-    `entered_at` and `outer_entered_at`: where the key, and the key of the outer map, entered their maps. `first_update_ms` and
-    `last_update_ms` belong to broker_live only.
+    `entered_at` and `outer_entered_at`: where the key, and the key of the outer map, entered their maps.
+    `first_update_ms` and `last_update_ms` belong to broker_live only.
     """
 
     table: str
@@ -68,7 +71,10 @@ class Interval(NamedTuple):
 
 
 class Histories:
-    """The open intervals of one registry. `record` turns changes into closed intervals; `open_intervals` are what is left."""
+    """The open intervals of one registry.
+
+    `record` turns changes into closed intervals; `open_intervals` are what is left.
+    """
 
     def __init__(self, carried: Iterable[Interval] = ()) -> None:
         """`carried`: the open intervals of the day before, `first_update_ms` set to their last update then."""
@@ -91,7 +97,7 @@ class Histories:
     def report_version(
         self, key: Key, version: DataVersion | None, *, seq: int, event_id: str, at_us: int
     ) -> Interval | None:
-        """Note the data version that a broker reports; return the interval that it closes, if the version is a new one."""
+        """Note the data version that a broker reports; return the interval that it closes, if the version is new."""
         old = self._open.get("data_version", {}).get(key)
         before = old.value.data_version if old is not None and isinstance(old.value, Reported) else None
         if old is not None and before == version:
@@ -140,7 +146,7 @@ class Histories:
             if key not in members:
                 yield "broker_addr", key, None
 
-    def _replace(  # noqa: PLR0913  one change: what, where and by whom
+    def _replace(  # one change: what, where and by whom
         self, table: str, key: Key, value: object | None, at: Position, event_id: str, at_us: int
     ) -> Interval | None:
         old = self._open.get(table, {}).pop(key, None)
@@ -185,7 +191,7 @@ class Histories:
 
 
 def restored(registry: Registry, carried: Iterable[Interval]) -> None:
-    """Put the open intervals of the day before into an empty registry, in the order in which their keys entered its maps."""
+    """Put the day before's open intervals into an empty registry, in the order in which their keys entered its maps."""
     carried = list(carried)
     table_of = {history: table for table, history in HISTORY_OF.items()}
     rows = [interval for interval in carried if interval.table in table_of]
@@ -212,9 +218,7 @@ def _groups_of(carried: Iterable[Interval]) -> dict[str | None, BrokerData]:
         member = interval.value
         if not isinstance(member, Member) or not (name is None or isinstance(name, str)):
             raise TypeError(f"broker_addr interval of {name!r}: {member!r} is not a member of a group")
-        group = groups.get(
-            name, BrokerData(member.cluster_name, (), member.enable_acting_master, member.zone_name)
-        )
+        group = groups.get(name, BrokerData(member.cluster_name, (), member.enable_acting_master, member.zone_name))
         if isinstance(broker_id, int):
             group = group._replace(broker_addrs=(*group.broker_addrs, (broker_id, member.broker_addr)))
         groups[name] = group

@@ -1,8 +1,8 @@
 """Dictionaries that iterate as Java's hash maps do.
 
 Several answers of a name server depend on the iteration order of its maps: which of two broker names on one address is
-taken down, which live entry a shared channel hits, the order of lists in a route. Keys stand in the order of their buckets,
-inside a bucket in the order in which they were put; a key that is put again keeps its place.
+taken down, which live entry a shared channel hits, the order of lists in a route. Keys stand in the order of their
+buckets, inside a bucket in the order in which they were put; a key that is put again keeps its place.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def table_size_for(capacity: int) -> int:
 class JavaMap(dict[K, V], Generic[K, V]):
     """A dict that also knows the order in which the Java map of the same history would iterate.
 
-    `put` and `remove` are the only ways to change it. `capacity` is the number of buckets; it grows as the Java class grows it
-    and never shrinks. Buckets that Java turns into trees (nine keys in one bucket of a table of 64 or more) keep their list
-    order here.
+    `put` and `remove` are the only ways to change it. `capacity` is the number of buckets; it grows as the Java class
+    grows it and never shrinks. Buckets that Java turns into trees (nine keys in one bucket of a table of 64 or more)
+    keep their list order here.
     """
 
     __slots__ = ("_hash_of", "_order", "capacity", "concurrent")
@@ -111,8 +111,8 @@ class JavaMap(dict[K, V], Generic[K, V]):
     def _relieve(self, key: K, *, crowded_at: int) -> None:
         """Grow a small table in which `key` is the `crowded_at`-th of its bucket, or a later one.
 
-        A HashMap doubles, and looks only when it puts a ninth key; a ConcurrentHashMap goes on until its threshold is past thrice
-        the old capacity, and looks also when it finds the eighth.
+        A HashMap doubles, and looks only when it puts a ninth key; a ConcurrentHashMap goes on until its threshold is
+        past thrice the old capacity, and looks also when it finds the eighth.
         """
         if self.capacity >= _MIN_TREEIFY_CAPACITY:
             return
@@ -150,6 +150,12 @@ class JavaMap(dict[K, V], Generic[K, V]):
         values = [self[key] for key in order]
         self.clear()
         self.update(zip(order, values, strict=True))
+
+
+def nested_get(rows: JavaMap[str | None, JavaMap[str | None, V]], outer: str | None, inner: str | None) -> V | None:
+    """Return the value under `inner` in the map under `outer`; None where one of them is missing."""
+    values = rows.get(outer)
+    return None if values is None else values.get(inner)
 
 
 def string_map(capacity: int = 16, *, concurrent: bool = False) -> JavaMap[str | None, V]:

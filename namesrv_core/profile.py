@@ -1,7 +1,7 @@
-"""The two generations of the name server as values: one named switch for each difference, and the server's own configuration.
+"""The name server's two generations as values: a named switch for each difference, and the server's configuration.
 
-Sources: RocketMQ 4.9.7 and 5.4.0, classes RouteInfoManager, DefaultRequestProcessor, ClientRequestProcessor, NamesrvConfig,
-NamesrvController, NettyServerConfig.
+Sources: RocketMQ 4.9.7 and 5.4.0, classes RouteInfoManager, DefaultRequestProcessor, ClientRequestProcessor,
+NamesrvConfig, NamesrvController, NettyServerConfig.
 """
 
 from __future__ import annotations
@@ -33,25 +33,17 @@ class Profile:
     concurrent_maps: (
         bool  # ConcurrentHashMap instead of HashMap: other growth, other order, no exception while iterating
     )
-    live_key_has_cluster: (
-        bool  # live and filter tables are keyed by (cluster, address) instead of the address alone
-    )
+    live_key_has_cluster: bool  # live and filter tables are keyed by (cluster, address) instead of the address alone
     has_state_version: bool  # a data version has a stateVersion, compared with the rest
     rejects_older_state_version: bool  # a newcomer on a taken id with an older stateVersion is rejected
     refuses_lone_topic: bool  # a first registration with exactly one topic is refused
     takes_prime_slave_topics: bool  # topics also come from the slave with the smallest id
-    repairs_missing_topics: (
-        bool  # an unchanged registration still brings back topics that are not in the table
-    )
+    repairs_missing_topics: bool  # an unchanged registration still brings back topics that are not in the table
     own_heartbeat_timeout: bool  # the lease is the broker's own heartbeatTimeoutMillis, else 120 s
     query_always_refreshes: bool  # QUERY_DATA_VERSION renews the lease even when the version differs
-    batches_unregistrations: (
-        bool  # unregistrations are queued and applied as a batch, matched by address and not by id
-    )
+    batches_unregistrations: bool  # unregistrations are queued and applied as a batch, matched by address and not by id
     stores_topic_queue_mapping: bool  # topicQueueMappingInfoTable exists
-    lists_absent_filter_servers: (
-        bool  # a route names every address in filterServerTable, with null where there is none
-    )
+    lists_absent_filter_servers: bool  # a route names every address in filterServerTable, with null where there is none
     sized_name_set: bool  # a route's broker order follows a HashSet sized from the number of names
     answers_unknown_codes: (
         bool  # an unknown request code is answered with REQUEST_CODE_NOT_SUPPORTED instead of nothing

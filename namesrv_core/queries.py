@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from namesrv_core.java_map import JavaMap, string_map, table_size_for
+from namesrv_core.java_map import JavaMap, nested_get, string_map, table_size_for
 from namesrv_core.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
@@ -27,8 +27,8 @@ class RouteBroker(NamedTuple):
 class TopicRouteData(NamedTuple):
     """A route, its lists in the order in which the name server builds them.
 
-    `filter_server_table` holds address -> list or None; `topic_queue_mapping_by_broker` is None where the server has no such table or
-    entry; `order_topic_conf` is set only by a server with orderMessageEnable.
+    `filter_server_table` holds address -> list or None; `topic_queue_mapping_by_broker` is None where the server has no
+    such table or entry; `order_topic_conf` is set only by a server with orderMessageEnable.
     """
 
     queue_datas: tuple[tuple[str | None, QueueData], ...]
@@ -41,7 +41,8 @@ class TopicRouteData(NamedTuple):
 def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Namesrv) -> TopicRouteData | None:
     """Return the route of `topic`; None if it is unknown or none of its names has a group (TOPIC_NOT_EXIST).
 
-    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.pickupTopicRouteData, and the request processors for orderTopicConf.
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.pickupTopicRouteData, and the request processors for
+    orderTopicConf.
     """
     table = registry.topic_queue_table.get(topic)
     if table is None:
@@ -54,13 +55,11 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     ]
     if not groups:
         return None
-    acts = namesrv.config.support_acting_master and not (topic or "").startswith(
-        SYNC_BROKER_MEMBER_GROUP_PREFIX
-    )
+    acts = namesrv.config.support_acting_master and not (topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX)
     brokers = tuple(_route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None
     if namesrv.config.order_message_enable:
-        entry = registry.kv_config_table.get(ORDER_TOPIC_CONFIG, {}).get(topic)
+        entry = nested_get(registry.kv_config_table, ORDER_TOPIC_CONFIG, topic)
         order_topic_conf = None if entry is None else entry.text
     mappings = registry.topic_queue_mapping_info_table.get(topic)
     return TopicRouteData(
@@ -84,8 +83,8 @@ def _name_set(table: JavaMap[str | None, QueueData], namesrv: Namesrv) -> list[s
 def _route_broker(name: str | None, group: BrokerData, acting_for: QueueData | None) -> RouteBroker:
     """Return the group as a route shows it.
 
-    With `acting_for`, the group's queue data of the topic on a server that supports acting masters: the smallest id stands as
-    master if there is none, acting masters are enabled and the queue data has no write bit.
+    With `acting_for`, the group's queue data of the topic on a server that supports acting masters: the smallest id
+    stands as master if there is none, acting masters are enabled and the queue data has no write bit.
     """
     addrs = group.java_addrs()
     if (
@@ -149,18 +148,15 @@ def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | 
         for cluster, members in registry.cluster_addr_table.java_items()
         for entry in (cluster, *members.java_keys())
     ]
-    addr = next(
-        (g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None
-    )
+    addr = next((g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None)
     return _topic_set(names, namesrv), addr
 
 
-def unit_topic_list(
-    registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None
-) -> list[str | None]:
+def unit_topic_list(registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None) -> list[str | None]:
     """Return the topics whose first queue data has the unit bit and the unit-sub bit as asked; None: not looked at.
 
-    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getUnitTopics, .getHasUnitSubTopicList, .getHasUnitSubUnUnitTopicList.
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getUnitTopics, .getHasUnitSubTopicList,
+    .getHasUnitSubUnUnitTopicList.
     """
     topics = []
     for topic, queue_datas in registry.topic_queue_table.java_items():

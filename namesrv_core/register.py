@@ -28,10 +28,11 @@ def live_key_of(namesrv: Namesrv, cluster_name: str | None, broker_addr: str | N
 def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv) -> Step:
     """Return what a registration does; `result` is a RegisterResult, or None for a refused lone topic (5.x).
 
-    In this order: the cluster set and the group are made if needed; another id of the group with the same address goes; 5.x may
-    reject (the id is held by another live address with a newer state version) or refuse (an id that is new to the group, with
-    exactly one topic), and what was done until then stays; the address is set; topics are taken; the live entry is replaced; filter
-    servers are set. An exception in between is caught by the server and leaves the steps before it done.
+    In this order: the cluster set and the group are made if needed; another id of the group with the same address goes;
+    5.x may reject (the id is held by another live address with a newer state version) or refuse (an id that is new to
+    the group, with exactly one topic), and what was done until then stays; the address is set; topics are taken; the
+    live entry is replaced; filter servers are set. An exception in between is caught by the server and leaves the steps
+    before it done.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
     """
@@ -45,9 +46,7 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     group = old_group or BrokerData(event.cluster_name, ())
     first = old_group is None
     if profile.live_key_has_cluster:
-        group = group._replace(
-            enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name
-        )
+        group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = bool(group.broker_addrs) and event.broker_id < min(group.addr_of)
     group = _without_other_ids(group, event)
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
@@ -60,9 +59,7 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     if profile.refuses_lone_topic and not known_id and (event.topics is None or len(event.topics) == 1):
         draft.put("broker_addr_table", (event.broker_name,), group)
         if event.topics is None:
-            return Step(
-                Outcome.NO_EFFECT, tuple(draft.changes), result=RegisterResult(), swallowed=_NULL_POINTER
-            )
+            return Step(Outcome.NO_EFFECT, tuple(draft.changes), result=RegisterResult(), swallowed=_NULL_POINTER)
         return Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
 
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
@@ -92,7 +89,8 @@ def min_broker_id_notifications(
 ) -> tuple[Notification, ...]:
     """Return the notifications about the group's smallest id.
 
-    With an address that went offline everyone left is told; else everyone but the smallest id itself, and that one if it is alone.
+    With an address that went offline everyone left is told; else everyone but the smallest id itself, and that one if
+    it is alone.
 
     Source: RocketMQ 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged, .chooseBrokerAddrsToNotify.
     """
@@ -127,7 +125,7 @@ def _with_addr(group: BrokerData, broker_id: int, addr: str | None) -> tuple[tup
 
 
 def _is_rejected(draft: Draft, event: RegisterBroker, old_addr: str | None) -> bool:
-    """Return whether another address holds the id, is live under the request's cluster, and has a newer state version."""
+    """Return whether another address holds the id, is live under the request's cluster, with a newer state version."""
     if old_addr is None or old_addr == event.broker_addr:
         return False
     live = draft.live(LiveKey(event.cluster_name, old_addr))
@@ -141,8 +139,9 @@ def _take_topics(
 ) -> None:
     """Take the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
 
-    4.x writes all of them when the configuration changed, and none otherwise. 5.x decides per topic, so that an unchanged
-    registration still brings back what is missing. Perms and queue numbers of a present topic are never corrected without a change.
+    4.x writes all of them when the configuration changed, and none otherwise. 5.x decides per topic, so that an
+    unchanged registration still brings back what is missing. Perms and queue numbers of a present topic are never
+    corrected without a change.
     """
     profile, config, name = namesrv.profile, namesrv.config, event.broker_name
     is_prime_slave = (

@@ -1,8 +1,8 @@
 """The registry: RocketMQ's tables, and `apply`, the one place that changes them.
 
-Transitions read a registry and return changes; whoever owns the registry applies them. Beside the tables stand indexes that
-follow from them (who holds an address, which entries share a channel, which topics a broker name has, when leases end), so
-that an event costs what it touches and not what is registered.
+Transitions read a registry and return changes; whoever owns the registry applies them. Beside the tables stand indexes
+that follow from them (who holds an address, which entries share a channel, which topics a broker name has, when leases
+end), so that an event costs what it touches and not what is registered.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ class Registry:
         self.topic_queue_table: JavaMap[str | None, JavaMap[str | None, QueueData]] = string_map(
             capacities.topic, concurrent=concurrent
         )
-        self.broker_addr_table: JavaMap[str | None, BrokerData] = string_map(
-            capacities.broker, concurrent=concurrent
-        )
+        self.broker_addr_table: JavaMap[str | None, BrokerData] = string_map(capacities.broker, concurrent=concurrent)
         self.cluster_addr_table: JavaMap[str | None, JavaMap[str | None, bool]] = string_map(
             capacities.cluster, concurrent=concurrent
         )
@@ -79,9 +77,9 @@ class Registry:
             capacities.live, live_key_hash, concurrent=concurrent
         )
         self.kv_config_table: JavaMap[str | None, JavaMap[str | None, KvValue]] = string_map()
-        self.topic_queue_mapping_info_table: JavaMap[
-            str | None, JavaMap[str | None, TopicQueueMappingInfo]
-        ] = string_map(capacities.topic, concurrent=concurrent)
+        self.topic_queue_mapping_info_table: JavaMap[str | None, JavaMap[str | None, TopicQueueMappingInfo]] = (
+            string_map(capacities.topic, concurrent=concurrent)
+        )
         self.pending_unregister: tuple[object, ...] = ()
         self.scan_halted = False
         self.last_update_ms: dict[LiveKey, int] = {}
@@ -131,7 +129,7 @@ class Registry:
                 self._ended[key] = None
             else:
                 self._watch(key, end)
-        if len(self._ended) < 2:  # noqa: PLR2004  one entry has no order
+        if len(self._ended) < 2:  # one entry has no order
             return list(self._ended)
         return [key for key in self.broker_live_table.java_keys() if key in self._ended]
 
@@ -143,7 +141,7 @@ class Registry:
 
     @property
     def has_ended_leases(self) -> bool:
-        """Return whether a scan has met a live entry whose lease had ended and that is still there (5.x leaves some)."""
+        """Return whether a scan met a live entry whose lease had ended and that is still there (5.x leaves some)."""
         return bool(self._ended)
 
     def _lease_end(self, key: LiveKey) -> int:

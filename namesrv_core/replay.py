@@ -1,6 +1,7 @@
 """The one loop: ordered events in, what each of them did out.
 
-Ticks of the periodic scan are events too. They are not recorded anywhere, so the loop makes those that can expire something, in between.
+Ticks of the periodic scan are events too. They are not recorded anywhere, so the loop makes those that can expire
+something, in between.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _NS_PER_US = 1_000
 
 
 class TimedEvent(NamedTuple):
-    """An event with its position (`seq`), its id, and the instant at which it takes effect (microseconds since the epoch)."""
+    """An event with its position (`seq`), its id, and the instant (microseconds since the epoch) of its effect."""
 
     seq: int
     event_id: str
@@ -52,8 +53,8 @@ def replay(
 ) -> Iterator[Taken]:
     """Apply `timed_events` to `registry` and yield each with its step, scans in between included.
 
-    Scans run from `from_seq`, where a registry that was carried over stands, until `until_seq`, the end of what is known. Raises
-    OrderError where (seq, event_id) does not increase.
+    Scans run from `from_seq`, where a registry that was carried over stands, until `until_seq`, the end of what is
+    known. Raises OrderError where (seq, event_id) does not increase.
     """
     scans = _Scans(registry, namesrv, schedule, namesrv_id, from_seq)
     last: tuple[int, str] = (-1, "")
@@ -102,9 +103,7 @@ class _Scans:
             tick = self.schedule.first_tick(self.position, lease_end)
             if tick is None or tick >= seq:
                 return
-            timed = TimedEvent(
-                tick, scan_id(self.namesrv_id, tick), tick // _NS_PER_US, ScanNotActiveBroker()
-            )
+            timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // _NS_PER_US, ScanNotActiveBroker())
             step = take(self.registry, timed.event, tick // _NS_PER_MS, self.namesrv)
             self.position = tick
             self.changed = bool(step.changes)

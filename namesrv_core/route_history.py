@@ -143,9 +143,7 @@ def sweep_route(
     text = _route_text(route, namesrv)
     orphans = _Orphans(carried)
     if before:
-        orphans.begin(
-            state.reasons(route), max((row.opened for row in before), key=lambda opened: opened[:2])
-        )
+        orphans.begin(state.reasons(route), max((row.opened for row in before), key=lambda opened: opened[:2]))
     changes: list[RouteChange] = []
     for cause, step in _steps(rows, start_us):
         for present, row in step:
@@ -185,9 +183,7 @@ class _Orphans:
 
     def found(self) -> tuple[Orphan, ...]:
         """Return all intervals that are not empty, in order."""
-        orphans = (
-            orphan for orphan in (*self._ended, *self._running.values()) if orphan.from_us != orphan.to_us
-        )
+        orphans = (orphan for orphan in (*self._ended, *self._running.values()) if orphan.from_us != orphan.to_us)
         return tuple(sorted(orphans, key=_orphan_order))
 
 
@@ -266,9 +262,7 @@ class _TopicState:
         elif isinstance(key, LiveKey):
             self._apply("filter_server_table", key, stored)
         else:
-            raise ValueError(
-                f"row of table {row.table!r} with value {value!r}: expected what RouteRow describes"
-            )
+            raise ValueError(f"row of table {row.table!r} with value {value!r}: expected what RouteRow describes")
 
     def end_step(self) -> None:
         """Build the groups that the step changed, and forget reports about queue data that are gone."""

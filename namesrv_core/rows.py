@@ -13,14 +13,17 @@ _BROKER_ADDRS_CAPACITY = 16
 
 
 class LiveKey(NamedTuple):
-    """Key of `broker_live_table` and `filter_server_table`; `cluster_name` is None in 4.x, whose key is the address alone."""
+    """Key of `broker_live_table` and `filter_server_table`.
+
+    `cluster_name` is None in 4.x, whose key is the address alone.
+    """
 
     cluster_name: str | None
     broker_addr: str | None
 
 
 def live_key_hash(key: LiveKey) -> int:
-    """Return the hash that the Java key has: the address's own, or that of cluster and address joined by an underscore."""
+    """Return the Java key's hash: the address's own, or that of cluster and address joined by an underscore."""
     if key.cluster_name is None:
         return string_hash(key.broker_addr)
     return string_hash(f"{key.cluster_name}_{key.broker_addr}")
@@ -66,7 +69,7 @@ class BrokerData(NamedTuple):
 
     def java_addrs(self) -> list[tuple[int, str | None]]:
         """Return ids and addresses in Java's iteration order; ids 0 to 15 come ascending."""
-        if len(self.broker_addrs) < 2:  # noqa: PLR2004  one member has no order
+        if len(self.broker_addrs) < 2:  # one member has no order
             return list(self.broker_addrs)
         addrs: JavaMap[int, str | None] = JavaMap(_BROKER_ADDRS_CAPACITY, long_hash, concurrent=False)
         for broker_id, addr in self.broker_addrs:
@@ -133,9 +136,7 @@ class TopicTable:
         table: JavaMap[str | None, QueueData] = string_map(concurrent=True)
         for topic in topics:
             table.put(topic.topic, topic.queue_data)
-        self.queue_datas: dict[str, QueueData] = {
-            name: data for name, data in table.java_items() if name is not None
-        }
+        self.queue_datas: dict[str, QueueData] = {name: data for name, data in table.java_items() if name is not None}
         self.names = frozenset(self.queue_datas)
         self.mappings = tuple(mappings)
 

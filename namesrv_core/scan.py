@@ -12,12 +12,11 @@ from namesrv_core.unregister import submit_unregistrations
 _CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
 
 
-def scan_not_active_broker(
-    registry: Registry, event: ScanNotActiveBroker, at_ms: int, namesrv: Namesrv
-) -> Step:
+def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms: int, namesrv: Namesrv) -> Step:
     """Return what one scan does at `at_ms` (epoch milliseconds); `result` is the number of removed entries (4.x).
 
-    An entry has expired when its last update plus its timeout lies strictly before `at_ms`; at the deadline itself it lives.
+    An entry has expired when its last update plus its timeout lies strictly before `at_ms`; at the deadline itself it
+    lives.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.scanNotActiveBroker.
     """
@@ -60,8 +59,8 @@ def _channel_of(registry: Registry, key: LiveKey) -> str | None:
 def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
     """The 4.x scan: each expired entry is taken out through the iterator, then its channel is destroyed.
 
-    If another live entry shares the channel, the destruction hits that one, behind the iterator; should any entry follow,
-    the iterator then throws, and the periodic scan never runs again.
+    If another live entry shares the channel, the destruction hits that one, behind the iterator; should any entry
+    follow, the iterator then throws, and the periodic scan never runs again.
     """
     draft = Draft(registry)
     closed: list[str] = []
@@ -92,7 +91,8 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
 def _destroy_at_once(draft: Draft, broker_addr: str) -> None:
     """Take `broker_addr` out of the live and filter tables and out of the first group that lists it (4.x).
 
-    The lowest id goes if it had several. An emptied group goes with its queue data and its place in the first cluster set that has it.
+    The lowest id goes if it had several. An emptied group goes with its queue data and its place in the first cluster
+    set that has it.
     """
     draft.remove_live(LiveKey(None, broker_addr))
     names = draft.names_of_addr(broker_addr)
@@ -113,7 +113,7 @@ def _destroy_at_once(draft: Draft, broker_addr: str) -> None:
 
 
 def _holder(registry: Registry, key: LiveKey) -> UnregisterBroker | None:
-    """Return the request that takes down the first group of the key's cluster with its address; None: no such group (5.x).
+    """Return the request that takes down the first group of the key's cluster with its address; None: no such (5.x).
 
     Source: RocketMQ 5.4.0 RouteInfoManager.setupUnRegisterRequest.
     """

@@ -1,8 +1,9 @@
 """When the periodic scan runs.
 
-The name server scans at a fixed delay after its start and then periodically. The schedule is set a little before the server accepts its first
-connection, so its phase is known only to about a second - until a scan closes the channel of an expired broker: that packet is
-a tick. A tick is placed just before such a packet where there is one, and where the timer says otherwise.
+The name server scans at a fixed delay after its start and then periodically. The schedule is set a little before the
+server accepts its first connection, so its phase is known only to about a second - until a scan closes the channel of
+an expired broker: that packet is a tick. A tick is placed just before such a packet where there is one, and where the
+timer says otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _PHASE_ERROR_NS = 750 * _NS_PER_MS
 class ScanEpoch(NamedTuple):
     """The life of one process: `from_seq` is the position of its start, `origin_ns` when its schedule was set.
 
-    `phase_known` is False for a server that was running before the recording began: any tick may then be off by half a period.
+    `phase_known` is False for a server that was running before the recording began: any tick may then be off by half a
+    period.
     """
 
     from_seq: int
@@ -33,19 +35,18 @@ class ScanEpoch(NamedTuple):
 class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
-    def __init__(
-        self, epochs: Sequence[ScanEpoch], period_ms: int, server_closes: Sequence[int] = ()
-    ) -> None:
-        """`server_closes`: positions at which the server closed a channel that was neither idle nor closed by its peer."""
+    def __init__(self, epochs: Sequence[ScanEpoch], period_ms: int, server_closes: Sequence[int] = ()) -> None:
+        """`server_closes`: positions where the server closed a channel that was neither idle nor closed by its peer."""
         self._period_ns = period_ms * _NS_PER_MS
         self._closes = sorted(server_closes)
         self._epochs = [self._calibrated(epoch) for epoch in sorted(epochs)]
         self._starts = [epoch.from_seq for epoch in self._epochs]
 
     def first_tick(self, after_seq: int, lease_end_ms: int) -> int | None:
-        """Return the first tick after `after_seq` at which a lease that ended at `lease_end_ms` has expired; None: no schedule.
+        """Return the first tick after `after_seq` at which a lease that ended at `lease_end_ms` has expired.
 
-        A lease that ended later than `after_seq` was given by the process that ran then, whatever ran at `after_seq`.
+        None: no schedule. A lease that ended later than `after_seq` was given by the process that ran then, whatever
+        ran at `after_seq`.
         """
         index = bisect_right(self._starts, max(after_seq, lease_end_ms * _NS_PER_MS)) - 1
         if index < 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from namesrv_core.history import HISTORY_OF, Interval, Key, Member
+from namesrv_core.history import HISTORY_OF, Interval, Key, Member, Position
 from namesrv_core.registry import Change
 from namesrv_core.rows import BrokerData
 
@@ -23,18 +23,18 @@ class StateChange(NamedTuple):
 def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int, int]) -> list[StateChange]:
     """Return the changes from `from_seq` on that opened and closed `intervals`, in order.
 
-    An interval that opened before `from_seq` is taken as known then (`history.restored`). `arrivals` gives, by position, when the event of
-    that position had arrived, where that was earlier than its effect.
+    An interval that opened before `from_seq` is taken as known then (`history.restored`). `arrivals` gives, by
+    position, when the event of that position had arrived, where that was earlier than its effect.
     """
-    edges: list[tuple[tuple[int, int], bool, str, Key, object | None]] = []
+    edges: list[tuple[Position, bool, str, Key, object | None]] = []
     groups: dict[object, dict[object, Member]] = {}
     for interval in intervals:
         if interval.opened_at.seq >= from_seq:
-            edges.append((tuple(interval.opened_at), True, interval.table, interval.key, interval.value))
+            edges.append((interval.opened_at, True, interval.table, interval.key, interval.value))
         elif interval.table == "broker_addr" and isinstance(interval.value, Member):
             groups.setdefault(interval.key[0], {})[interval.key[1]] = interval.value
         if interval.closed_at is not None and interval.closed_at.seq >= from_seq:
-            edges.append((tuple(interval.closed_at), False, interval.table, interval.key, None))
+            edges.append((interval.closed_at, False, interval.table, interval.key, None))
     edges.sort(key=lambda edge: edge[:2])
     return [
         StateChange(seq, arrivals.get(seq, seq), tuple(_changes_of(seq_edges, groups)))

@@ -36,8 +36,8 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.deleteTopic, both forms.
     """
     draft = Draft(registry)
-    queue_datas = registry.topic_queue_table.get(event.topic, {})
-    names = registry.cluster_addr_table.get(event.cluster_name, {}) if event.cluster_name else queue_datas
+    queue_datas = registry.topic_queue_table.get(event.topic, ())
+    names = registry.cluster_addr_table.get(event.cluster_name, ()) if event.cluster_name else queue_datas
     for name in list(queue_datas):
         if name in names:
             draft.put("topic_queue_table", (event.topic, name), None)
@@ -47,8 +47,8 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
 def register_topic(registry: Registry, event: RegisterTopic) -> Step:
     """Store queue data that a broker sends for one topic (5.x).
 
-    A new topic is stored whole or not at all: every name needs a group. For a known topic the entries are put one by one until the
-    first name without a group. A name that repeats: the last one counts.
+    A new topic is stored whole or not at all: every name needs a group. For a known topic the entries are put one by
+    one until the first name without a group. A name that repeats: the last one counts.
 
     Source: RocketMQ 5.4.0 RouteInfoManager.registerTopic.
     """

@@ -1,12 +1,12 @@
 """Event traces: an exchange format of events in, results and states out, for comparing name servers with each other.
 
-One JSON object a line. `ev` is the event (`op`, `t_ms` and the operation's own fields); `replayed` yields what the event returned
-(`res`), the whole state after it (`st`) in a canonical form, and the first 16 hex digits of that form's SHA-256 (`h`).
+One JSON object a line. `ev` is the event (`op`, `t_ms` and the operation's own fields); `replayed` yields what the
+event returned (`res`), the whole state after it (`st`) in a canonical form, and the first 16 hex digits of that form's
+SHA-256 (`h`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -14,21 +14,30 @@ from typing import Any
 from namesrv_core import events, queries
 from namesrv_core.draft import Step
 from namesrv_core.heartbeat import QueryDataVersionResult
+from namesrv_core.java_map import nested_get
 from namesrv_core.profile import PROFILES, Namesrv, NamesrvConfig
 from namesrv_core.register import RegisterResult
 from namesrv_core.registry import Registry
 from namesrv_core.rows import (
     BrokerData,
     DataVersion,
-    LiveKey,
-    QueueData,
     TopicConfig,
     TopicQueueMappingInfo,
     TopicTable,
 )
 from namesrv_core.step import take
+from namesrv_core.trace_json import (
+    Json,
+    group_json,
+    live_name,
+    mapping_json,
+    notification_json,
+    queue_json,
+    state_hash,
+    state_of,
+    version_json,
+)
 
-Json = dict[str, Any]
 _GLOBAL_SCOPE = "__global__"  # what a mapping has that names no scope: MixAll.METADATA_SCOPE_GLOBAL
 _CONFIG_NAMES = {
     "orderMessageEnable": "order_message_enable",
@@ -76,7 +85,7 @@ class Trace:
             return self._init(ev)
         if op in _QUERIES:
             return _QUERIES[op](self.registry, self.namesrv, ev)
-        live_order = [_live_name(key) for key in self.registry.broker_live_table.java_keys()]
+        live_order = [live_name(key) for key in self.registry.broker_live_table.java_keys()]
         taken = take(self.registry, _EVENTS[op](ev, self.remotes), _integer(ev, "t_ms"), self.namesrv)
         # A trace calls the scan itself: there is no timer that an exception could end.
         self.registry.scan_halted = False
@@ -108,109 +117,6 @@ def replayed(lines: Iterable[str], profile: str | None = None, *, states: bool =
         st = trace.state()
         out = {"i": number - 1, "res": res, "h": state_hash(st)}
         yield {**out, "st": st} if states else out
-
-
-def state_hash(st: Json) -> str:
-    """Return the first 16 hex digits of the SHA-256 of a state's canonical JSON."""
-    text = json.dumps(st, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
-
-
-def state_of(registry: Registry) -> Json:
-    """Return all tables of `registry` as plain JSON values, orders normalised."""
-    five = registry.profile.live_key_has_cluster
-    st: Json = {
-        "clusterAddrTable": {
-            _name(c): sorted(map(_name, names)) for c, names in registry.cluster_addr_table.items()
-        },
-        "brokerAddrTable": {
-            _name(name): _group_json(name, group, five=five)
-            for name, group in registry.broker_addr_table.items()
-        },
-        "topicQueueTable": {
-            _name(topic): {_name(name): _queue_json(name, data) for name, data in table.items()}
-            for topic, table in registry.topic_queue_table.items()
-        },
-        "brokerLiveTable": {
-            _live_name(key): _live_json(registry, key, five=five) for key in registry.broker_live_table
-        },
-        "filterServerTable": {_live_name(key): list(v) for key, v in registry.filter_server_table.items()},
-        "kvConfig": {
-            ns: {k: v.text for k, v in entries.items()} for ns, entries in registry.kv_config_table.items()
-        },
-    }
-    if five:
-        st["topicQueueMappingInfoTable"] = {
-            topic: {bname: _mapping_json(info) for bname, info in table.items()}
-            for topic, table in registry.topic_queue_mapping_info_table.items()
-        }
-        st["pendingUnregister"] = [
-            {"cluster": r.cluster_name, "addr": r.broker_addr, "name": r.broker_name, "id": r.broker_id}
-            for r in registry.pending_unregister
-            if isinstance(r, events.UnregisterBroker)
-        ]
-    return st
-
-
-def _name(name: str | None) -> str:
-    """Return a name as the key of a JSON object, where null is a text like any other."""
-    return "null" if name is None else name
-
-
-def _live_name(key: LiveKey) -> str:
-    addr = _name(key.broker_addr)
-    return addr if key.cluster_name is None else f"{key.cluster_name}|{addr}"
-
-
-def _version_json(version: DataVersion | None, *, five: bool) -> Json | None:
-    if version is None:
-        return None
-    plain: Json = {"timestamp": version.timestamp, "counter": version.counter}
-    return {**plain, "stateVersion": version.state_version} if five else plain
-
-
-def _group_json(name: str | None, group: BrokerData, *, five: bool) -> Json:
-    plain: Json = {
-        "cluster": group.cluster_name,
-        "brokerName": name,
-        "brokerAddrs": {str(broker_id): addr for broker_id, addr in group.broker_addrs},
-    }
-    return (
-        {**plain, "enableActingMaster": group.enable_acting_master, "zoneName": group.zone_name}
-        if five
-        else plain
-    )
-
-
-def _queue_json(name: str | None, data: QueueData) -> Json:
-    return {
-        "brokerName": name,
-        "readQueueNums": data.read_queue_nums,
-        "writeQueueNums": data.write_queue_nums,
-        "perm": data.perm,
-        "topicSysFlag": data.topic_sys_flag,
-    }
-
-
-def _live_json(registry: Registry, key: LiveKey, *, five: bool) -> Json:
-    live = registry.broker_live_table[key]
-    plain: Json = {
-        "lastUpdateTimestamp": registry.last_update_ms[key],
-        "dataVersion": _version_json(live.data_version, five=five),
-        "channel": live.channel_id,
-        "haServerAddr": live.ha_server_addr,
-    }
-    return {**plain, "heartbeatTimeoutMillis": live.heartbeat_timeout_ms} if five else plain
-
-
-def _mapping_json(info: TopicQueueMappingInfo) -> Json:
-    return {
-        "topic": info.topic,
-        "totalQueues": info.total_queues,
-        "bname": info.bname,
-        "epoch": info.epoch,
-        "dirty": info.dirty,
-    }
 
 
 def _integer(ev: Mapping[str, Any], field: str) -> int:
@@ -255,9 +161,7 @@ def _register_topic(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.Regis
     queues = ev.get("queues")
     if queues is None:
         return events.RegisterTopic(ev.get("topic"), None)
-    return events.RegisterTopic(
-        ev.get("topic"), tuple((queue["name"], _topic(queue).queue_data) for queue in queues)
-    )
+    return events.RegisterTopic(ev.get("topic"), tuple((queue["name"], _topic(queue).queue_data) for queue in queues))
 
 
 def _channel(ev: Mapping[str, Any], remotes: Mapping[str, str]) -> events.ChannelDestroyed:
@@ -273,9 +177,7 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], events.Event
     ),
     "drain": lambda *_: events.DrainUnregistrations(),
     "heartbeat": lambda ev, _: events.BrokerHeartbeat(ev.get("cluster"), ev.get("addr")),
-    "query_dv": lambda ev, _: events.QueryDataVersion(
-        ev.get("cluster"), ev.get("addr"), _version(ev.get("dv"))
-    ),
+    "query_dv": lambda ev, _: events.QueryDataVersion(ev.get("cluster"), ev.get("addr"), _version(ev.get("dv"))),
     "scan": lambda ev, _: events.ScanNotActiveBroker(bool(ev.get("defer"))),
     "channel_destroy": _channel,
     "wipe_perm": lambda ev, _: events.WipeWritePerm(ev.get("name")),
@@ -287,8 +189,8 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], events.Event
 }
 
 
-def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Json:
-    five, result = namesrv.profile.live_key_has_cluster, taken.result
+def _returned(op: str, taken: Step, live_order: list[str], *, five: bool) -> Json:
+    result = taken.result
     res: Json = {}
     if op == "register":
         plain = (
@@ -300,13 +202,19 @@ def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Js
     elif op == "unregister" and five:
         res["submitted"] = True
     elif op == "query_dv" and isinstance(result, QueryDataVersionResult):
-        res |= {"changed": result.changed, "dataVersion": _version_json(result.data_version, five=five)}
+        res |= {"changed": result.changed, "dataVersion": version_json(result.data_version, five=five)}
     elif op in ("scan", "channel_destroy"):
         res["liveOrder"] = live_order
         if op == "scan" and not five and taken.exception is None:
             res["removed"] = result
     elif op in ("wipe_perm", "add_perm"):
         res["count"] = result
+    return res
+
+
+def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Json:
+    five = namesrv.profile.live_key_has_cluster
+    res = _returned(op, taken, live_order, five=five)
     if taken.exception:
         res["exception"] = taken.exception
     if taken.swallowed:
@@ -314,18 +222,7 @@ def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Js
     if taken.closed:
         res["closed"] = list(taken.closed)
     if taken.notifications:
-        res["notify"] = [
-            {
-                "to": n.to,
-                "code": 905,
-                "minBrokerId": n.min_broker_id,
-                "minBrokerAddr": n.min_broker_addr,
-                "offlineBrokerAddr": n.offline_broker_addr,
-                "haBrokerAddr": n.ha_broker_addr,
-                "brokerName": None,
-            }
-            for n in taken.notifications
-        ]
+        res["notify"] = [notification_json(notification) for notification in taken.notifications]
     if five and taken.batch is not None:
         res["batch"] = taken.batch
     return res
@@ -338,21 +235,21 @@ def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
     five = namesrv.profile.live_key_has_cluster
     ret: Json = {
         "brokerDatas": [
-            _group_json(
+            group_json(
                 b.broker_name,
                 BrokerData(b.cluster_name, b.broker_addrs, b.enable_acting_master, b.zone_name),
                 five=five,
             )
             for b in route.broker_datas
         ],
-        "queueDatas": [_queue_json(name, data) for name, data in route.queue_datas],
+        "queueDatas": [queue_json(name, data) for name, data in route.queue_datas],
         "filterServerTable": {addr: None if v is None else list(v) for addr, v in route.filter_server_table},
         "orderTopicConf": None,
     }
     if five:
         mappings = route.topic_queue_mapping_by_broker
         ret["topicQueueMappingByBroker"] = (
-            None if mappings is None else {name: _mapping_json(info) for name, info in mappings}
+            None if mappings is None else {name: mapping_json(info) for name, info in mappings}
         )
     return {"ret": ret}
 
@@ -372,7 +269,7 @@ def _member_group(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json
 
 
 def _kv_get(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
-    entry = registry.kv_config_table.get(ev.get("ns"), {}).get(ev.get("key"))
+    entry = nested_get(registry.kv_config_table, ev.get("ns"), ev.get("key"))
     return {"value": None if entry is None else entry.text}
 
 

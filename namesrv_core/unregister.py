@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from namesrv_core.draft import Draft, Notification, Outcome, Step
 from namesrv_core.events import UnregisterBroker
-from namesrv_core.java_map import string_map
+from namesrv_core.java_map import JavaMap, string_map
 from namesrv_core.profile import Namesrv
 from namesrv_core.register import live_key_of, min_broker_id_notifications
 from namesrv_core.registry import Change, Registry
@@ -16,8 +16,8 @@ from namesrv_core.rows import MASTER_ID
 def unregister_broker(registry: Registry, event: UnregisterBroker, namesrv: Namesrv) -> Step:
     """Return what UNREGISTER_BROKER does. The live entry of the address goes in any case.
 
-    4.x removes the *id* from the group, whatever its address. A group without addresses goes, with its place in the *request's*
-    cluster set and all its queue data. Perms of what remains are untouched.
+    4.x removes the *id* from the group, whatever its address. A group without addresses goes, with its place in the
+    *request's* cluster set and all its queue data. Perms of what remains are untouched.
 
     Source: RocketMQ 4.9.7 RouteInfoManager.unregisterBroker; 5.4.0 .submitUnRegisterBrokerRequest.
     """
@@ -60,8 +60,8 @@ def submit_unregistrations(
 def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker], namesrv: Namesrv) -> Step:
     """Return what one batch does (5.x): the group of the name loses the *address*, the id is not compared.
 
-    A group that still exists, has acting masters enabled and no master loses the write bit of all its queue data - even if the
-    request removed nothing. Topics are cleaned after all requests.
+    A group that still exists, has acting masters enabled and no master loses the write bit of all its queue data - even
+    if the request removed nothing. Topics are cleaned after all requests.
 
     Source: RocketMQ 5.4.0 RouteInfoManager.unRegisterBroker, .cleanTopicByUnRegisterRequests.
     """
@@ -96,13 +96,11 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
     return draft.step(Outcome.APPLIED)._replace(notifications=_notifications(draft, offline, namesrv))
 
 
-def _notifications(
-    draft: Draft, offline: dict[str | None, str | None], namesrv: Namesrv
-) -> tuple[Notification, ...]:
+def _notifications(draft: Draft, offline: dict[str | None, str | None], namesrv: Namesrv) -> tuple[Notification, ...]:
     """Return the notifications at the end of a batch, name by name in the order of a default HashMap."""
     if not namesrv.config.notify_min_broker_id_changed:
         return ()
-    marked = string_map()
+    marked: JavaMap[str | None, str | None] = string_map()
     for name, addr in offline.items():
         marked.put(name, addr)
     sent: list[Notification] = []

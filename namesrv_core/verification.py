@@ -1,8 +1,8 @@
 """Was the answer right? Every answer that a name server gave, held against the registry as it was replayed.
 
-An answer is right if it equals the registry at some instant between its request and itself. A change that a request made
-happened somewhere between that request's arrival and its response: an answer in between may already show it, and from then on every
-later question must be answered with it.
+An answer is right if it equals the registry at some instant between its request and itself. A change that a request
+made happened somewhere between that request's arrival and its response: an answer in between may already show it, and
+from then on every later question must be answered with it.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ def verify(
 ) -> list[Verdict]:
     """Return a verdict for each observation, in the order of the answers.
 
-    `registry` is the state before `timeline` and is changed; `starts` are the positions at which the process started anew.
+    `registry` is the state before `timeline` and is changed; `starts` are the positions at which the process started
+    anew.
     """
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
     windows = _windows(timeline, ordered)
     states = _States(registry, timeline, namesrv, set(starts))
     waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
-    judged: list[dict[int, Verdict]] = [
-        {} for _ in ordered
-    ]  # by state: where the answer matches, and at the nominal one
+    # By state: where the answer matches, and at the nominal one.
+    judged: list[dict[int, Verdict]] = [{} for _ in ordered]
     active: list[int] = []
     position = 0
     for number in range(len(timeline) + 1):
@@ -90,13 +90,11 @@ def verify(
 def _chosen(
     ordered: Sequence[Observed], windows: Sequence[_Window], judged: Sequence[dict[int, Verdict]]
 ) -> list[Verdict]:
-    """Return one verdict for each answer: at the nominal state if it matches there, else at the first state that it matches.
+    """Return one verdict for each answer: at the nominal state if it matches there, else at the first that it matches.
 
     States before one that an earlier answer has shown are out of the question.
     """
-    shown_until: list[
-        tuple[int, int]
-    ] = []  # (position of an answer, the state that it proves to have been reached)
+    shown_until: list[tuple[int, int]] = []  # (position of an answer, the state that it proves to have been reached)
     verdicts = []
     for observed, window, verdict_at in zip(ordered, windows, judged, strict=True):
         proven = _proven(shown_until, observed.request_seq)
@@ -124,16 +122,14 @@ def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> li
 
 
 def _proven(shown_until: list[tuple[int, int]], request_seq: int) -> int:
-    """Return the number of the latest state that an answer before `request_seq` has shown ahead of its nominal place."""
+    """Return the number of the latest state that an answer before `request_seq` showed ahead of its nominal place."""
     return max((number for seq, number in shown_until if seq <= request_seq), default=0)
 
 
 class _States:
     """The registry on its way along the timeline, with the answers of the current state."""
 
-    def __init__(
-        self, registry: Registry, timeline: Sequence[StateChange], namesrv: Namesrv, starts: set[int]
-    ) -> None:
+    def __init__(self, registry: Registry, timeline: Sequence[StateChange], namesrv: Namesrv, starts: set[int]) -> None:
         self._registry = registry
         self._timeline = timeline
         self._namesrv = namesrv
@@ -170,10 +166,10 @@ def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
         values = read_json(one), read_json(other)
     except ValueError:
         return False
-    return values[0] == values[1] if ordered else _canonical(values[0]) == _canonical(values[1])
+    return bool(values[0] == values[1] if ordered else _canonical(values[0]) == _canonical(values[1]))
 
 
-def read_json(text: str) -> Any:  # noqa: ANN401  any JSON value
+def read_json(text: str) -> Any:  # any JSON value
     """Return the value of a body, RocketMQ's unquoted integer keys included. Raises ValueError for anything else."""
     try:
         return json.loads(text)
@@ -191,9 +187,9 @@ def _quoted(text: str) -> str:
     return _STRING_OR_KEY.sub(lambda m: m[0] if m[2] is None else f'{m[1]}"{m[2]}":', text)
 
 
-def _canonical(value: Any) -> Any:  # noqa: ANN401  any JSON value
+def _canonical(value: Any) -> Any:  # any JSON value
     if isinstance(value, dict):
         return {key: _canonical(member) for key, member in value.items()}
     if isinstance(value, list):
-        return sorted((json.dumps(_canonical(member), sort_keys=True) for member in value))
+        return sorted(json.dumps(_canonical(member), sort_keys=True) for member in value)
     return value

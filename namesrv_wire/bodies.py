@@ -136,9 +136,7 @@ def java_int(text: str | None) -> int | None:
 
 
 def _wrapper(value: Record, now_ms: int) -> tuple[Record | None, TopicTable | None]:
-    version = (
-        data_version_of(value["dataVersion"], now_ms) if "dataVersion" in value else _version(0, now_ms, 0)
-    )
+    version = data_version_of(value["dataVersion"], now_ms) if "dataVersion" in value else _version(0, now_ms, 0)
     table = value.get("topicConfigTable", {})
     if table is None:
         return version, None

@@ -56,7 +56,5 @@ class BodyCache:
     def _remember(self, key: bytes, entry: _Entry) -> None:
         self._entries[key] = entry
         self._bytes += entry.size
-        while len(self._entries) > BODY_CACHE_ENTRIES or (
-            self._bytes > BODY_CACHE_BYTES and len(self._entries) > 1
-        ):
+        while len(self._entries) > BODY_CACHE_ENTRIES or (self._bytes > BODY_CACHE_BYTES and len(self._entries) > 1):
             self._bytes -= self._entries.popitem(last=False)[1].size

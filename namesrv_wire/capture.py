@@ -111,9 +111,7 @@ def _if_ip(ether_type: bytes, start: int) -> int:
     raise _SkipError("not_ip")
 
 
-def _segment(
-    number: int, time_ns: int, data: bytes, at: int, lost: int, endpoints: dict[bytes, str]
-) -> Segment:
+def _segment(number: int, time_ns: int, data: bytes, at: int, lost: int, endpoints: dict[bytes, str]) -> Segment:
     """Return the TCP segment in an IP packet.
 
     Its end comes from the IP header, so link padding is no payload.

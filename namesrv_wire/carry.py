@@ -39,9 +39,7 @@ def end_rows(server: Server) -> list[Row]:
     burst = None if life is None else life.burst
     if life is not None and burst is not None and burst.complete and burst.count >= 2 and life.state == UP:
         rows.append(
-            server.ledger.fact_row(
-                "stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence
-            )
+            server.ledger.fact_row("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
         )
     now = {str(row.values["event_id"]): row.table for row in rows}
     for event_id, table in server.ledger.provisional.items():

@@ -109,9 +109,7 @@ KINDS: Final[dict[str, Kind]] = {
     "namesrv": Kind(
         "namesrv_events",
         _fields(
-            event=Field(
-                "kind", "string", REQUIRED, frozenset({"started", "stopped", "observed_from", "identified"})
-            ),
+            event=Field("kind", "string", REQUIRED, frozenset({"started", "stopped", "observed_from", "identified"})),
             version="int",
             evidence=Field("evidence", "string", "event log"),
         ),
@@ -179,15 +177,10 @@ def checked(name: str, field: Field, line: object) -> Any:
         if field.default is REQUIRED:
             raise _bad(f"{name} is null")
         return (
-            None
-            if field.type in ("strings", "data_version", "queue_datas") or field.default is None
-            else field.default
+            None if field.type in ("strings", "data_version", "queue_datas") or field.default is None else field.default
         )
     if not _fits(field, value):
-        raise _bad(
-            f"{name} is no {field.type}"
-            + (f" of {', '.join(sorted(field.choices))}" if field.choices else "")
-        )
+        raise _bad(f"{name} is no {field.type}" + (f" of {', '.join(sorted(field.choices))}" if field.choices else ""))
     if field.type == "data_version":
         return {key: checked(key, part, value) for key, part in DATA_VERSION.items()}
     if field.type == "queue_datas":

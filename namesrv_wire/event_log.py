@@ -76,18 +76,14 @@ def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, bytes, int]]:
                 length = len(line)
                 last = line
                 while (
-                    length > MAX_LINE_BYTES
-                    and not last.endswith(b"\n")
-                    and (last := stream.readline(MAX_LINE_BYTES))
+                    length > MAX_LINE_BYTES and not last.endswith(b"\n") and (last := stream.readline(MAX_LINE_BYTES))
                 ):
                     length += len(last)
                 offset += length
                 if line.strip():
                     yield number, line.rstrip(b"\r\n")[:MAX_LINE_BYTES], length - last.endswith(b"\n")
         except (EOFError, OSError, zlib.error) as error:
-            raise CaptureError(
-                path, offset, f"the compressed data is damaged or ends early ({error})"
-            ) from error
+            raise CaptureError(path, offset, f"the compressed data is damaged or ends early ({error})") from error
 
 
 class _Positions:
@@ -233,11 +229,7 @@ def line_of(row: Row, topic_configs: Mapping[str, Any] | None = None) -> str:
     if row.table == "registrations" and topic_configs is not None:
         line |= {"topics": topic_configs["topics"], "mappings": topic_configs["mappings"]}
     return json.dumps(
-        {
-            key: value
-            for key, value in line.items()
-            if value is not None or key in ("filter_servers", "data_version")
-        },
+        {key: value for key, value in line.items() if value is not None or key in ("filter_servers", "data_version")},
         ensure_ascii=False,
         separators=(",", ":"),
         allow_nan=False,

@@ -99,9 +99,7 @@ class Exchange:
             content=frame.body,
         )
         place = Place(*self.ledger.source, time_ns)
-        values = (
-            envelope(self.ledger.id, seq, identity, time_ns, time_ns, connection.channel_id, place) | columns
-        )
+        values = envelope(self.ledger.id, seq, identity, time_ns, time_ns, connection.channel_id, place) | columns
         if frame.flag & 2:
             self.ledger.emit(Row(table, values))
         else:
@@ -122,11 +120,7 @@ class Exchange:
         if pending is None:
             self.ledger.tally.ignored["response:unmatched"] += 1
             return
-        if (
-            not self.ledger.confirmed
-            and pending.code in CONFIRMING
-            and frame.code != REQUEST_CODE_NOT_SUPPORTED
-        ):
+        if not self.ledger.confirmed and pending.code in CONFIRMING and frame.code != REQUEST_CODE_NOT_SUPPORTED:
             self.ledger.confirm()
         if pending.question is not None:
             self.ledger.tally.observations += 1

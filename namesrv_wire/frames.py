@@ -83,9 +83,7 @@ def decode_frame(data: bytes) -> Frame:
     if header_length > length - 4:
         raise DecodeError(Reason.BAD_HEADER_LENGTH, f"header length {header_length} in a frame of {length}")
     if header_length > MAX_HEADER_BYTES:
-        raise DecodeError(
-            Reason.HEADER_TOO_LONG, f"header length {header_length}, at most {MAX_HEADER_BYTES}"
-        )
+        raise DecodeError(Reason.HEADER_TOO_LONG, f"header length {header_length}, at most {MAX_HEADER_BYTES}")
     if serialization == JSON:
         return _json_frame(data, 8 + header_length)
     if serialization == ROCKETMQ:
@@ -157,9 +155,7 @@ def _binary_frame(data: bytes, header_length: int) -> Frame:
         ext: dict[str, str | None] = {}
         at += 4
         if ext_length > header_length:
-            raise DecodeError(
-                Reason.BAD_HEADER, f"ext fields of {ext_length} bytes in a header of {header_length}"
-            )
+            raise DecodeError(Reason.BAD_HEADER, f"ext fields of {ext_length} bytes in a header of {header_length}")
         if ext_length > 0:
             ext, at = _binary_ext(data, at, ext_length)
     except struct_error:

@@ -53,9 +53,7 @@ def _require_bounds(raw: bytes, what: str) -> None:
             if depth > MAX_JSON_DEPTH:
                 raise DecodeError(Reason.JSON_TOO_DEEP, f"{what}: deeper than {MAX_JSON_DEPTH}")
             if nodes > MAX_JSON_NODES:
-                raise DecodeError(
-                    Reason.JSON_TOO_BIG, f"{what}: more than {MAX_JSON_NODES} objects and arrays"
-                )
+                raise DecodeError(Reason.JSON_TOO_BIG, f"{what}: more than {MAX_JSON_NODES} objects and arrays")
         elif token[2]:
             depth -= 1
     if raw.count(b",") > MAX_JSON_ITEMS:

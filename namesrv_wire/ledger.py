@@ -106,8 +106,4 @@ class Ledger:
         self.tally.quarantined[error.reason.value] += 1
         place = Place(*self.source, self.time_ns)
         identity = f"{'answer' if from_server else 'request'} {cut.position}"
-        self.emit(
-            quarantine_row(
-                self.id, connection.channel_id, place, error, cut.data, length, identity, self.source
-            )
-        )
+        self.emit(quarantine_row(self.id, connection.channel_id, place, error, cut.data, length, identity, self.source))

@@ -64,9 +64,7 @@ def _is_compressed(frame: Frame) -> bool:
     return (frame.ext.get("compressed") or "").lower() == "true"
 
 
-def _register_body_columns(
-    frame: Frame, event_ms: int, bodies: BodyCache
-) -> tuple[Values, TopicTable | None]:
+def _register_body_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
     """Return what a registration's body says, or why the request layer refused it.
 
     Source: both generations `DefaultRequestProcessor.registerBroker`: the checksum is compared only if it is
@@ -85,9 +83,7 @@ def _register_body_columns(
         refusal = CRC32_MISMATCH
     else:
         try:
-            body = bodies.decode(
-                frame.body, compressed=_is_compressed(frame), version=frame.version, now_ms=event_ms
-            )
+            body = bodies.decode(frame.body, compressed=_is_compressed(frame), version=frame.version, now_ms=event_ms)
         except DecodeError as error:
             if error.reason in LIMITS:
                 raise

@@ -61,9 +61,7 @@ def quarantine_row(
     return Row(
         "quarantine",
         {
-            "quarantine_id": digest_id(
-                namesrv_id, channel_id, "quarantine", identity, error.reason.value, length
-            ),
+            "quarantine_id": digest_id(namesrv_id, channel_id, "quarantine", identity, error.reason.value, length),
             "namesrv_id": namesrv_id,
             "event_time": None if place is None else place.time_ns // 1_000,
             "channel_id": channel_id,
@@ -79,9 +77,7 @@ def quarantine_row(
     )
 
 
-def channel_row(
-    envelope: Values, kind: str, closed_by: str, remote: str, silent_ms: int, pending: int
-) -> Row:
+def channel_row(envelope: Values, kind: str, closed_by: str, remote: str, silent_ms: int, pending: int) -> Row:
     """Return one end of a connection, as the name server met it."""
     return Row(
         "channel_events",

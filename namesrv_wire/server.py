@@ -124,9 +124,7 @@ class Server:
             self.ledger.fact("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
         else:
             place = Place(*self.ledger.source, self.ledger.time_ns)
-            self.ledger.fact(
-                "stopped", self.ledger.slot(), place, None, "connections are refused and none is open"
-            )
+            self.ledger.fact("stopped", self.ledger.slot(), place, None, "connections are refused and none is open")
         for connection in [*self.idle.overdue.values()]:
             self._end_by_timer(connection)
         for connection in [*self.idle.open_connections()]:
@@ -229,9 +227,7 @@ class Server:
             assert self.life is not None
             before = self.ledger.slot()
             self._close(connection, "namesrv", ("close",), silent_ns)
-            self.life.closing(
-                before, self.ledger.time_ns, self.ledger.source, still_open=self.idle.has_open()
-            )
+            self.life.closing(before, self.ledger.time_ns, self.ledger.source, still_open=self.idle.has_open())
 
     def _end_if_overdue(self, connection: Connection) -> bool:
         if connection.idle_ns is None or self.idle.judge(connection, self.ledger.time_ns, 0) != "timer":

@@ -88,11 +88,7 @@ class Transcript:
 
     def last_time_ns(self) -> dict[str, int]:
         """Return the time of the last packet of each name server."""
-        return {
-            namesrv_id: server.last_packet_ns
-            for namesrv_id, server in self._servers.items()
-            if server.confirmed
-        }
+        return {namesrv_id: server.last_packet_ns for namesrv_id, server in self._servers.items() if server.confirmed}
 
     @property
     def counts(self) -> Tally:
@@ -198,11 +194,7 @@ class Transcript:
         elif flags & SYN:
             self._syn_ack(server, client, segment)
         elif flags & RST:
-            if (
-                from_server
-                and client in server.syns
-                and (server.syns[client] + 1) & 0xFFFFFFFF == segment.ack
-            ):
+            if from_server and client in server.syns and (server.syns[client] + 1) & 0xFFFFFFFF == segment.ack:
                 del server.syns[client]
                 server.refused()
         elif segment.payload and flow is None:

@@ -1,7 +1,7 @@
 """The bronze tables: what was recorded, one row per event, answer or refused input, as read from its source.
 
-One envelope for all events. `event_time` is when the name server had received the event's last byte; `effect_time`
-and `seq` are when it took effect: a request with its response, a request without response when it arrived (or just before
+One envelope for all events. `event_time` is when the name server had received the event's last byte; `effect_time` and
+`seq` are when it took effect: a request with its response, a request without response when it arrived (or just before
 its connection closed), a close when the name server handled it.
 """
 
@@ -57,15 +57,14 @@ QUEUE_DATA = T.StructType(
         T.StructField("topic_sys_flag", INT, nullable=True),
     ]
 )
+DAYS = T.ArrayType(DATE, containsNull=True)
 TOPIC_CONFIGS = T.ArrayType(TOPIC_CONFIG, containsNull=True)
 MAPPING_INFOS = T.ArrayType(MAPPING_INFO, containsNull=True)
 QUEUE_DATAS = T.ArrayType(QUEUE_DATA, containsNull=True)
 
 NAMESRV_ID = Column("namesrv_id", STRING, "Name server, ip:port as seen on the wire", required=True)
 SOURCE = (
-    Column(
-        "source_file", STRING, "Name of the file the row was read from, without its folder", required=True
-    ),
+    Column("source_file", STRING, "Name of the file the row was read from, without its folder", required=True),
     Column(
         "source_offset",
         LONG,
@@ -85,12 +84,8 @@ ENVELOPE = (
     ),
     Column("event_id", STRING, "Deterministic id from content and position, 32 hex digits", required=True),
     Column("event_time", TIMESTAMP, "When the name server had received the event's last byte", required=True),
-    Column(
-        "effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True
-    ),
-    Column(
-        "channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"
-    ),
+    Column("effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True),
+    Column("channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"),
 )
 REQUEST = (
     Column("code", INT, "Request code", required=True),
@@ -133,9 +128,7 @@ REGISTRATIONS = _events(
     Column("filter_servers", STRINGS, "filterServerList; NULL leaves the stored list, empty removes it"),
     Column("compressed", BOOLEAN, "The body was compressed", required=True),
     Column("body_bytes", LONG, "Size of the body on the wire", required=True),
-    Column(
-        "refusal", STRING, "Why the request layer refused it before the registry saw it; NULL if it did not"
-    ),
+    Column("refusal", STRING, "Why the request layer refused it before the registry saw it; NULL if it did not"),
 )
 UNREGISTRATIONS = _events("unregistrations", "one UNREGISTER_BROKER (104)", *REQUEST, *BROKER)
 CHANNEL_EVENTS = _events(
@@ -214,9 +207,7 @@ ROUTE_OBSERVATIONS = Table(
             required=True,
         ),
         Column("subject", STRING, "105: topic; 224: cluster; NULL otherwise"),
-        Column(
-            "request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True
-        ),
+        Column("request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True),
         Column("standard_json", BOOLEAN, "105: the asker accepts standard JSON only", required=True),
         Column("request_version", INT, "Protocol version in the request header", required=True),
         Column("language", STRING, "Language in the request header"),
@@ -245,9 +236,7 @@ QUARANTINE = Table(
         Column("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256", required=True),
         Column("decoder_version", STRING, "Version of the decoder that refused it", required=True),
         *SOURCE,
-        Column(
-            "day", DATE, "UTC date of event_time, of the run's start where that is unknown", required=True
-        ),
+        Column("day", DATE, "UTC date of event_time, of the run's start where that is unknown", required=True),
     ),
     key=("quarantine_id",),
 )
@@ -264,6 +253,7 @@ SOURCES = Table(
         Column("packets", LONG, "Packets in it; NULL for an event log"),
         Column("first_time", TIMESTAMP, "Time of the first packet; NULL for an event log"),
         Column("last_time", TIMESTAMP, "Time of the last packet; NULL for an event log"),
+        Column("days", DAYS, "Days with rows of the run that read it", required=True),
         Column("error", STRING, "Why reading stopped early; NULL if it did not"),
         Column("ingest_run", STRING, "Run that read it", required=True),
     ),

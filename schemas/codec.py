@@ -6,7 +6,7 @@ Rows are plain dicts by column name, as Arrow gives and takes them; times are mi
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from namesrv_core import events
@@ -42,9 +42,7 @@ def day_start_us(day: dt.date) -> int:
 
 def data_version_of(value: Row | None) -> DataVersion | None:
     """Return the core's data version of a `data_version` struct."""
-    return (
-        None if value is None else DataVersion(value["state_version"], value["timestamp"], value["counter"])
-    )
+    return None if value is None else DataVersion(value["state_version"], value["timestamp"], value["counter"])
 
 
 def topic_table_of(row: Row) -> TopicTable:
@@ -62,31 +60,32 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     Raises KeyError for a digest that is not in `topic_tables`, ValueError for an unknown kind.
     """
     kind = row["kind"]
+    event: events.Event
     if row.get("refusal") is not None:
-        return events.RefusedRequest(row["refusal"])
-    if kind == "heartbeats":
-        return _heartbeat_of(row)
-    if kind == "registrations":
-        return _registration_of(row, topic_tables)
-    if kind == "unregistrations":
-        return events.UnregisterBroker(
+        event = events.RefusedRequest(row["refusal"])
+    elif kind == "heartbeats":
+        event = _heartbeat_of(row)
+    elif kind == "registrations":
+        event = _registration_of(row, topic_tables)
+    elif kind == "unregistrations":
+        event = events.UnregisterBroker(
             row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"] or 0
         )
-    if kind == "channel_events":
-        return events.ChannelDestroyed(row["channel_id"], row["remote_addr"])
-    if kind == "admin_events":
-        return _ADMIN[row["code"]](row)
-    if kind == "namesrv_events":
-        return events.NamesrvStarted() if row["namesrv_kind"] == "started" else events.NamesrvStopped()
-    raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
+    elif kind == "channel_events":
+        event = events.ChannelDestroyed(row["channel_id"], row["remote_addr"])
+    elif kind == "admin_events":
+        event = _ADMIN[row["code"]](row)
+    elif kind == "namesrv_events":
+        event = events.NamesrvStarted() if row["namesrv_kind"] == "started" else events.NamesrvStopped()
+    else:
+        raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
+    return event
 
 
 def _heartbeat_of(row: Row) -> events.Event:
     if row["code"] == _BROKER_HEARTBEAT:
         return events.BrokerHeartbeat(row["cluster_name"], row["broker_addr"])
-    return events.QueryDataVersion(
-        row["cluster_name"], row["broker_addr"], data_version_of(row["data_version"])
-    )
+    return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], data_version_of(row["data_version"]))
 
 
 def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RegisterBroker:
@@ -111,13 +110,11 @@ def _register_topic_of(row: Row) -> events.RegisterTopic:
     queue_datas = row["queue_datas"]
     if queue_datas is None:
         return events.RegisterTopic(row["topic"], None)
-    return events.RegisterTopic(
-        row["topic"], tuple((q["broker_name"], _queue_data_of(q)) for q in queue_datas)
-    )
+    return events.RegisterTopic(row["topic"], tuple((q["broker_name"], _queue_data_of(q)) for q in queue_datas))
 
 
 _BROKER_HEARTBEAT = 904
-_ADMIN = {
+_ADMIN: dict[int, Callable[[Row], events.Event]] = {
     100: lambda row: events.PutKvConfig(row["namespace"], row["config_key"], row["config_value"]),
     102: lambda row: events.DeleteKvConfig(row["namespace"], row["config_key"]),
     205: lambda row: events.WipeWritePerm(row["broker_name"]),
@@ -207,9 +204,7 @@ def interval_row(interval: Interval, namesrv_id: str) -> dict[str, Any]:
         "opened_at": interval.opened_at._asdict(),
         "closed_at": None if interval.closed_at is None else interval.closed_at._asdict(),
         "entered_at": interval.entered_at._asdict(),
-        "outer_entered_at": None
-        if interval.outer_entered_at is None
-        else interval.outer_entered_at._asdict(),
+        "outer_entered_at": None if interval.outer_entered_at is None else interval.outer_entered_at._asdict(),
         **(
             {
                 "first_update_time": (interval.first_update_ms or 0) * _US_PER_MS,
@@ -259,7 +254,7 @@ def _version_struct(version: DataVersion | None) -> dict[str, Any] | None:
     return None if version is None else version._asdict()
 
 
-def _live_columns(key: Key, value: Any) -> dict[str, Any]:  # noqa: ANN401  values of a history are typed by its table
+def _live_columns(key: Key, value: Any) -> dict[str, Any]:  # values of a history are typed by its table
     return {
         "cluster_name": key[0],
         "broker_addr": key[1],
@@ -317,9 +312,7 @@ _FROM_COLUMNS: dict[str, Any] = {
     "topic_queue_mapping": lambda row: ((row["topic"], row["bname"]), _mapping_of(row)),
     "data_version": lambda row: (
         (row["cluster_name"], row["broker_name"], row["broker_addr"]),
-        Reported(
-            data_version_of(row["data_version"]), data_version_of(row["previous"]), row["is_regression"]
-        ),
+        Reported(data_version_of(row["data_version"]), data_version_of(row["previous"]), row["is_regression"]),
     ),
 }
 

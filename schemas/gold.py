@@ -1,8 +1,8 @@
 """The gold tables: what the replay makes of the events.
 
-History tables are cut by day: the slice of a day holds every interval that was alive during it. `valid_from` is the true start,
-maybe weeks ago; `valid_to` is NULL while the interval was open at the end of the day. The open rows of a day are the state
-with which the next one starts. Intervals are half open: [valid_from, valid_to).
+History tables are cut by day: the slice of a day holds every interval that was alive during it. `valid_from` is the
+true start, maybe weeks ago; `valid_to` is NULL while the interval was open at the end of the day. The open rows of a
+day are the state with which the next one starts. Intervals are half open: [valid_from, valid_to).
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ BROKER_ADDR = Column("broker_addr", STRING, "Broker address, ip:port")
 
 
 def _history(name: str, grain: str, key: tuple[str, ...], *columns: Column) -> Table:
-    return Table(
-        name, "gold", grain, (NAMESRV_ID, *columns, *INTERVAL), key=("day", "namesrv_id", *key, "opened_at")
-    )
+    return Table(name, "gold", grain, (NAMESRV_ID, *columns, *INTERVAL), key=("day", "namesrv_id", *key, "opened_at"))
 
 
 TOPIC_QUEUE_HISTORY = _history(
@@ -246,9 +244,7 @@ EXPIRED_BROKERS = Table(
         Column("removed_time", TIMESTAMP, "When it was removed", required=True),
         Column("removed_by", STRING, "event_id of the scan or of the channel event", required=True),
         Column("detection_lag_ms", LONG, "Milliseconds from the last refresh to the removal", required=True),
-        Column(
-            "returned_time", TIMESTAMP, "Next registration under the same live key that day; NULL if none"
-        ),
+        Column("returned_time", TIMESTAMP, "Next registration under the same live key that day; NULL if none"),
         Column("returned_by", STRING, "event_id of that registration"),
         Column("topics_lost", STRINGS, "Topics that lost queue data with it", required=True),
         DAY,
@@ -266,7 +262,8 @@ ORPHANED_TOPICS = Table(
         Column(
             "reason",
             STRING,
-            "no_broker_address, no_live_broker, no_master, no_writable_queue, residual (no longer reported), stale_order_conf",
+            "no_broker_address, no_live_broker, no_master, no_writable_queue, residual (no longer reported), "
+            "stale_order_conf",
             required=True,
         ),
         Column("valid_from", TIMESTAMP, "Start, inclusive", required=True),
@@ -352,9 +349,7 @@ ANSWER_CHECKS = Table(
         NAMESRV_ID,
         Column("code", INT, "Request code", required=True),
         Column("answers", LONG, "Answers compared", required=True),
-        Column(
-            "matched", LONG, "Equal to the registry at an instant between request and answer", required=True
-        ),
+        Column("matched", LONG, "Equal to the registry at an instant between request and answer", required=True),
         Column("same_order", LONG, "Of the matched: list order equal too", required=True),
         Column("same_bytes", LONG, "Of the matched: equal byte for byte", required=True),
         Column(

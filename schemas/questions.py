@@ -40,12 +40,14 @@ QUESTIONS = (
     Question(
         "Which topics had no writable queue between 08:56 and 08:59, since when, and which event did it?",
         """
-        SELECT orphan.topic, orphan.valid_from, orphan.valid_to, outcome.operation, outcome.broker_name,
-        orphan.opened_by FROM orphaned_topics AS orphan LEFT JOIN event_outcomes AS outcome ON
-        outcome.namesrv_id = orphan.namesrv_id AND outcome.event_id = orphan.opened_by WHERE orphan.day =
-        DATE'2026-11-21' AND orphan.reason = 'no_writable_queue' AND orphan.valid_from < TIMESTAMP'2026-11-21
-        08:59:00' AND (orphan.valid_to IS NULL OR orphan.valid_to > TIMESTAMP'2026-11-21 08:56:00') ORDER BY
-        orphan.valid_from, orphan.topic
+        SELECT orphan.topic, orphan.valid_from, orphan.valid_to, outcome.operation, outcome.broker_name, orphan.opened_by
+        FROM orphaned_topics AS orphan
+        LEFT JOIN event_outcomes AS outcome
+            ON outcome.namesrv_id = orphan.namesrv_id AND outcome.event_id = orphan.opened_by
+        WHERE orphan.reason = 'no_writable_queue'
+            AND orphan.valid_from < TIMESTAMP'2026-11-21 08:59:00'
+            AND (orphan.valid_to IS NULL OR orphan.valid_to > TIMESTAMP'2026-11-21 08:56:00')
+        ORDER BY orphan.valid_from, orphan.topic
         """,
     ),
     Question(

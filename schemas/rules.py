@@ -82,9 +82,7 @@ def _present(table: Table) -> Rule:
     )
 
 
-def _unique(
-    table: str, key: Iterable[str], name: str = "key_is_unique", severity: Severity = "critical"
-) -> Rule:
+def _unique(table: str, key: Iterable[str], name: str = "key_is_unique", severity: Severity = "critical") -> Rule:
     columns = ", ".join(key)
     return Rule(
         name,
@@ -143,13 +141,9 @@ def _queues(rows: str = "") -> tuple[Rule, ...]:
     )
 
 
-_DAY_OF_EFFECT = Rule(
-    "day_is_day_of_effect", "day = CAST(effect_time AS DATE)", "day is the UTC date of effect_time."
-)
+_DAY_OF_EFFECT = Rule("day_is_day_of_effect", "day = CAST(effect_time AS DATE)", "day is the UTC date of effect_time.")
 _SOURCE = (
-    Rule(
-        "source_file_is_a_name", "NOT contains(source_file, '/')", "source_file is a name without a folder."
-    ),
+    Rule("source_file_is_a_name", "NOT contains(source_file, '/')", "source_file is a name without a folder."),
     Rule("source_offset_counts_from_1", "source_offset >= 1", "Packets and lines are counted from 1."),
 )
 _ENVELOPE = (
@@ -166,9 +160,7 @@ _ENVELOPE = (
         "seq DIV 1000 BETWEEN unix_micros(effect_time) - 1000000 AND unix_micros(effect_time) + 1000000",
         "seq lies within a second of effect_time.",
     ),
-    _warn(
-        "namesrv_id_is_an_address", "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."
-    ),
+    _warn("namesrv_id_is_an_address", "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."),
     _warn(
         "channel_id_has_its_form",
         "channel_id IS NULL OR channel_id RLIKE '^.+#[0-9]+$'",
@@ -418,6 +410,7 @@ _BRONZE: dict[str, tuple[Rule, ...]] = {
             "quarantine_is_small",
             f"quarantined <= greatest({QUARANTINE_FLOOR}, {QUARANTINE_SHARE} * frames)",
             f"A run quarantines at most {QUARANTINE_SHARE:.0%} of its frames (or {QUARANTINE_FLOOR} of few).",
+            severity="warning",  # the limit that stops a night is configuration
             kind="query",
             over="""
                 SELECT ingest_run, sum(frames) AS frames, sum(quarantined) AS quarantined
@@ -550,9 +543,7 @@ def _covered(table: str, by: str, match: str, *, where: str, by_where: str) -> s
     """
     start = "CASE WHEN CAST(valid_from AS DATE) < day THEN -1 ELSE opened_at.seq END"
     end = "coalesce(closed_at.seq, 9223372036854775807)"
-    same = " AND ".join(
-        f"judged.{column} <=> spans.{column}" for column in ("day", "namesrv_id", *match.split(", "))
-    )
+    same = " AND ".join(f"judged.{column} <=> spans.{column}" for column in ("day", "namesrv_id", *match.split(", ")))
     keys = f"day, namesrv_id, {match}"
     return f"""
         WITH judged AS (
@@ -580,15 +571,11 @@ _HISTORIES: dict[str, tuple[Rule, ...]] = {
             "covered",
             "Queue data exist only while their broker name is in broker_addr_history.",
             kind="query",
-            over=_covered(
-                "topic_queue_history", "broker_addr_history", "broker_name", where="TRUE", by_where="TRUE"
-            ),
+            over=_covered("topic_queue_history", "broker_addr_history", "broker_name", where="TRUE", by_where="TRUE"),
         ),
     ),
     "broker_addr_history": (
-        _warn(
-            "broker_id_is_not_negative", "broker_id IS NULL OR broker_id >= 0", "A broker id is 0 or more."
-        ),
+        _warn("broker_id_is_not_negative", "broker_id IS NULL OR broker_id >= 0", "A broker id is 0 or more."),
         Rule(
             "no_member_has_no_address",
             "broker_id IS NOT NULL OR broker_addr IS NULL",
@@ -710,9 +697,7 @@ _REPORTS: dict[str, tuple[Rule, ...]] = {
             _one_of("outcome", [outcome.value for outcome in Outcome]),
             f"The outcome is one of: {', '.join(outcome.value for outcome in Outcome)}.",
         ),
-        Rule(
-            "operation_has_its_form", "operation RLIKE '^[a-z][a-z0-9_]*$'", "operation is a lower-case name."
-        ),
+        Rule("operation_has_its_form", "operation RLIKE '^[a-z][a-z0-9_]*$'", "operation is a lower-case name."),
         Rule("changes_are_counted", "changes >= 0", "changes is 0 or more."),
         Rule(
             "refusal_changes_no_row",
@@ -801,8 +786,7 @@ _REPORTS: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "returns_whole",
-            "(returned_time IS NULL) = (returned_by IS NULL) "
-            "AND NOT coalesce(returned_time < removed_time, FALSE)",
+            "(returned_time IS NULL) = (returned_by IS NULL) AND NOT coalesce(returned_time < removed_time, FALSE)",
             "A return has time and event, and follows the removal.",
         ),
         _known("expired_brokers", "removed_by"),
@@ -857,9 +841,7 @@ _REPORTS: dict[str, tuple[Rule, ...]] = {
             "to_time IS NULL OR from_time <= to_time",
             "from_time is not after to_time.",
         ),
-        Rule(
-            "begins_by_its_day", "CAST(from_time AS DATE) <= day", "A finding does not begin after its day."
-        ),
+        Rule("begins_by_its_day", "CAST(from_time AS DATE) <= day", "A finding does not begin after its day."),
         Rule(
             "has_evidence",
             "size(evidence) > 0 AND NOT array_contains(evidence, '')",
@@ -897,9 +879,7 @@ _REPORTS: dict[str, tuple[Rule, ...]] = {
             "classification <> 'mismatched'",
             "The replayed registry gives every answer that was given.",
         ),
-        _warn(
-            "answer_follows_question", "request_time <= answer_time", "An answer comes after its question."
-        ),
+        _warn("answer_follows_question", "request_time <= answer_time", "An answer comes after its question."),
         Rule(
             "answer_is_recorded",
             "known IS NOT NULL",
@@ -975,9 +955,7 @@ _REPORTS: dict[str, tuple[Rule, ...]] = {
             "AND forall(map_values(seconds), s -> s >= 0)",
             "Versions, counts and seconds are 0 or more.",
         ),
-        _warn(
-            "time_does_not_run_back", "started_time <= finished_time", "A run does not end before it starts."
-        ),
+        _warn("time_does_not_run_back", "started_time <= finished_time", "A run does not end before it starts."),
     ),
 }
 

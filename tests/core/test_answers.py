@@ -55,10 +55,7 @@ def test_standard_route_quotes_integer_keys() -> None:
 def test_older_clients_get_integer_keys_without_quotes() -> None:
     """RocketMQ's own JSON is no JSON: `{0:"...",1:"..."}`."""
     namesrv = Namesrv(V4_9_7)
-    body = (
-        answer(registry_of(namesrv, *one_route()), Question(ROUTE, "T", standard_json=False), namesrv).body
-        or ""
-    )
+    body = answer(registry_of(namesrv, *one_route()), Question(ROUTE, "T", standard_json=False), namesrv).body or ""
     assert '"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"}' in body
 
 
@@ -95,12 +92,7 @@ def test_new_generation_shows_the_flags_of_a_group() -> None:
 def test_text_outside_ascii_is_escaped_in_standard_json(*, standard: bool, cluster: str, text: str) -> None:
     """Upper-case hex digits, one escape for each UTF-16 unit; the other dialect writes UTF-8."""
     namesrv = Namesrv(V4_9_7)
-    body = (
-        answer(
-            registry_of(namesrv, *one_route(cluster=cluster)), Question(ROUTE, "T", standard), namesrv
-        ).body
-        or ""
-    )
+    body = answer(registry_of(namesrv, *one_route(cluster=cluster)), Question(ROUTE, "T", standard), namesrv).body or ""
     assert text in body
 
 
@@ -109,9 +101,7 @@ def test_unknown_topic_is_a_remark() -> None:
     for profile, scheme in [(V4_9_7, "http"), (V5_4_0, "https")]:
         namesrv = Namesrv(profile)
         answered = answer(Registry(profile), Question(ROUTE, "T"), namesrv)
-        remark = (
-            f"No topic route info in name server for the topic: T\nSee {scheme}://rocketmq.apache.org/docs/"
-        )
+        remark = f"No topic route info in name server for the topic: T\nSee {scheme}://rocketmq.apache.org/docs/"
         assert answered == Answer(17, None, remark)
         assert remark_matches(remark + "faq/ for further details.", answered.remark)
         assert not remark_matches(remark.replace("topic: T", "topic: U"), answered.remark)
@@ -150,9 +140,7 @@ def test_order_conf_needs_its_switch_and_its_entry() -> None:
     shown = []
     for config, rows in [(switched, [entry]), (NamesrvConfig(), [entry]), (switched, []), (switched, [null])]:
         namesrv = Namesrv(V4_9_7, config)
-        body = json.loads(
-            answer(registry_of(namesrv, *one_route(), *rows), Question(ROUTE, "T"), namesrv).body or ""
-        )
+        body = json.loads(answer(registry_of(namesrv, *one_route(), *rows), Question(ROUTE, "T"), namesrv).body or "")
         shown.append(body.get("orderTopicConf"))
     assert shown == ["broker-a:4", None, None, None]
 
@@ -171,14 +159,8 @@ def test_mapping_is_written_with_integer_keys() -> None:
             ("T", "broker-a"),
             info,
         )
-        body = (
-            answer(registry_of(namesrv, *one_route(), row), Question(ROUTE, "T", standard), namesrv).body
-            or ""
-        )
-        assert (
-            f'"topicQueueMappingByBroker":{{"broker-a":{{"bname":"broker-a",{text},"dirty":true,"epoch":2,'
-            in body
-        )
+        body = answer(registry_of(namesrv, *one_route(), row), Question(ROUTE, "T", standard), namesrv).body or ""
+        assert f'"topicQueueMappingByBroker":{{"broker-a":{{"bname":"broker-a",{text},"dirty":true,"epoch":2,' in body
 
 
 def test_filter_servers_are_looked_up_under_the_groups_cluster() -> None:
@@ -194,9 +176,7 @@ def test_filter_servers_are_looked_up_under_the_groups_cluster() -> None:
         LiveKey("D", "10.0.0.1:10911"),
         ("f:2",),
     )
-    body = json.loads(
-        answer(registry_of(namesrv, *one_route(), own, other), Question(ROUTE, "T"), namesrv).body or ""
-    )
+    body = json.loads(answer(registry_of(namesrv, *one_route(), own, other), Question(ROUTE, "T"), namesrv).body or "")
     assert body["filterServerTable"] == {"10.0.0.2:10911": ["f:1"]}
 
 

@@ -31,7 +31,8 @@ from namesrv_core.profile import V4_9_7
 from namesrv_core.replay import TimedEvent, replay
 from namesrv_core.rows import DataVersion, QueueData, TopicConfig, TopicTable
 from namesrv_core.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.trace import _EVENTS, Trace, state_of
+from namesrv_core.trace import _EVENTS, Trace
+from namesrv_core.trace_json import state_of
 from schemas import codec
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
 
@@ -70,9 +71,7 @@ def proceed(run: Run, timed: Timed, number: int, namesrv: Namesrv) -> Run:
     event = timed.event
     if isinstance(event, events.RegisterBroker):
         key = (event.cluster_name, event.broker_name, event.broker_addr)
-        version = run.histories.report_version(
-            key, event.data_version, seq=number, event_id=f"e{number}", at_us=at_us
-        )
+        version = run.histories.report_version(key, event.data_version, seq=number, event_id=f"e{number}", at_us=at_us)
         closed += [] if version is None else [version]
     closed += run.histories.record(step.changes, seq=number, event_id=f"e{number}", at_us=at_us)
     if step.refreshed is not None:
@@ -174,9 +173,7 @@ def adversarial_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
     namesrv = draw(NAMESRVS)
     at_ms, log = START_MS, []
     scans = st.just(events.ScanNotActiveBroker())
-    for event, pause in draw(
-        st.lists(st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, scans), PAUSES_MS), max_size=12)
-    ):
+    for event, pause in draw(st.lists(st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, scans), PAUSES_MS), max_size=12)):
         if understood_by(namesrv, event):
             at_ms += pause
             log.append(Timed(event, at_ms))
@@ -212,9 +209,7 @@ def replayed_in_days(
         day = [timed for timed in timed_events if day_start <= timed.seq < day_end]
         for timed, step in replay(registry, day, namesrv, schedule, from_seq=day_start, until_seq=day_end):
             steps.append((timed.seq, step))
-            list(
-                histories.record(step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us)
-            )
+            list(histories.record(step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us))
             if step.refreshed is not None:
                 histories.refreshed(step.refreshed, timed.effect_us // 1_000)
         carried = through_rows(histories.open_intervals())
@@ -243,9 +238,7 @@ def test_lease_that_ends_overnight_expires_before_the_first_event_of_the_day() -
     """
     namesrv = Namesrv(V4_9_7)
     registry = Registry(namesrv.profile)
-    registration = events.RegisterBroker(
-        "C", "10.0.0.1:10911", "broker-a", 0, None, None, TopicTable([]), None, "c0"
-    )
+    registration = events.RegisterBroker("C", "10.0.0.1:10911", "broker-a", 0, None, None, TopicTable([]), None, "c0")
     take(registry, registration, START_MS, namesrv)
     start = START_MS * 1_000_000
     schedule = ScanSchedule([ScanEpoch(start, start, phase_known=True)], namesrv.scan_period_ms)
@@ -269,9 +262,7 @@ def test_capacity_of_a_grown_map_is_not_carried() -> None:
     names = [f"broker-{number}" for number in range(13)]
     for number, name in enumerate(names):
         table = TopicTable([TopicConfig("T", *queue_data)])
-        event = events.RegisterBroker(
-            "C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, None
-        )
+        event = events.RegisterBroker("C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, None)
         run = proceed(run, Timed(event, START_MS), number, namesrv)
     for number, name in enumerate(names[2:], start=2):
         gone = events.UnregisterBroker("C", f"10.0.0.{number}:1", name, 0)

@@ -65,9 +65,7 @@ def test_long_hash_is_that_of_java(number: int, java_hash: int) -> None:
     assert long_hash(number) == java_hash
 
 
-@pytest.mark.parametrize(
-    ("capacity", "size"), [(0, 1), (1, 1), (2, 2), (15, 16), (16, 16), (17, 32), (1537, 2048)]
-)
+@pytest.mark.parametrize(("capacity", "size"), [(0, 1), (1, 1), (2, 2), (15, 16), (16, 16), (17, 32), (1537, 2048)])
 def test_table_size_is_the_next_power_of_two(capacity: int, size: int) -> None:
     """A power of two stays what it is."""
     assert table_size_for(capacity) == size
@@ -186,10 +184,8 @@ def test_order_is_that_of_the_recorded_java_map(number: int) -> None:
     """Puts, removals, growth and crowded buckets of real Java maps, small and large."""
     recorded = RECORDED[number]
     capacity, concurrent = recorded["capacity"], recorded["concurrent"]
-    if capacity == 0:
-        buckets = 16
-    else:
-        buckets = table_size_for(capacity + capacity // 2 + 1) if concurrent else table_size_for(capacity)
+    asked = capacity + capacity // 2 + 1 if concurrent else capacity
+    buckets = table_size_for(asked) if capacity else 16
     table: JavaMap[str | None, int] = string_map(buckets, concurrent=concurrent)
     done = 0
     for until, order in recorded["orders"]:
@@ -212,10 +208,5 @@ def test_recording_covers_growth_of_both_classes() -> None:
     }  # fmt: skip
     for concurrent in (False, True):
         assert (
-            max(
-                len(recorded["orders"][-1][1])
-                for recorded in RECORDED
-                if recorded["concurrent"] is concurrent
-            )
-            > 600
+            max(len(recorded["orders"][-1][1]) for recorded in RECORDED if recorded["concurrent"] is concurrent) > 600
         )

@@ -13,7 +13,7 @@ from namesrv_core.history import Histories, Interval
 from namesrv_core.rows import MASTER_ID, BrokerData
 from namesrv_core.step import take
 from namesrv_core.timeline import timeline_of
-from namesrv_core.trace import state_of
+from namesrv_core.trace_json import state_of
 from tests.core.adversary import (
     CHANNEL_ENDS,
     EVENTS,
@@ -121,9 +121,7 @@ class NamesrvMachine(RuleBasedStateMachine):
             for key, live in self.registry.broker_live_table.items()
         }
         halted = self.registry.scan_halted
-        taken = self.happen(
-            events.ScanNotActiveBroker(defer and self.namesrv.profile.batches_unregistrations), pause
-        )
+        taken = self.happen(events.ScanNotActiveBroker(defer and self.namesrv.profile.batches_unregistrations), pause)
         expired = {key for key, end in leases.items() if end < at_ms}
         if halted:
             assert taken.outcome == Outcome.SCAN_HALTED
@@ -163,9 +161,7 @@ class NamesrvMachine(RuleBasedStateMachine):
         if not taken.changes and taken.refreshed is None and not isinstance(event, events.NamesrvStarted):
             assert snapshot(self.registry) == before, "something changed without a change"
         at_us = self.at_ms * 1_000
-        self.closed += self.histories.record(
-            taken.changes, seq=self.seq, event_id=f"e{self.seq}", at_us=at_us
-        )
+        self.closed += self.histories.record(taken.changes, seq=self.seq, event_id=f"e{self.seq}", at_us=at_us)
         if taken.refreshed is not None:
             self.histories.refreshed(taken.refreshed, self.at_ms)
         return taken
@@ -209,9 +205,7 @@ class NamesrvMachine(RuleBasedStateMachine):
         for change in timeline_of(intervals, 0, {}):
             again.apply(change.changes, 0)
         assert without_leases(again) == without_leases(self.registry)
-        assert list(again.broker_addr_table.java_items()) == list(
-            self.registry.broker_addr_table.java_items()
-        )
+        assert list(again.broker_addr_table.java_items()) == list(self.registry.broker_addr_table.java_items())
         for table in ("topic_queue_table", "cluster_addr_table", "kv_config_table"):
             rebuilt, real = getattr(again, table), getattr(self.registry, table)
             assert [(k, v.java_keys()) for k, v in rebuilt.java_items()] == [

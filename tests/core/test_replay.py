@@ -41,9 +41,7 @@ def taken(
 def test_events_must_increase() -> None:
     """The error names both positions, both events and the name server."""
     same = [at(2, register(), no=1), at(2, register(), no=1)]
-    with pytest.raises(
-        OrderError, match=r"seq 2000001 \(e2-1\) after 2000001 \(e2-1\) at ns: events must be strictly"
-    ):
+    with pytest.raises(OrderError, match=r"seq 2000001 \(e2-1\) after 2000001 \(e2-1\) at ns: events must be strictly"):
         taken(V4_9_7, same)
     with pytest.raises(OrderError):
         taken(V4_9_7, [at(2, register()), at(1, register())])
@@ -113,10 +111,7 @@ def test_renewed_lease_moves_its_end() -> None:
 
     It is only looked at again when it could have ended.
     """
-    beats = [
-        at(ms, events.QueryDataVersion("C", MASTER, DataVersion(0, 1, 1)))
-        for ms in (60_000, 120_000, 180_000)
-    ]
+    beats = [at(ms, events.QueryDataVersion("C", MASTER, DataVersion(0, 1, 1))) for ms in (60_000, 120_000, 180_000)]
     found = taken(V4_9_7, [at(1_000, register()), *beats], until_ms=400_000)
     assert [t.step.outcome for t in found[1:]] == [Outcome.REFRESHED] * 3 + [Outcome.EXPIRED]
     assert found[-1].timed.effect_us == 305_000_000
@@ -155,9 +150,7 @@ def test_scan_that_threw_never_runs_again() -> None:
     ]
     found = taken(V4_9_7, silent, until_ms=10**7)
     assert [t.step.outcome for t in found[3:]] == [Outcome.SCAN_FAILED]
-    again = taken(
-        V4_9_7, [*silent, at(10**7, events.NamesrvStarted()), at(10**7 + 1, register())], until_ms=2 * 10**7
-    )
+    again = taken(V4_9_7, [*silent, at(10**7, events.NamesrvStarted()), at(10**7 + 1, register())], until_ms=2 * 10**7)
     assert [t.step.outcome for t in again[3:]] == [
         Outcome.SCAN_FAILED, Outcome.STARTED, Outcome.APPLIED, Outcome.EXPIRED,
     ]  # fmt: skip

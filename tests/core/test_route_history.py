@@ -25,9 +25,7 @@ def at(us: int, event_id: str, no: int = 0) -> Position:
     return Position(us * 1_000, no, event_id, us)
 
 
-def queues(
-    name: str = "broker-a", opened: Position = OLD, closed: Position | None = None, perm: int = 6
-) -> RouteRow:
+def queues(name: str = "broker-a", opened: Position = OLD, closed: Position | None = None, perm: int = 6) -> RouteRow:
     return RouteRow("topic_queue_table", name, QueueData(4, 4, perm, 0), opened, closed)
 
 
@@ -49,9 +47,7 @@ def live(
     return RouteRow("broker_live_table", LiveKey(cluster, addr), None, opened, closed)
 
 
-def sweep(
-    *rows: RouteRow, namesrv: Namesrv | None = None, open_orphans: tuple[Orphan, ...] = ()
-) -> RouteHistory:
+def sweep(*rows: RouteRow, namesrv: Namesrv | None = None, open_orphans: tuple[Orphan, ...] = ()) -> RouteHistory:
     return sweep_route("T", rows, namesrv or Namesrv(), start_us=START, open_orphans=open_orphans)
 
 
@@ -149,9 +145,7 @@ def test_order_conf_is_shown_only_with_order_message_enable_but_judged_always() 
     conf = RouteRow("kv_config_table", None, KvValue("broker-a:4;broker-b:4"), put)
     rows = [queues(), member(), live(), conf]
 
-    assert [(orphan.reason, orphan.opened_by) for orphan in sweep(*rows).orphans] == [
-        ("stale_order_conf", "put")
-    ]
+    assert [(orphan.reason, orphan.opened_by) for orphan in sweep(*rows).orphans] == [("stale_order_conf", "put")]
     assert sweep(*rows).changes == ()
     served = sweep(*rows, namesrv=Namesrv(V4_9_7, NamesrvConfig(order_message_enable=True)))
     assert '"orderTopicConf":"broker-a:4;broker-b:4"' in (served.changes[0].route_after or "")

@@ -105,9 +105,7 @@ class Story:
         command, *words = line.split()
         if command == "namesrv":
             version, *properties = words
-            config = {
-                _CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)
-            }
+            config = {_CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)}
             self.namesrv = Namesrv(PROFILES[version], NamesrvConfig(**config))
             self.registry = Registry(self.namesrv.profile)
             return []
@@ -171,11 +169,7 @@ def told(step: Step) -> list[str]:
     """What a step returned, closed, sent, threw."""
     result, words = step.result, []
     if isinstance(result, RegisterResult):
-        words += (
-            [f"masterAddr={result.master_addr} haServerAddr={result.ha_server_addr}"]
-            if result.master_addr
-            else []
-        )
+        words += [f"masterAddr={result.master_addr} haServerAddr={result.ha_server_addr}"] if result.master_addr else []
     elif isinstance(result, QueryDataVersionResult):
         version = result.data_version
         words.append(f"changed={str(result.changed).lower()}")

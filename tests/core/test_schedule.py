@@ -41,9 +41,7 @@ def test_no_tick_before_the_first_epoch() -> None:
 
 def test_restart_starts_the_timer_anew() -> None:
     """The epoch of the position counts, in whatever order the epochs are given."""
-    ticks = schedule(
-        ScanEpoch(102 * SECOND, 102 * SECOND, phase_known=True), ScanEpoch(0, 0, phase_known=True)
-    )
+    ticks = schedule(ScanEpoch(102 * SECOND, 102 * SECOND, phase_known=True), ScanEpoch(0, 0, phase_known=True))
     assert ticks.first_tick(96 * SECOND, 0) == 105 * SECOND
     assert ticks.first_tick(102 * SECOND, 0) == 107 * SECOND
 

@@ -14,7 +14,8 @@ import pytest
 
 from namesrv_core.answers import Question, answer, remark_matches
 from namesrv_core.register import RegisterResult
-from namesrv_core.trace import Trace, TraceError, replayed, state_hash
+from namesrv_core.trace import Trace, TraceError, replayed
+from namesrv_core.trace_json import state_hash
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
 CODES = {
@@ -66,9 +67,7 @@ def test_trace_gives_the_recorded_answers_byte_for_byte(path: Path) -> None:
             trace.take(ev)
             continue
         subject = ev["cluster"] if ev["op"] == "topics_by_cluster" else ev.get("topic")
-        question = Question(
-            CODES[ev["op"]], subject, standard_json=True
-        )  # the recorded route requests asked for it
+        question = Question(CODES[ev["op"]], subject, standard_json=True)  # the recorded route requests asked for it
         expected = answer(trace.registry, question, trace.namesrv)
         assert (expected.code, expected.body) == (wire["code"], wire["body"]), ev
         assert remark_matches(wire["remark"], expected.remark), ev
@@ -206,7 +205,5 @@ def test_restart_without_its_file_forgets_the_kv_table() -> None:
     put = '{"ev": {"op": "kv_put", "t_ms": 1, "ns": "N", "key": "k", "value": "v"}}'
     init = '{"ev": {"op": "init", "profile": "4.9.7"}}'
     kept = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2}}']))[-1]["st"]["kvConfig"]
-    lost = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2, "keep_kv": false}}']))[-1]["st"][
-        "kvConfig"
-    ]
+    lost = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2, "keep_kv": false}}']))[-1]["st"]["kvConfig"]
     assert (kept, lost) == ({"N": {"k": "v"}}, {})

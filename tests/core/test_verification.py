@@ -25,9 +25,7 @@ def seen(request_seq: int, seq: int, answered: Answer, question: Question = TOPI
     return Observed(f"a{seq}", request_seq, seq, question, answered)
 
 
-def judged(
-    timeline: list[StateChange], *observations: Observed, starts: tuple[int, ...] = ()
-) -> list[Verdict]:
+def judged(timeline: list[StateChange], *observations: Observed, starts: tuple[int, ...] = ()) -> list[Verdict]:
     return verify(Registry(V4_9_7), timeline, observations, Namesrv(), starts=starts)
 
 

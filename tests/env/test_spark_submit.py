@@ -229,9 +229,7 @@ def test_wrapper_finds_its_checkout_through_symbolic_links(bin_dir: Path, tmp_pa
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("help",), ("some-job", "--help")])
-def test_help_starts_neither_spark_nor_java(
-    bin_dir: Path, tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
+def test_help_starts_neither_spark_nor_java(bin_dir: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """Help is given by plain Python, before any set-up, on a machine without Java."""
     add_command(bin_dir, "python3", 'case $1 in -m) echo "asked: $*";; esac; exit 0')
     done = start(bin_dir, *arguments, environment={"NAMESRV_VENV": str(tmp_path / "venv")})

@@ -67,16 +67,12 @@ def sliced(ns: str, opened: Event, closed: Event | None = None, **values: Any) -
     for day in (DAY1, DAY2):
         ends_later = closed is not None and closed[1].date() > day
         if opened[1].date() <= day and (closed is None or closed[1].date() >= day):
-            rows.append(
-                {"namesrv_id": ns, "day": day, **interval(opened, None if ends_later else closed), **values}
-            )
+            rows.append({"namesrv_id": ns, "day": day, **interval(opened, None if ends_later else closed), **values})
     return rows
 
 
 def frame(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
-    return spark.createDataFrame(
-        [tuple(row.get(name) for name in table.column_names) for row in rows], table.schema
-    )
+    return spark.createDataFrame([tuple(row.get(name) for name in table.column_names) for row in rows], table.schema)
 
 
 def queues(topic: str, opened: Event, closed: Event | None = None, perm: int = 6) -> list[Row]:
@@ -321,9 +317,7 @@ def test_findings_have_one_row_for_each_key(flagged: dict[str, DataFrame]) -> No
         assert len(rows) == len(set(rows))
 
 
-def test_a_day_alone_gives_what_both_days_together_give(
-    spark: SparkSession, flagged: dict[str, DataFrame]
-) -> None:
+def test_a_day_alone_gives_what_both_days_together_give(spark: SparkSession, flagged: dict[str, DataFrame]) -> None:
     """The second day continues the published orphans of the first; how a run is cut changes nothing."""
     golds, bronzes = inputs(spark)
     slices = {name: rows.where(F.col("day") == F.lit(DAY2)) for name, rows in golds.items()}

@@ -228,9 +228,7 @@ def own(table: str) -> dict[str, object]:
     addr = f"10.1.{n // 256}.{n % 256}:10911"
     if "seq" in TABLES[table].column_names and "event_id" in TABLES[table].column_names:
         identity = {"seq": SEQ + n, "event_id": digest(f"event {n}"), "channel_id": f"10.0.0.1:4000#{n}"}
-        return identity | (
-            {"source_file": f"{n}.pcap"} if "source_file" in TABLES[table].column_names else {}
-        )
+        return identity | ({"source_file": f"{n}.pcap"} if "source_file" in TABLES[table].column_names else {})
     identities: dict[str, dict[str, object]] = {
         "topic_configs": {"topic_config_digest": digest(f"topics {n}")},
         "quarantine": {"quarantine_id": digest(f"piece {n}")},
@@ -271,9 +269,7 @@ def good_rows() -> dict[str, list[dict]]:
     """Return rows that keep every rule, and what the planted ones refer to."""
     rows = {table: [row(table)] for table in TABLES}
     rows["registrations"].append(row("registrations", event_id=E1))
-    rows["event_outcomes"].append(
-        row("event_outcomes", event_id=E1, operation="register_broker", outcome="applied")
-    )
+    rows["event_outcomes"].append(row("event_outcomes", event_id=E1, operation="register_broker", outcome="applied"))
     rows["topic_configs"].append(row("topic_configs", topic_config_digest=TOPICS))
     rows["broker_addr_history"].append(row("broker_addr_history", broker_name="broker-a"))
     rows["broker_addr_history"] += carried_twice()
@@ -372,9 +368,7 @@ OWN_PLANTS: dict[str, dict] = {
         "topics_are_counted": {"topic_count": 2},
         "topics_are_named": {"topics": [{"topic": "", **QUEUES}]},
         "topics_are_named_once": {"topics": [{"topic": "T", **QUEUES}] * 2, "topic_count": 2},
-        "mappings_are_plausible": {
-            "mappings": [{"topic": "T", "total_queues": -1, "epoch": 0, "dirty": False}]
-        },
+        "mappings_are_plausible": {"mappings": [{"topic": "T", "total_queues": -1, "epoch": 0, "dirty": False}]},
     },
     "route_observations": {
         "code_belongs_here": {"code": 901, "subject": None},
@@ -391,9 +385,7 @@ OWN_PLANTS: dict[str, dict] = {
         "length_is_not_negative": {"length": -1},
         "sha256_has_its_form": {"sha256": "1"},
         "first_bytes_are_few": {"first_bytes": "00" * 257},
-        "quarantine_is_small": [
-            {"quarantine_id": digest(f"rubbish {n}"), "ingest_run": "run-2"} for n in range(11)
-        ],
+        "quarantine_is_small": [{"quarantine_id": digest(f"rubbish {n}"), "ingest_run": "run-2"} for n in range(11)],
     },
     "sources": {
         "sha256_has_its_form": {"content_sha256": "1"},
@@ -644,9 +636,7 @@ def test_good_rows_break_no_rule(unspoilt):
 def test_the_gate_stops_on_critical_rules_only(measured, unspoilt, tmp_path):
     """Broken warnings are told, and the gate stays open; one broken critical rule shuts it."""
     warned = [measured[m.table, m.rule] if m.severity == "warning" else m for m in unspoilt]
-    broken = [
-        measured[m.table, m.rule] if (m.table, m.rule) == ("runs", "gate_agrees") else m for m in unspoilt
-    ]
+    broken = [measured[m.table, m.rule] if (m.table, m.rule) == ("runs", "gate_agrees") else m for m in unspoilt]
 
     open_gate, shut_gate = (quality.judge(of, tmp_path / name) for name, of in [("a", warned), ("b", broken)])
 

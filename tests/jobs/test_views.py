@@ -149,9 +149,7 @@ ROWS: dict[Table, list[Row]] = {
 
 
 def frame(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
-    return spark.createDataFrame(
-        [tuple(row.get(name) for name in table.column_names) for row in rows], table.schema
-    )
+    return spark.createDataFrame([tuple(row.get(name) for name in table.column_names) for row in rows], table.schema)
 
 
 def run(run_id: str, status: str, versions: dict[str, int]) -> Row:
@@ -189,9 +187,7 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def assert_answers(spark: SparkSession, sql: str, rows: list[tuple[Any, ...]]) -> None:
     found = spark.sql(sql)
-    assert_df_equality(
-        found, spark.createDataFrame(rows, found.schema), ignore_row_order=True, ignore_metadata=True
-    )
+    assert_df_equality(found, spark.createDataFrame(rows, found.schema), ignore_row_order=True, ignore_metadata=True)
 
 
 def test_a_warehouse_without_published_run_says_so(

@@ -43,9 +43,7 @@ def request(
     return frame(json.dumps(header, separators=(",", ":")).encode(), body)
 
 
-def response(
-    opaque: int = 1, code: int = 0, body: bytes = b"", version: int = 407, remark: str | None = None
-) -> bytes:
+def response(opaque: int = 1, code: int = 0, body: bytes = b"", version: int = 407, remark: str | None = None) -> bytes:
     """Return an answer."""
     return request(code, None, body, opaque=opaque, flag=1, version=version, remark=remark)
 
@@ -80,9 +78,7 @@ def register_json(topics: Mapping[str, int], **more: object) -> bytes:
         "topicConfigTable": table,
         **more,
     }
-    return json.dumps(
-        {"filterServerList": [], "topicConfigSerializeWrapper": wrapper}, separators=(",", ":")
-    ).encode()
+    return json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}, separators=(",", ":")).encode()
 
 
 def compressed_body(topics: Iterable[bytes], filters: bytes = b"[]", count: int | None = None) -> bytes:
@@ -121,9 +117,7 @@ class Talk:
         lost: int = 0,
         seq: int | None = None,
     ) -> Talk:
-        mine, other = (
-            (self.server_seq, self.client_seq) if from_server else (self.client_seq, self.server_seq)
-        )
+        mine, other = (self.server_seq, self.client_seq) if from_server else (self.client_seq, self.server_seq)
         ends = (self.server, self.client) if from_server else (self.client, self.server)
         self.segments.append(
             Segment(
@@ -181,18 +175,14 @@ class Talk:
         self.at_ns += duration_ns
         return self
 
-    def exchange(
-        self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", opaque: int = 1
-    ) -> Talk:
+    def exchange(self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", opaque: int = 1) -> Talk:
         """Add a request and its successful answer."""
         return self.ask(request(code, ext, body, opaque=opaque)).answer(response(opaque))
 
 
 def merged(*talks: Talk) -> list[Segment]:
     """Return the segments of several connections in order of time, numbered anew."""
-    segments = sorted(
-        (segment for talk in talks for segment in talk.segments), key=lambda segment: segment.time_ns
-    )
+    segments = sorted((segment for talk in talks for segment in talk.segments), key=lambda segment: segment.time_ns)
     return [segment._replace(packet_no=number) for number, segment in enumerate(segments, 1)]
 
 

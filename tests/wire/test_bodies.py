@@ -62,9 +62,7 @@ def test_compressed_body_of_5x_has_mappings() -> None:
     """From V5_0_0 on the layout ends with mapping entries, whose keys may be bare integers."""
     info = b'{"topic":"T","bname":"b","totalQueues":8,"epoch":3,"currIdMap":{2:0,4:1}}'
     plain = zlib.decompress(compressed_body([b"T 4 4 6 SINGLE_TAG"]))
-    got = decode(
-        zlib.compress(plain + struct.pack(">i", 1) + long_string(info)), compressed=True, version=493
-    )
+    got = decode(zlib.compress(plain + struct.pack(">i", 1) + long_string(info)), compressed=True, version=493)
     assert got.topics is not None
     assert got.topics.mappings[0]["curr_id_map"] == '{"2":0,"4":1}'
 
@@ -212,9 +210,7 @@ def test_zlib_bomb_is_refused_quickly_and_in_little_memory() -> None:
     assert peak < 32 * MIB
 
 
-@pytest.mark.parametrize(
-    "body", [b"x\x9cnonsense", b"\x00", zlib.compress(b"\x00\x00"), compressed_body([])[:-20]]
-)
+@pytest.mark.parametrize("body", [b"x\x9cnonsense", b"\x00", zlib.compress(b"\x00\x00"), compressed_body([])[:-20]])
 def test_what_is_no_whole_zlib_body_is_refused(body: bytes) -> None:
     """Damaged, foreign and cut-off streams are refusals of the server, not limits of ours."""
     assert refusal(body, compressed=True) is Reason.BAD_BODY
@@ -298,9 +294,6 @@ def test_a_topic_named_data_version_does_not_fool_the_cache() -> None:
     """Text that looks like a data version elsewhere in the body is decoded as what it is."""
     cache = BodyCache()
     for counter in (1, 2):
-        body = (
-            b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"dataVersion":{"counter":%d},'
-            b'"T":{}}}}' % counter
-        )
+        body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"dataVersion":{"counter":%d},"T":{}}}}' % counter
         got = cache.decode(body, compressed=False, version=493, now_ms=NOW_MS)
         assert got == decode(body, version=493)

@@ -124,9 +124,7 @@ def test_pcapng_blocks(tmp_path: Path, order: str) -> None:
     interface = struct.pack(order + "HHI", 101, 0, 0) + struct.pack(order + "HHB3x", 9, 1, 9)
     time = 7 * 10**9 + 3
     enhanced = struct.pack(order + "IIIII", 0, time >> 32, time & 0xFFFFFFFF, len(data), len(data)) + padded
-    obsolete = (
-        struct.pack(order + "HHIIII", 0, 0, time >> 32, time & 0xFFFFFFFF, len(data), len(data)) + padded
-    )
+    obsolete = struct.pack(order + "HHIIII", 0, 0, time >> 32, time & 0xFFFFFFFF, len(data), len(data)) + padded
     simple = struct.pack(order + "I", len(data)) + padded
     blocks = [
         (0x0A0D0D0A, section),
@@ -239,9 +237,7 @@ def test_options_nobody_needs_are_not_decoded(tmp_path: Path) -> None:
 
 def test_ethernet_padding_is_no_payload(tmp_path: Path) -> None:
     """The payload ends where the IP header says, not where the frame ends."""
-    data = (
-        bytes(Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=1, dport=2, flags="A")) + b"\x00" * 6
-    )
+    data = bytes(Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=1, dport=2, flags="A")) + b"\x00" * 6
     (segment,) = read(tmp_path / "a", pcap([data]))
     assert (segment.payload, segment.lost) == (b"", 0)
 
@@ -287,9 +283,7 @@ def test_what_is_no_tcp_is_counted(tmp_path: Path) -> None:
     assert (stats.first_time_ns, stats.last_time_ns) == (1_000_001_000, 8_000_008_000)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PK\x03\x04zip", b"\x7fELF", b'{"a":1}', gzip.compress(b"no capture")]
-)
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04zip", b"\x7fELF", b'{"a":1}', gzip.compress(b"no capture")])
 def test_foreign_files_are_refused_at_once(tmp_path: Path, content: bytes) -> None:
     """What is no capture says so, with the file and the byte."""
     with pytest.raises(CaptureError, match="at byte 0: not a capture"):
@@ -466,9 +460,7 @@ def test_lying_pcapng_section_headers_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "a", start + struct.pack("<IIHHqI", 28, 0x12345678, 1, 0, -1, 28))
 
 
-@pytest.mark.parametrize(
-    "start", [b"\x0a\x0d\x0d", b"\xd4\xc3\xb2", b"\xa1\xb2\xc3\xd5", b"\x1f\x8b", b"\x00"]
-)
+@pytest.mark.parametrize("start", [b"\x0a\x0d\x0d", b"\xd4\xc3\xb2", b"\xa1\xb2\xc3\xd5", b"\x1f\x8b", b"\x00"])
 def test_half_a_magic_is_foreign(tmp_path: Path, start: bytes) -> None:
     """A file that only resembles a capture is refused at its first byte."""
     for content in (start, start + b"\x00" * 64 if len(start) == 4 else start):

@@ -58,9 +58,7 @@ def test_the_shortest_line_of_each_kind_has_all_columns(tmp_path: Path, line: di
     (table,) = [table for table in TABLES if table.name == row.table]
     assert set(row.values) == set(table.column_names) - {"ingest_run", "day"}
     assert all(
-        row.values[column.name] is not None
-        for column in table.columns
-        if column.required and column.name in row.values
+        row.values[column.name] is not None for column in table.columns if column.required and column.name in row.values
     )
     assert (row.values["seq"], row.values["event_time"]) == (TIME_NS, TIME_NS // 1000)
     assert (row.values["source_file"], row.values["source_offset"]) == ("log", 1)

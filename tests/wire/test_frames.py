@@ -53,9 +53,7 @@ def test_binary_header_and_body() -> None:
 
 
 @given(
-    st.dictionaries(
-        st.text(max_size=8).filter(lambda key: not is_secret(key)), st.text(max_size=8), max_size=5
-    ),
+    st.dictionaries(st.text(max_size=8).filter(lambda key: not is_secret(key)), st.text(max_size=8), max_size=5),
     st.binary(max_size=20),
     st.integers(-(2**31), 2**31 - 1),
     st.booleans(),
@@ -184,9 +182,7 @@ def test_bytes_that_are_no_utf8_become_replacement_characters() -> None:
     assert decode_frame(frame(binary_header(105, pairs), b"", 1)).ext == {"topic": "a\ufffd"}
 
 
-@pytest.mark.parametrize(
-    "key", ["AccessKey", "accesskey", "SIGNATURE", "SecurityToken", "OnsChannel", "secretKey"]
-)
+@pytest.mark.parametrize("key", ["AccessKey", "accesskey", "SIGNATURE", "SecurityToken", "OnsChannel", "secretKey"])
 def test_secret_ext_fields_are_dropped(key: str) -> None:
     """Credentials never leave the decoder, whatever their case or serialization."""
     assert decode_frame(request(105, {key: "s3cret", "topic": "T"})).ext == {"topic": "T"}
@@ -203,9 +199,7 @@ def test_numbers_in_ext_fields_become_text() -> None:
 @given(st.data())
 def test_any_segmentation_gives_the_same_frames(data: st.DataObject) -> None:
     """Frames that are split or merged by TCP come out whole."""
-    frames = [
-        request(105, {"topic": "T" * n}, b"b" * n, opaque=n) for n in range(data.draw(st.integers(1, 5)))
-    ]
+    frames = [request(105, {"topic": "T" * n}, b"b" * n, opaque=n) for n in range(data.draw(st.integers(1, 5)))]
     stream = b"".join(frames)
     cuts = sorted(data.draw(st.sets(st.integers(1, len(stream) - 1), max_size=10)))
     edges = [0, *cuts, len(stream)]

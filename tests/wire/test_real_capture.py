@@ -63,9 +63,7 @@ def test_idle_closes_and_the_unanswered_registration(whole: tuple[Transcript, li
     assert len(idle) == 2
     assert all(120_000 <= int(str(ms)) < 120_100 for ms in idle)
     (lost,) = [
-        row
-        for row in of_table(whole[1], "registrations")
-        if row["response_code"] is None and not row["one_way"]
+        row for row in of_table(whole[1], "registrations") if row["response_code"] is None and not row["one_way"]
     ]
     (close,) = [row for row in closes if row["channel_id"] == lost["channel_id"]]
     assert (lost["broker_name"], close["pending_requests"]) == ("broker-b", 1)

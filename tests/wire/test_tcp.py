@@ -39,9 +39,7 @@ def test_first_copy_of_overlapping_bytes_wins() -> None:
     assert stream.push(1, b"XXd", 0, 0) == [b"d"]
     stream = begun()
     stream.push(2, b"cd", 0, 0)
-    assert (
-        b"".join(piece for piece in stream.push(0, b"abXYef", 0, 0) if isinstance(piece, bytes)) == b"abcdef"
-    )
+    assert b"".join(piece for piece in stream.push(0, b"abXYef", 0, 0) if isinstance(piece, bytes)) == b"abcdef"
 
 
 def test_sequence_numbers_wrap() -> None:

@@ -49,9 +49,7 @@ def test_a_request_takes_effect_with_its_answer() -> None:
 
 def test_rows_have_exactly_the_columns_of_their_tables() -> None:
     """Every column but `ingest_run` and `day` is there, and no other."""
-    talk = (
-        Talk().refused().open().ask(REGISTER).answer(response(3)).exchange(104, BROKER).exchange(322, BROKER)
-    )
+    talk = Talk().refused().open().ask(REGISTER).answer(response(3)).exchange(104, BROKER).exchange(322, BROKER)
     talk.exchange(105, {"topic": "T"}).exchange(100, {"namespace": "n", "key": "k", "value": "v"})
     talk.ask(b"\x00\x00\x00\x06\x07\x00\x00\x00ab").client_rst()
     rows = rows_of(talk.segments)
@@ -71,15 +69,7 @@ def test_a_one_way_request_takes_effect_on_arrival() -> None:
 
 def test_an_unanswered_request_takes_effect_just_before_its_connection_closes() -> None:
     """It is placed directly before the name server's own FIN, in the order of arrival."""
-    talk = (
-        Talk()
-        .open()
-        .ask(REGISTER)
-        .ask(request(104, BROKER, opaque=4))
-        .client_fin()
-        .wait(SECOND_NS)
-        .server_fin()
-    )
+    talk = Talk().open().ask(REGISTER).ask(request(104, BROKER, opaque=4)).client_fin().wait(SECOND_NS).server_fin()
     rows = rows_of(talk.segments)
     register, leave = of_table(rows, "registrations")[0], of_table(rows, "unregistrations")[0]
     (close,) = of_table(rows, "channel_events")
@@ -217,9 +207,7 @@ def test_a_stop_at_the_end_of_a_capture_is_revoked_if_the_server_goes_on() -> No
     more = Talk(client="10.0.0.3:9", start_ns=EPOCH_NS + SECOND_NS).open().exchange(105, {"topic": "T"})
     later = rows_of(more.segments, Transcript(namesrv=[NAMESRV], carry=first.carry()))
     assert [row.table for row in later if row.table == REVOKED] == [REVOKED]
-    assert "stopped" not in [
-        v["kind"] for (table, _), v in final(claimed + later).items() if table == "namesrv_events"
-    ]
+    assert "stopped" not in [v["kind"] for (table, _), v in final(claimed + later).items() if table == "namesrv_events"]
 
 
 def test_one_closed_connection_is_no_stop() -> None:
@@ -281,11 +269,7 @@ def test_rows_before_the_confirmation_are_held_and_released() -> None:
 def test_port_reuse_is_a_new_connection() -> None:
     """The same client port with a new SYN opens another channel, and the old one is closed if it was not."""
     one = Talk().open().ask(REGISTER).answer(response(3))
-    two = (
-        Talk(start_ns=EPOCH_NS + SECOND_NS, client_seq=77_000, server_seq=88_000)
-        .open()
-        .exchange(105, {"topic": "T"})
-    )
+    two = Talk(start_ns=EPOCH_NS + SECOND_NS, client_seq=77_000, server_seq=88_000).open().exchange(105, {"topic": "T"})
     rows = rows_of(merged(one, two))
     assert kinds(rows) == [("close", "client")]
     channels = {row.values["channel_id"] for row in rows if row.values.get("channel_id")}
