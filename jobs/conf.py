@@ -50,24 +50,11 @@ class PipelineConf:
         text = json.dumps(dataclasses.asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def config_of(self, namesrv_id: str) -> NamesrvConfig:
-        """Return the configuration of a name server; RocketMQ's defaults if nothing is said."""
-        return self.namesrvs.get(namesrv_id, NamesrvConf()).config
-
-    def namesrv_of(self, namesrv_id: str, seen_version: int | None) -> Namesrv:
-        """Return generation and configuration of a name server; `seen_version` is the ordinal in its responses.
-
-        Raises ConfError if neither says which generation it is.
-        """
+    def namesrv_of(self, namesrv_id: str, seen_version: int) -> Namesrv:
+        """Return generation and configuration of a name server; `seen_version` is the ordinal that its traffic shows."""
         said = self.namesrvs.get(namesrv_id, NamesrvConf())
-        if said.version is not None:
-            return Namesrv(_profile(said.version), said.config)
-        if seen_version is None:
-            raise ConfError(
-                f"name server {namesrv_id}: no response of it was seen, so its version is unknown; "
-                f"say it with --namesrv {namesrv_id}=4.9.7"
-            )
-        return Namesrv(profile_of_version(seen_version), said.config)
+        profile = profile_of_version(seen_version) if said.version is None else _profile(said.version)
+        return Namesrv(profile, said.config)
 
 
 def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:

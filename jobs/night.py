@@ -78,7 +78,7 @@ class Warehouse:
             self._namesrvs.clear()
 
     def namesrvs(self) -> dict[str, Namesrv]:
-        """Return every name server with recorded events, its generation and its configuration. Raises ConfError."""
+        """Return every name server with recorded events, its generation and its configuration."""
         if not self._namesrvs:
             self._namesrvs.update(self._find_namesrvs())
         return self._namesrvs
@@ -91,14 +91,16 @@ class Warehouse:
             names = part if names is None else names.unionAll(part)
         if names is None:
             return {}
-        versions = (
-            frames["namesrv_events"]
-            .where("kind = 'identified'")
-            .groupBy("namesrv_id")
-            .agg(F.max_by("version", "seq").alias("version"))
-        )
+        identified = frames["namesrv_events"].where("kind = 'identified'").groupBy("namesrv_id")
+        versions = identified.agg(F.max_by("version", "seq").alias("version"))
         rows = names.distinct().join(versions, on="namesrv_id", how="left").collect()
-        return {row["namesrv_id"]: self.conf.namesrv_of(row["namesrv_id"], row["version"]) for row in sorted(rows)}
+        seen = {row["namesrv_id"]: row["version"] for row in rows}
+        if None in seen.values():
+            # No answer was recorded. Brokers are of the name server's generation, or older.
+            brokers = frames["registrations"].groupBy("namesrv_id").agg(F.max("request_version").alias("version"))
+            of_brokers = {row["namesrv_id"]: row["version"] for row in brokers.collect()}
+            seen = {name: of_brokers.get(name, 0) if version is None else version for name, version in seen.items()}
+        return {name: self.conf.namesrv_of(name, version) for name, version in sorted(seen.items())}
 
     @property
     def docs_dir(self) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def show_questions(house: Warehouse, console: Console) -> None:
     for number, question in enumerate(QUESTIONS, start=1):
         console.line()
         console.line(f"Question {number}. {question.text}")
-        for line in question.sql.strip().splitlines():
+        for line in textwrap.dedent(question.sql).strip().splitlines():
             console.line(f"    {line}")
         _show_rows(house, question.sql, console, limit=20)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.ansi.enabled", "true"),
         ("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
-        ("spark.databricks.delta.snapshotPartitions", "2"),
+        ("spark.databricks.delta.snapshotPartitions", "1"),
         ("spark.ui.enabled", "false"),
     ],
 )
