@@ -6,11 +6,11 @@ import argparse
 import datetime as dt
 import importlib
 import logging
+import re
 import shutil
 import sys
 import threading
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 
 from jobs import night, nightly, report
@@ -22,6 +22,7 @@ from jobs.session import CHECKOUT, spark_session
 from jobs.views import NothingPublishedError
 
 EXIT_OK, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 2, 3, 4, 5, 6
+_STATEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;'"`])+""")
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
 
@@ -140,10 +141,15 @@ def _publish(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
 
 def _sql(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     text = arguments.query if arguments.query is not None else sys.stdin.read()
-    statements: Sequence[str] = [part for part in text.split(";") if part.strip()]
+    statements = statements_of(text)
     if not statements:
         raise _UsageError("no SQL: give a statement as an argument or on standard input")
     return report.show_sql(house, statements, arguments, console)
+
+
+def statements_of(text: str) -> list[str]:
+    """Return the statements of a text, split at semicolons that are not inside quotes."""
+    return [part for part in _STATEMENT.findall(text) if part.strip()]
 
 
 def _export(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:

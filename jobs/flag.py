@@ -143,14 +143,19 @@ def reported_rows_from(
     """Return whether each topic of a broker name is listed by its master's registrations of the days.
 
     Only accepted registrations count, and only those whose topics differ from the one before. A registration
-    with one topic reports a change of that topic and says nothing about others.
+    with one topic reports a change of that topic and says nothing about others; nor does one of several with the same
+    data version, into which a broker may split its topics (5.x).
     """
+    one_version = Window.partitionBy("namesrv_id", "broker_name", "day", "data_version")
+    full_digest = F.when(F.col("topic_count") > 1, F.col("topic_config_digest"))
     in_order = Window.partitionBy("namesrv_id", "broker_name", "day").orderBy("seq")
     refused = slices["event_outcomes"].where("outcome NOT IN ('applied', 'refreshed')")
     registrations = (
         bronze["registrations"]
         .where(F.col("day").isin(list(days)) & F.expr("broker_id = 0 AND refusal IS NULL AND topic_count > 0"))
         .join(refused, ["namesrv_id", "day", "event_id"], "left_anti")
+        .withColumn("parts", F.size(F.collect_set(full_digest).over(one_version)))
+        .where("parts <= 1")
         .withColumn("digest_before", F.lag("topic_config_digest").over(in_order))
         .where("NOT topic_config_digest <=> digest_before")
         .select(

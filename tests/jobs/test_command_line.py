@@ -8,6 +8,7 @@ import json
 import pytest
 
 from jobs.__main__ import main, parser
+from jobs.commands import statements_of
 from jobs.console import Console, printable
 from jobs.trace import run_trace
 
@@ -68,6 +69,12 @@ def test_a_malformed_trace_line_is_named() -> None:
     out, err = io.StringIO(), io.StringIO()
     assert run_trace(io.StringIO('{"ev": {"op": "nope", "t_ms": 0}}\n'), out, err, "4.9.7", "full") == 2
     assert "line 1" in err.getvalue()
+
+
+def test_statements_are_split_outside_of_quotes() -> None:
+    """A semicolon in a string, such as an order configuration, does not end a statement."""
+    text = "SELECT 'broker-a:4;broker-b:4', \"a;b\"; SELECT `c;d` ;\n;"
+    assert statements_of(text) == ["SELECT 'broker-a:4;broker-b:4', \"a;b\"", " SELECT `c;d` "]
 
 
 def test_names_from_the_wire_do_not_steer_a_terminal() -> None:
