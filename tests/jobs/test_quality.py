@@ -103,6 +103,7 @@ GOOD: dict[str, dict] = {
         "bytes": 1,
         "frames": 100_000,
         "packets": 1,
+        "days": [NOON.date()],
         "ingest_run": "run-1",
     },
     "open_streams": {

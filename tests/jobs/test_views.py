@@ -254,9 +254,9 @@ def test_route_at_reads_like_mqadmin(published: SparkSession) -> None:
 def test_route_diff_names_what_changed_and_the_last_cause(published: SparkSession) -> None:
     """Equal routes make no row, and what went takes its addresses with it without a row of their own."""
     sql = """
-        SELECT 'day' AS span, * FROM route_diff(TIMESTAMP'2026-03-01 11:00:00', TIMESTAMP'2026-03-01
-        13:00:00') UNION ALL SELECT 'night', * FROM route_diff(TIMESTAMP'2026-03-01 13:00:00',
-        TIMESTAMP'2026-03-02 09:00:00')
+        SELECT 'day' AS span, * FROM route_diff(TIMESTAMP'2026-03-01 11:00:00', TIMESTAMP'2026-03-01 13:00:00')
+        UNION ALL
+        SELECT 'night', * FROM route_diff(TIMESTAMP'2026-03-01 13:00:00', TIMESTAMP'2026-03-02 09:00:00')
     """
     rows = [
         ("day", NS4, "T", "broker-a", "queues", "RW- read 4 write 4", "RW- read 8 write 8", "grown"),
