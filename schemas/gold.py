@@ -45,7 +45,7 @@ INTERVAL = (
     Column(
         "outer_entered_at",
         POSITION,
-        "The same for the outer key (topic, cluster, namespace, broker name) where a map lies inside a map",
+        "The same for the outer key (topic, cluster, namespace, broker name), as far as its replay unit knows",
     ),
     Column("day", DATE, "Day of the slice; partition", required=True),
 )
