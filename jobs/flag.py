@@ -146,7 +146,8 @@ def reported_rows_from(
     with one topic reports a change of that topic and says nothing about others; nor does one of several with the same
     data version, into which a broker may split its topics (5.x).
     """
-    one_version = Window.partitionBy("namesrv_id", "broker_name", "day", "data_version")
+    version = F.coalesce(F.to_json("data_version"), "event_id")  # no version is nobody else's version
+    one_version = Window.partitionBy("namesrv_id", "broker_name", "day", version)
     full_digest = F.when(F.col("topic_count") > 1, F.col("topic_config_digest"))
     in_order = Window.partitionBy("namesrv_id", "broker_name", "day").orderBy("seq")
     refused = slices["event_outcomes"].where("outcome NOT IN ('applied', 'refreshed')")
