@@ -1,0 +1,33 @@
+"""What must hold of every table, as data: a rule is a Spark SQL boolean and the sentence that it stands for.
+
+Critical rules say what this software promises: a broken one is an error of its own and stops publication.
+Warnings say what brokers and operators usually do: real input may break them, and is then shown, not refused.
+What a name server really holds is never forbidden: live entries without a group, a cluster set with the name
+of a group that is gone, one address in several groups.
+"""
+
+from __future__ import annotations
+
+from schemas import bronze, gold
+from schemas.rules.of_bronze import BROKEN_RULE, BRONZE, QUARANTINE_REASONS
+from schemas.rules.of_histories import HISTORIES, of_history
+from schemas.rules.of_reports import REPORTS
+from schemas.rules.rule import Kind, Rule, present, unique
+from schemas.table import Table
+
+__all__ = ["BROKEN_RULE", "QUARANTINE_REASONS", "RULES", "TABLES", "Kind", "Rule"]
+
+
+def _all_rules() -> dict[str, tuple[Rule, ...]]:
+    own = BRONZE | HISTORIES | REPORTS
+    shared: dict[str, tuple[Rule, ...]] = {
+        table.name: (present(table), unique(table.name, table.key)) for table in TABLES.values()
+    }
+    # Intervals that do not overlap have unique keys.
+    shared |= {table.name: of_history(table) for table in gold.HISTORY_TABLES}
+    return {name: (*shared[name], *own[name]) for name in TABLES}
+
+
+TABLES: dict[str, Table] = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
+RULES: dict[str, tuple[Rule, ...]] = _all_rules()
+"""The rules of every table, by its name."""

@@ -1,0 +1,315 @@
+"""The rules of the bronze tables."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
+from namesrv_wire.codes import OBSERVED, REQUEST_NAMES
+from namesrv_wire.errors import Reason
+from schemas import bronze
+from schemas.rules.rule import DAY_OF_EFFECT, Rule, is_hex, is_one_of, queues, union, warn, words
+
+EVENTS = tuple(table.name for table in bronze.EVENT_TABLES)
+_REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")
+
+BROKEN_RULE = "broken_rule"
+"""Reason code of a quarantined row that could be decoded but broke critical rules; its detail names them."""
+
+QUARANTINE_REASONS = (*sorted(reason.value for reason in Reason), BROKEN_RULE)
+QUARANTINE_SHARE = 0.01
+"""Share of a run's frames above which quarantine stops it: whoever sends only rubbish must not hide in it."""
+
+QUARANTINE_FLOOR = 10
+"""Pieces that a run may always quarantine: one bad line is more than the share of a small file."""
+
+_SOURCE = (
+    Rule("source_file_is_a_name", "NOT contains(source_file, '/')", "source_file is a name without a folder."),
+    Rule("source_offset_counts_from_1", "source_offset >= 1", "Packets and lines are counted from 1."),
+)
+_ENVELOPE = (
+    Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
+    DAY_OF_EFFECT,
+    *_SOURCE,
+    warn(
+        "effect_follows_arrival",
+        "effect_time >= event_time",
+        "An event takes effect after it arrived; otherwise the recording clock went back.",
+    ),
+    warn(
+        "seq_is_effect_time",
+        "seq DIV 1000 BETWEEN unix_micros(effect_time) - 1000000 AND unix_micros(effect_time) + 1000000",
+        "seq lies within a second of effect_time.",
+    ),
+    warn("namesrv_id_is_an_address", "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."),
+    warn(
+        "channel_id_has_its_form",
+        "channel_id IS NULL OR channel_id RLIKE '^.+#[0-9]+$'",
+        "channel_id is the remote address, '#', and the opening time.",
+    ),
+)
+_USUAL_CODES = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT_EXIST or QUERY_NOT_FOUND."
+_REQUEST = (
+    Rule(
+        "one_way_has_no_response",
+        "NOT one_way OR response_code IS NULL",
+        "A one-way request has no response.",
+    ),
+    Rule(
+        "remark_needs_response",
+        "response_remark IS NULL OR response_code IS NOT NULL",
+        "There is no remark without a response.",
+    ),
+    warn(
+        "response_code_is_usual",
+        "response_code IS NULL OR response_code IN (0, 1, 2, 3, 17, 22)",
+        _USUAL_CODES,
+    ),
+)
+_BROKER = (
+    warn(
+        "broker_is_named",
+        "cluster_name <> '' AND broker_name <> '' AND broker_addr <> ''",
+        "A broker gives its cluster, name and address.",
+    ),
+    warn("broker_id_is_not_negative", "broker_id >= 0", "A broker id is 0 or more."),
+)
+
+
+def _code_of(table: str) -> Rule:
+    codes = sorted(code for code, name in TABLE_OF_CODE.items() if name == table)
+    return Rule("code_belongs_here", is_one_of("code", codes), f"Request codes of this table: {words(codes)}.")
+
+
+BRONZE: dict[str, tuple[Rule, ...]] = {
+    "heartbeats": (
+        *_ENVELOPE,
+        *_REQUEST,
+        *_BROKER,
+        _code_of("heartbeats"),
+        Rule(
+            "light_heartbeat_has_no_version",
+            "code = 322 OR data_version IS NULL",
+            "Only code 322 sends a version.",
+        ),
+    ),
+    "registrations": (
+        *_ENVELOPE,
+        *_REQUEST,
+        *_BROKER,
+        _code_of("registrations"),
+        Rule(
+            "topic_count_has_topics",
+            "topic_config_digest IS NOT NULL OR coalesce(topic_count, 0) = 0",
+            "Counted topics are stored under a digest.",
+        ),
+        Rule(
+            "body_fits_a_frame",
+            "body_bytes BETWEEN 0 AND 16777216",
+            "A body is no longer than the longest frame, 16 MiB.",
+        ),
+        warn(
+            "lease_is_not_negative",
+            "heartbeat_timeout_ms IS NULL OR heartbeat_timeout_ms >= 0",
+            "A lease is 0 ms or more.",
+        ),
+        warn(
+            "refusal_is_answered_so",
+            "refusal IS NULL OR response_code IS NULL OR response_code <> 0",
+            "What the request layer refused was not answered with SUCCESS.",
+        ),
+        Rule(
+            "topics_are_stored",
+            "known IS NOT NULL",
+            "Every topic_config_digest is in topic_configs.",
+            kind="reference",
+            over="""
+                SELECT DISTINCT r.topic_config_digest, t.topic_config_digest AS known
+                FROM {registrations} AS r
+                LEFT JOIN {topic_configs} AS t ON t.topic_config_digest = r.topic_config_digest
+                WHERE r.topic_config_digest IS NOT NULL""",
+        ),
+    ),
+    "unregistrations": (*_ENVELOPE, *_REQUEST, *_BROKER, _code_of("unregistrations")),
+    "channel_events": (
+        *_ENVELOPE,
+        Rule("kind_is_known", "kind IN ('close', 'exception', 'idle')", "kind is close, exception or idle."),
+        Rule(
+            "closed_by_is_known",
+            "closed_by IN ('client', 'namesrv', 'timer')",
+            "closed_by is client, namesrv or timer.",
+        ),
+        Rule("has_a_channel", "channel_id IS NOT NULL", "A channel event names its connection."),
+        Rule("pending_is_not_negative", "pending_requests >= 0", "pending_requests is 0 or more."),
+        warn("silence_is_not_negative", "silent_ms IS NULL OR silent_ms >= 0", "silent_ms is 0 or more."),
+        warn(
+            "channel_is_of_its_remote",
+            "channel_id IS NULL OR startswith(channel_id, concat(remote_addr, '#'))",
+            "channel_id begins with remote_addr.",
+        ),
+        Rule(
+            "channel_closes_once",
+            "closes <= 1",
+            "A connection is closed once.",
+            "warning",
+            "query",
+            """
+            SELECT namesrv_id, channel_id, count_if(kind = 'close') AS closes
+            FROM {channel_events} GROUP BY namesrv_id, channel_id""",
+        ),
+    ),
+    "admin_events": (
+        *_ENVELOPE,
+        *_REQUEST,
+        _code_of("admin_events"),
+        Rule(
+            "operation_is_of_its_code",
+            "operation = CASE code "
+            + " ".join(f"WHEN {code} THEN '{REQUEST_NAMES[code]}'" for code in sorted(TABLE_OF_CODE))
+            + " ELSE operation END",
+            "operation is the name of the request code.",
+        ),
+        *queues("queue_datas"),
+    ),
+    "namesrv_events": (
+        *_ENVELOPE,
+        Rule(
+            "kind_is_known",
+            "kind IN ('started', 'stopped', 'observed_from', 'identified')",
+            "kind is started, stopped, observed_from or identified.",
+        ),
+        Rule(
+            "version_if_identified",
+            "(kind = 'identified') = (version IS NOT NULL)",
+            "identified rows, and only they, have a version.",
+        ),
+        warn(
+            "version_is_tried",
+            "version IS NULL OR version IN (407, 493)",
+            "The name server is 4.9.7 or 5.4.0, the versions this replay was compared with.",
+        ),
+        Rule(
+            "seq_is_unique_in_all_events",
+            "copies = 1",
+            "No two events of a name server have the same seq, whatever their tables.",
+            kind="unique",
+            over="SELECT namesrv_id, seq, count(*) AS copies FROM ("
+            + union(EVENTS, "namesrv_id, seq")
+            + ") GROUP BY namesrv_id, seq",
+        ),
+        Rule(
+            "clock_does_not_go_back",
+            "first_time = earliest AND last_time = latest AND (before IS NULL OR before <= first_time)",
+            "Requests are recorded in order of time, looked at per thousand packets or lines of a file.",
+            "warning",
+            "query",
+            """
+            SELECT *, lag(last_time) OVER (PARTITION BY namesrv_id, source_file ORDER BY bucket) AS before
+            FROM (
+              SELECT namesrv_id, source_file, source_offset DIV 1000 AS bucket,
+                     min(event_time) AS earliest, min_by(event_time, source_offset) AS first_time,
+                     max(event_time) AS latest, max_by(event_time, source_offset) AS last_time
+              FROM ("""
+            + union(_REQUESTS, "namesrv_id, source_file, source_offset, event_time")
+            + """)
+              GROUP BY namesrv_id, source_file, source_offset DIV 1000)""",
+        ),
+    ),
+    "topic_configs": (
+        Rule("digest_has_its_form", is_hex("topic_config_digest", 32), "topic_config_digest is 32 hex digits."),
+        Rule("topics_are_counted", "topic_count = size(topics)", "topic_count is the number of topics."),
+        warn("topics_are_named", "forall(topics, t -> t.topic <> '')", "Every topic has a name."),
+        warn(
+            "topics_are_named_once",
+            "size(array_distinct(transform(topics, t -> t.topic))) = size(topics)",
+            "No topic is there twice.",
+        ),
+        warn(
+            "mappings_are_plausible",
+            "forall(mappings, m -> m.total_queues >= 0)",
+            "Mappings have 0 queues or more.",
+        ),
+        *queues("topics"),
+    ),
+    "route_observations": (
+        *_ENVELOPE,
+        Rule(
+            "code_belongs_here",
+            is_one_of("code", sorted(OBSERVED)),
+            f"Request codes of this table: {words(sorted(OBSERVED))}.",
+        ),
+        Rule(
+            "subject_is_of_its_code",
+            "code IN (105, 224) OR subject IS NULL",
+            "Only questions about a topic (105) or a cluster (224) have a subject.",
+        ),
+        warn("answer_follows_question", "request_seq <= seq", "An answer comes after its question."),
+        warn(
+            "response_code_is_usual",
+            "response_code IN (0, 1, 2, 3, 17, 22)",
+            _USUAL_CODES,
+        ),
+        warn(
+            "route_has_a_body",
+            "code <> 105 OR response_code <> 0 OR body IS NOT NULL",
+            "A route that was found has a body.",
+        ),
+    ),
+    "quarantine": (
+        *_SOURCE,
+        Rule("quarantine_id_is_a_digest", is_hex("quarantine_id", 32), "quarantine_id is 32 hex digits."),
+        Rule(
+            "reason_is_known",
+            is_one_of("reason", QUARANTINE_REASONS),
+            f"The reason is one of: {', '.join(QUARANTINE_REASONS)}.",
+        ),
+        Rule("length_is_not_negative", "length >= 0", "length is 0 or more."),
+        Rule("sha256_has_its_form", is_hex("sha256", 64), "sha256 is 64 hex digits."),
+        Rule(
+            "first_bytes_are_few",
+            "first_bytes RLIKE '^[0-9a-f]*$' AND length(first_bytes) % 2 = 0 AND length(first_bytes) <= 512",
+            "first_bytes are at most 256 bytes in hex.",
+        ),
+        Rule(
+            "quarantine_is_small",
+            f"quarantined <= greatest({QUARANTINE_FLOOR}, {QUARANTINE_SHARE} * frames)",
+            f"A run quarantines at most {QUARANTINE_SHARE:.0%} of its frames (or {QUARANTINE_FLOOR} of few).",
+            severity="warning",  # the limit that stops a night is configuration
+            kind="query",
+            over="""
+                SELECT ingest_run, sum(frames) AS frames, sum(quarantined) AS quarantined
+                FROM (SELECT ingest_run, frames, 0 AS quarantined FROM {sources}
+                      UNION ALL SELECT ingest_run, 0, 1 FROM {quarantine})
+                GROUP BY ingest_run""",
+        ),
+    ),
+    "sources": (
+        Rule("sha256_has_its_form", is_hex("content_sha256", 64), "content_sha256 is 64 hex digits."),
+        Rule(
+            "source_file_is_a_name",
+            "NOT contains(source_file, '/')",
+            "source_file is a name without a folder.",
+        ),
+        Rule("kind_is_known", "kind IN ('capture', 'event_log')", "kind is capture or event_log."),
+        Rule(
+            "counts_are_not_negative",
+            "bytes >= 0 AND frames >= 0 AND coalesce(packets, 0) >= 0",
+            "bytes, frames and packets are 0 or more.",
+        ),
+        Rule(
+            "packets_if_capture",
+            "(kind = 'capture') = (packets IS NOT NULL)",
+            "Captures, and only they, have packets.",
+        ),
+        warn(
+            "times_are_in_order",
+            "first_time IS NULL OR last_time IS NULL OR first_time <= last_time",
+            "A file does not end before it begins.",
+        ),
+        warn("read_to_its_end", "error IS NULL", "Reading did not stop early."),
+    ),
+    "open_streams": (
+        Rule("state_is_intact", "sha256 = sha2(state, 256)", "sha256 is the SHA-256 of state."),
+        Rule("state_is_json", "get_json_object(state, '$') IS NOT NULL", "state is JSON."),
+    ),
+}

@@ -1,0 +1,235 @@
+"""The rules of the history tables: what holds of all of them, and of each."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+from schemas import gold
+from schemas.rules.rule import LIVES_IN_ITS_SLICE, Rule, present, queues, union, warn
+from schemas.table import Table
+
+
+def of_history(table: Table) -> tuple[Rule, ...]:
+    """Return what holds of every history: intervals are whole, do not overlap, and are carried on."""
+    name = table.name
+    key = ", ".join(column for column in table.key if column not in {"day", "opened_at"})
+    events = "heartbeats", "registrations", "event_outcomes"
+    # What a plain refresh reports opens a data version, and plain refreshes have no outcome.
+    known = union(events if table is gold.DATA_VERSION_HISTORY else events[2:], "event_id")
+    neighbours = f"""
+        SELECT day, {key}, opened_at, closed_at,
+               lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at,
+               CAST(valid_from AS DATE) < day
+                 AND array_contains(days, concat_ws(' ', date_sub(day, 1), namesrv_id)) AS is_carried,
+               coalesce(lag(day) OVER same_row = date_sub(day, 1), FALSE)
+                 AND coalesce(lag(valid_to IS NULL) OVER same_row, FALSE)
+                 AS was_there,
+               valid_to IS NULL
+                 AND array_contains(days, concat_ws(' ', date_add(day, 1), namesrv_id)) AS is_to_carry,
+               coalesce(lead(day) OVER same_row = date_add(day, 1), FALSE) AS is_there
+        FROM {{{name}}}
+        CROSS JOIN (SELECT collect_set(concat_ws(' ', day, namesrv_id)) AS days FROM {{{name}}})
+        WINDOW same_row AS (PARTITION BY {key}, opened_at ORDER BY day)"""
+    return (
+        present(table),
+        Rule(
+            "closes_whole",
+            "(valid_to IS NULL) = (closed_by IS NULL) AND (valid_to IS NULL) = (closed_at IS NULL)",
+            "A closed interval has valid_to, closed_by and closed_at, an open one has none of them.",
+        ),
+        Rule(
+            "opens_before_it_closes",
+            "closed_at IS NULL OR opened_at.seq < closed_at.seq",
+            "An interval is closed by a later event than the one that opened it.",
+        ),
+        Rule(
+            "time_does_not_run_back",
+            "valid_to IS NULL OR valid_from <= valid_to",
+            "valid_from is not after valid_to.",
+        ),
+        LIVES_IN_ITS_SLICE,
+        Rule(
+            "key_entered_before",
+            "entered_at <= opened_at",
+            "A key enters its map no later than its row opens.",
+        ),
+        Rule(
+            "does_not_overlap",
+            "next_opened_at IS NULL OR (closed_at IS NOT NULL AND closed_at <= next_opened_at)",
+            f"Intervals of one key ({key}) do not overlap within a slice; no interval is there twice.",
+            kind="query",
+            over=neighbours,
+        ),
+        Rule(
+            "is_carried_to_the_next_day",
+            "(NOT is_carried OR was_there) AND (NOT is_to_carry OR is_there)",
+            "What is open at the end of a day is what the next day begins with, where both days are there.",
+            kind="query",
+            over=neighbours,
+        ),
+        Rule(
+            "its_events_are_known",
+            "known IS NOT NULL",
+            "The events that opened or closed an interval on its slice's day are recorded.",
+            kind="reference",
+            over=f"""
+                WITH judged AS (
+                  SELECT DISTINCT day, namesrv_id, inline(array(
+                    struct('opened_by' AS role,
+                           IF(CAST(valid_from AS DATE) = day, opened_by, NULL) AS event_id),
+                    struct('closed_by' AS role, closed_by AS event_id)))
+                  FROM {{{name}}})
+                SELECT judged.*, recorded.event_id AS known
+                FROM judged
+                LEFT JOIN (
+                  SELECT DISTINCT events.event_id FROM ({known}) AS events
+                  LEFT SEMI JOIN judged ON judged.event_id = events.event_id) AS recorded
+                  ON recorded.event_id = judged.event_id
+                WHERE judged.event_id IS NOT NULL""",
+        ),
+    )
+
+
+def _covered(table: str, by: str, match: str, *, where: str, by_where: str) -> str:
+    """Return the query that says of each interval of `table` whether intervals of `by` cover it.
+
+    `match` are the columns that both share. Covering intervals that touch are joined first. One event changes
+    several tables at once, so only positions of events count (seq). What was open before the slice's day is
+    open from its start.
+    """
+    start = "CASE WHEN CAST(valid_from AS DATE) < day THEN -1 ELSE opened_at.seq END"
+    end = "coalesce(closed_at.seq, 9223372036854775807)"
+    same = " AND ".join(f"judged.{column} <=> spans.{column}" for column in ("day", "namesrv_id", *match.split(", ")))
+    keys = f"day, namesrv_id, {match}"
+    return f"""
+        WITH judged AS (
+          SELECT {keys}, opened_by, {start} AS starts, {end} AS ends FROM {{{table}}} WHERE {where}),
+        parts AS (SELECT {keys}, {start} AS starts, {end} AS ends FROM {{{by}}} WHERE {by_where}),
+        marked AS (
+          SELECT *, CASE WHEN starts <= max(ends) OVER (
+              PARTITION BY {keys} ORDER BY starts, ends ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+            THEN 0 ELSE 1 END AS gap
+          FROM parts),
+        numbered AS (SELECT *, sum(gap) OVER (PARTITION BY {keys} ORDER BY starts, ends) AS span FROM marked),
+        spans AS (
+          SELECT {keys}, span, min(starts) AS starts, max(ends) AS ends FROM numbered GROUP BY {keys}, span)
+        SELECT judged.*, spans.starts IS NOT NULL AS covered
+        FROM judged
+        LEFT JOIN spans ON {same} AND spans.starts <= judged.starts AND spans.ends >= judged.ends"""
+
+
+HISTORIES: dict[str, tuple[Rule, ...]] = {
+    "topic_queue_history": (
+        *queues(),
+        warn("topic_is_named", "coalesce(topic, '') <> ''", "A topic has a name."),
+        Rule(
+            "broker_has_a_group",
+            "covered",
+            "Queue data exist only while their broker name is in broker_addr_history.",
+            kind="query",
+            over=_covered("topic_queue_history", "broker_addr_history", "broker_name", where="TRUE", by_where="TRUE"),
+        ),
+    ),
+    "broker_addr_history": (
+        warn("broker_id_is_not_negative", "broker_id IS NULL OR broker_id >= 0", "A broker id is 0 or more."),
+        Rule(
+            "no_member_has_no_address",
+            "broker_id IS NOT NULL OR broker_addr IS NULL",
+            "Only a member has an address.",
+        ),
+        Rule(
+            "address_has_one_id",
+            "next_seq IS NULL OR (closed_seq IS NOT NULL AND closed_seq <= next_seq)",
+            "An address has at most one id in a group at a time.",
+            kind="query",
+            over="""
+                SELECT day, namesrv_id, broker_name, broker_addr, broker_id, closed_at.seq AS closed_seq,
+                       lead(opened_at.seq) OVER (
+                         PARTITION BY day, namesrv_id, broker_name, broker_addr
+                         ORDER BY opened_at.seq, closed_at.seq NULLS LAST) AS next_seq
+                FROM {broker_addr_history} WHERE broker_addr IS NOT NULL""",
+        ),
+        Rule(
+            "empty_group_is_empty",
+            "member IS NULL",
+            "A group without members has no member at the same time.",
+            kind="query",
+            over="""
+                SELECT empty.day, empty.namesrv_id, empty.broker_name, empty.opened_by,
+                       member.broker_id AS member
+                FROM {broker_addr_history} AS empty
+                LEFT JOIN {broker_addr_history} AS member
+                  ON member.day = empty.day AND member.namesrv_id = empty.namesrv_id
+                 AND member.broker_name <=> empty.broker_name AND member.broker_id IS NOT NULL
+                 AND (empty.closed_at IS NULL OR member.opened_at.seq < empty.closed_at.seq)
+                 AND (member.closed_at IS NULL OR empty.opened_at.seq < member.closed_at.seq)
+                WHERE empty.broker_id IS NULL""",
+        ),
+    ),
+    "cluster_addr_history": (
+        warn(
+            "names_are_not_empty",
+            "coalesce(cluster_name, '') <> '' AND coalesce(broker_name, '') <> ''",
+            "Clusters and brokers have names.",
+        ),
+    ),
+    "broker_live_history": (
+        warn("lease_is_not_negative", "heartbeat_timeout_ms >= 0", "A lease is 0 ms or more."),
+        Rule(
+            "updates_are_in_order",
+            "first_update_time <= last_update_time",
+            "first_update_time is not after last_update_time.",
+        ),
+        Rule(
+            "no_update_after_its_end",
+            "valid_to IS NULL OR last_update_time <= valid_to",
+            "An entry is not refreshed after it was removed.",
+        ),
+    ),
+    "filter_server_history": (
+        Rule(
+            "list_is_not_empty",
+            "size(filter_servers) > 0",
+            "An empty list removes the entry, so none is stored.",
+        ),
+    ),
+    "kv_config_history": (
+        Rule(
+            "namespace_has_no_value",
+            "config_key IS NOT NULL OR config_value IS NULL",
+            "A namespace itself has no value.",
+        ),
+        Rule(
+            "key_has_a_namespace",
+            "covered",
+            "Keys exist only while their namespace does.",
+            kind="query",
+            over=_covered(
+                "kv_config_history",
+                "kv_config_history",
+                "namespace",
+                where="config_key IS NOT NULL",
+                by_where="config_key IS NULL",
+            ),
+        ),
+    ),
+    "topic_queue_mapping_history": (
+        warn(
+            "mapping_is_plausible",
+            "total_queues >= 0 AND epoch >= 0",
+            "total_queues and epoch are 0 or more.",
+        ),
+    ),
+    "data_version_history": (
+        Rule(
+            "version_differs_from_previous",
+            "data_version IS NULL OR NOT data_version <=> previous",
+            "An interval begins where the version changes.",
+        ),
+        Rule(
+            "regression_has_two_versions",
+            "NOT is_regression OR (data_version IS NOT NULL AND previous IS NOT NULL)",
+            "A regression is known from two versions.",
+        ),
+    ),
+}

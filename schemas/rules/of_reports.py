@@ -1,0 +1,314 @@
+"""The rules of the tables that report what happened, and of the ledger."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+from namesrv_core.draft import Outcome
+from schemas.rules.of_bronze import EVENTS
+from schemas.rules.rule import DAY_OF_EFFECT, LIVES_IN_ITS_SLICE, Rule, is_hex, is_one_of, union, unique, warn, words
+
+# What a timer starts, not a packet; its ids are in event_outcomes only.
+SYNTHETIC_OPERATIONS = ("scan",)
+_OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM {registrations}"
+_ORPHAN_REASONS = (
+    "no_broker_address",
+    "no_live_broker",
+    "no_master",
+    "no_writable_queue",
+    "residual",
+    "stale_order_conf",
+)
+
+
+def _known(table: str, column: str, where: str = "TRUE", also: str = "") -> Rule:
+    """Return the rule that the events in `column` are in event_outcomes, `where` they are of the day.
+
+    `also` adds events (day, namesrv_id, event_id) that may have been plain refreshes, which event_outcomes leaves out.
+    """
+    events = "SELECT day, namesrv_id, event_id FROM {event_outcomes}" + also
+    return Rule(
+        f"{column}_is_known",
+        "known IS NOT NULL",
+        f"Every {column} of the slice's own day is a recorded event.",
+        kind="reference",
+        over=f"""
+            SELECT judged.day, judged.namesrv_id, judged.{column}, outcomes.event_id AS known
+            FROM {{{table}}} AS judged
+            LEFT JOIN (SELECT DISTINCT day, namesrv_id, event_id FROM ({events})) AS outcomes
+              ON outcomes.day = judged.day AND outcomes.namesrv_id = judged.namesrv_id
+             AND outcomes.event_id = judged.{column}
+            WHERE judged.{column} IS NOT NULL AND {where}""",
+    )
+
+
+REPORTS: dict[str, tuple[Rule, ...]] = {
+    "event_outcomes": (
+        DAY_OF_EFFECT,
+        Rule(
+            "outcome_is_known",
+            is_one_of("outcome", [outcome.value for outcome in Outcome]),
+            f"The outcome is one of: {', '.join(outcome.value for outcome in Outcome)}.",
+        ),
+        Rule("operation_has_its_form", "operation RLIKE '^[a-z][a-z0-9_]*$'", "operation is a lower-case name."),
+        Rule("changes_are_counted", "changes >= 0", "changes is 0 or more."),
+        Rule(
+            "refusal_changes_no_row",
+            "outcome NOT IN ('no_effect', 'refused_request', 'scan_halted') OR changes = 0",
+            "Events without effect change no row.",
+        ),
+        unique("event_outcomes", ("namesrv_id", "seq"), "seq_is_unique"),
+        Rule(
+            "event_is_recorded",
+            "known IS NOT NULL",
+            f"Every event is in bronze, except what no packet starts: {', '.join(SYNTHETIC_OPERATIONS)}.",
+            kind="reference",
+            over=f"""
+                WITH judged AS (
+                  SELECT day, namesrv_id, event_id FROM {{event_outcomes}}
+                  WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)}))
+                SELECT judged.*, recorded.event_id AS known
+                FROM judged
+                LEFT JOIN (
+                  SELECT DISTINCT events.event_id FROM ({union(EVENTS, "event_id")}) AS events
+                  LEFT SEMI JOIN judged ON judged.event_id = events.event_id) AS recorded
+                  ON recorded.event_id = judged.event_id""",
+        ),
+    ),
+    "refreshes_hourly": (
+        Rule("hour_was_refreshed", "refreshes >= 1", "An hour without refresh has no row."),
+        Rule(
+            "times_lie_in_the_hour",
+            "first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR",
+            "first_time and last_time are in order and lie in the hour.",
+        ),
+        Rule("hour_lies_in_its_day", "day = CAST(hour AS DATE)", "day is the UTC date of the hour."),
+    ),
+    "route_changes": (
+        DAY_OF_EFFECT,
+        Rule(
+            "change_is_what_it_says",
+            """CASE change WHEN 'appeared' THEN route_before IS NULL AND route_after IS NOT NULL
+                           WHEN 'vanished' THEN route_before IS NOT NULL AND route_after IS NULL
+                           WHEN 'changed' THEN route_before IS NOT NULL AND route_after IS NOT NULL
+                           ELSE FALSE END""",
+            "A route appeared from nothing, vanished into nothing, or changed from one to another.",
+        ),
+        Rule(
+            "route_differs",
+            "NOT route_before <=> route_after",
+            "The route after a change is not the one before.",
+        ),
+        Rule(
+            "routes_are_json",
+            "(route_before IS NULL OR get_json_object(route_before, '$') IS NOT NULL) "
+            "AND (route_after IS NULL OR get_json_object(route_after, '$') IS NOT NULL)",
+            "Routes are JSON.",
+        ),
+        Rule(
+            "changes_follow_on",
+            "is_last OR next_before <=> route_after",
+            "A change begins with the route that the change before it left.",
+            kind="query",
+            over="""
+                SELECT day, namesrv_id, topic, seq, route_after,
+                       lead(route_before) OVER topic_of_day AS next_before,
+                       lead(seq) OVER topic_of_day IS NULL AS is_last
+                FROM {route_changes}
+                WINDOW topic_of_day AS (PARTITION BY day, namesrv_id, topic ORDER BY seq)""",
+        ),
+        _known("route_changes", "caused_by"),
+    ),
+    "expired_brokers": (
+        Rule("cause_is_known", "cause IN ('scan', 'idle_channel')", "The cause is scan or idle_channel."),
+        Rule("removed_that_day", "day = CAST(removed_time AS DATE)", "day is the UTC date of removed_time."),
+        Rule(
+            "removed_after_last_beat",
+            "last_beat_time <= removed_time",
+            "A broker is removed after its last refresh.",
+        ),
+        Rule(
+            "lag_is_the_difference",
+            "abs(detection_lag_ms - (unix_micros(removed_time) - unix_micros(last_beat_time)) / 1000) <= 1",
+            "detection_lag_ms runs from the last refresh to the removal.",
+        ),
+        warn(
+            "scan_removes_after_the_lease",
+            "cause <> 'scan' OR detection_lag_ms > heartbeat_timeout_ms",
+            "A scan removes brokers whose lease has ended; in 4.x also one that shares their connection.",
+        ),
+        Rule(
+            "returns_whole",
+            "(returned_time IS NULL) = (returned_by IS NULL) AND NOT coalesce(returned_time < removed_time, FALSE)",
+            "A return has time and event, and follows the removal.",
+        ),
+        _known("expired_brokers", "removed_by"),
+        _known("expired_brokers", "returned_by"),
+    ),
+    "orphaned_topics": (
+        Rule(
+            "reason_is_known",
+            is_one_of("reason", _ORPHAN_REASONS),
+            f"The reason is one of: {', '.join(_ORPHAN_REASONS)}.",
+        ),
+        Rule(
+            "residual_names_the_broker",
+            "reason <> 'residual' OR broker_name IS NOT NULL",
+            "residual rows name the broker.",
+        ),
+        Rule(
+            "closes_whole",
+            "(valid_to IS NULL) = (closed_by IS NULL)",
+            "A closed interval has valid_to and closed_by.",
+        ),
+        Rule(
+            "time_does_not_run_back",
+            "valid_to IS NULL OR valid_from <= valid_to",
+            "valid_from is not after valid_to.",
+        ),
+        LIVES_IN_ITS_SLICE,
+        Rule(
+            "does_not_overlap",
+            "next_from IS NULL OR (valid_to IS NOT NULL AND valid_to <= next_from)",
+            "Intervals of one topic, broker and reason do not overlap within a slice.",
+            kind="query",
+            over="""
+                SELECT day, namesrv_id, topic, broker_name, reason, valid_from, valid_to,
+                       lead(valid_from) OVER (
+                         PARTITION BY day, namesrv_id, topic, broker_name, reason
+                         ORDER BY valid_from, valid_to NULLS LAST) AS next_from
+                FROM {orphaned_topics}""",
+        ),
+        # A registration that changes nothing may still begin or end a residual topic: it says what the broker has.
+        _known("orphaned_topics", "opened_by", "CAST(judged.valid_from AS DATE) = judged.day", _OR_REGISTRATION),
+        _known("orphaned_topics", "closed_by", also=_OR_REGISTRATION),
+    ),
+    "findings": (
+        Rule("code_has_its_form", "code RLIKE '^[A-Z][A-Z0-9_]*$'", "code is in capitals."),
+        Rule(
+            "severity_is_known",
+            "severity IN ('critical', 'warning', 'info')",
+            "severity is critical, warning or info.",
+        ),
+        Rule(
+            "time_does_not_run_back",
+            "to_time IS NULL OR from_time <= to_time",
+            "from_time is not after to_time.",
+        ),
+        Rule("begins_by_its_day", "CAST(from_time AS DATE) <= day", "A finding does not begin after its day."),
+        Rule(
+            "has_evidence",
+            "size(evidence) > 0 AND NOT array_contains(evidence, '')",
+            "A finding names its events.",
+        ),
+    ),
+    "order_decisions": (
+        DAY_OF_EFFECT,
+        Rule("decision_id_is_a_digest", is_hex("decision_id", 32), "decision_id is 32 hex digits."),
+        Rule(
+            "chosen_is_an_alternative",
+            "chosen >= 0 AND chosen < size(alternatives)",
+            "chosen is one of the alternatives.",
+        ),
+        Rule(
+            "there_is_a_choice",
+            "size(alternatives) >= 2 AND size(event_ids) >= 1",
+            "A decision has two alternatives or more.",
+        ),
+        Rule(
+            "answers_are_counted",
+            "answers_for >= 0 AND answers_against >= 0",
+            "Counts of answers are 0 or more.",
+        ),
+        warn(
+            "answers_agree",
+            "answers_against <= answers_for",
+            "More answers speak for the chosen order than against it.",
+        ),
+    ),
+    "route_mismatches": (
+        Rule("answered_that_day", "day = CAST(answer_time AS DATE)", "day is the UTC date of answer_time."),
+        warn(
+            "is_explained",
+            "classification <> 'mismatched'",
+            "The replayed registry gives every answer that was given.",
+        ),
+        warn("answer_follows_question", "request_time <= answer_time", "An answer comes after its question."),
+        Rule(
+            "answer_is_recorded",
+            "known IS NOT NULL",
+            "Every event_id is in route_observations.",
+            kind="reference",
+            over="""
+                SELECT judged.day, judged.namesrv_id, judged.event_id, answers.event_id AS known
+                FROM {route_mismatches} AS judged
+                LEFT JOIN (SELECT DISTINCT event_id FROM {route_observations}) AS answers
+                  ON answers.event_id = judged.event_id""",
+        ),
+        Rule(
+            "decision_is_recorded",
+            "known IS NOT NULL",
+            "Every decision_id is in order_decisions.",
+            kind="reference",
+            over="""
+                SELECT judged.day, judged.namesrv_id, judged.decision_id, decisions.decision_id AS known
+                FROM {route_mismatches} AS judged
+                LEFT JOIN (SELECT DISTINCT decision_id FROM {order_decisions}) AS decisions
+                  ON decisions.decision_id = judged.decision_id
+                WHERE judged.decision_id IS NOT NULL""",
+        ),
+    ),
+    "answer_checks": (
+        Rule(
+            "every_answer_is_counted",
+            "answers = matched + explained + mismatched",
+            "An answer is matched, explained or mismatched.",
+        ),
+        Rule(
+            "counts_are_plausible",
+            "least(matched, same_order, same_bytes, in_flight, explained, mismatched) >= 0 "
+            "AND greatest(same_order, same_bytes, in_flight) <= matched",
+            "Counts are 0 or more; same_order, same_bytes and in_flight count among the matched.",
+        ),
+        warn(
+            "nothing_is_mismatched",
+            "mismatched = 0",
+            "The replayed registry gives every answer that was given.",
+        ),
+        Rule(
+            "mismatches_are_listed",
+            "listed = mismatched",
+            "Every mismatched answer is in route_mismatches.",
+            kind="query",
+            over="""
+                SELECT checks.day, checks.namesrv_id, checks.code, checks.mismatched,
+                       coalesce(rows.listed, 0) AS listed
+                FROM {answer_checks} AS checks
+                LEFT JOIN (
+                  SELECT day, namesrv_id, code, count(*) AS listed FROM {route_mismatches}
+                  WHERE classification = 'mismatched' GROUP BY day, namesrv_id, code) AS rows
+                  ON rows.day = checks.day AND rows.namesrv_id = checks.namesrv_id
+                 AND rows.code = checks.code""",
+        ),
+    ),
+    "runs": (
+        Rule(
+            "status_is_known",
+            "status IN ('published', 'refused', 'nothing_to_do')",
+            "status is published, refused or nothing_to_do.",
+        ),
+        Rule(
+            "gate_agrees",
+            "status NOT IN ('published', 'refused') OR (status = 'published') = (gate = 'passed')",
+            "What is published passed the gate, what is refused did not.",
+        ),
+        Rule("config_has_a_digest", is_hex("config_sha256", 64), "config_sha256 is 64 hex digits."),
+        Rule(
+            "figures_are_not_negative",
+            "forall(map_values(versions), v -> v >= 0) AND forall(map_values(counts), c -> c >= 0) "
+            "AND forall(map_values(seconds), s -> s >= 0)",
+            "Versions, counts and seconds are 0 or more.",
+        ),
+        warn("time_does_not_run_back", "started_time <= finished_time", "A run does not end before it starts."),
+    ),
+}
