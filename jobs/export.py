@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.tables import union_all
 from namesrv_wire.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze
@@ -17,21 +18,21 @@ from schemas.codec import instant_us
 
 def export(frames: Mapping[str, DataFrame], output: Path) -> int:
     """Write every event and answer of `frames` to `output`, ordered by name server and position; return the number of lines."""
-    rows = None
-    for table in (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS):
-        part = frames[table.name].select(
+    rows = union_all(
+        frames[table.name].select(
             "namesrv_id",
             "seq",
             "event_id",
             F.lit(table.name).alias("table"),
             F.struct(*table.column_names).alias(table.name),
         )
-        rows = part if rows is None else rows.unionByName(part, allowMissingColumns=True)
+        for table in (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS)
+    )
     configs = {row["topic_config_digest"]: row.asDict(recursive=True) for row in frames["topic_configs"].collect()}
     lines = 0
     opener = gzip.open if output.suffix == ".gz" else open
     with opener(output, "wt", encoding="utf-8") as file:
-        for row in () if rows is None else rows.orderBy("namesrv_id", "seq", "event_id").toLocalIterator():
+        for row in rows.orderBy("namesrv_id", "seq", "event_id").toLocalIterator():
             values = row[row["table"]].asDict(recursive=True)
             for column in ("event_time", "effect_time"):
                 values[column] = instant_us(values[column])

@@ -25,7 +25,7 @@ from jobs.flag import flag
 from jobs.ingest import Ingested
 from jobs.order import decide
 from jobs.replay import REPLAYED_TABLES, namesrv_days, replayed_day, table_from
-from jobs.verify import answer_checks_from, route_mismatches_from, verdicts_from
+from jobs.verify import answer_checks_from, judged_from, route_mismatches_from, verdicts_from
 from namesrv_core.profile import Namesrv
 from schemas import bronze, gold
 from schemas.table import Table
@@ -84,13 +84,8 @@ class Warehouse:
         return self._namesrvs
 
     def _find_namesrvs(self) -> dict[str, Namesrv]:
-        names = None
         frames = self.bronze()
-        for table in _OBSERVED:
-            part = frames[table.name].select("namesrv_id").distinct()
-            names = part if names is None else names.unionAll(part)
-        if names is None:
-            return {}
+        names = tables.union_all(frames[table.name].select("namesrv_id").distinct() for table in _OBSERVED)
         identified = frames["namesrv_events"].where("kind = 'identified'").groupBy("namesrv_id")
         versions = identified.agg(F.max_by("version", "seq").alias("version"))
         rows = names.distinct().join(versions, on="namesrv_id", how="left").collect()
@@ -228,12 +223,10 @@ def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
 def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
     """Return the slices of the last day before `day` that has any; every name server's state is carried through each day."""
     frames = {table.name: house.table(table) for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
-    last = None
-    for frame in frames.values():
-        part = frame.where(F.col("day") < F.lit(day)).agg(F.max("day").alias("day"))
-        last = part if last is None else last.unionAll(part)
-    row = None if last is None else last.agg(F.max("day").alias("day")).first()
-    before = None if row is None else row["day"]
+    last_days = tables.union_all(
+        frame.where(F.col("day") < F.lit(day)).agg(F.max("day").alias("day")) for frame in frames.values()
+    )
+    before = max((row["day"] for row in last_days.collect() if row["day"] is not None), default=None)
     if before is None:
         return {name: frame.where("false") for name, frame in frames.items()}
     sliced = {name: frame.where(F.col("day") == F.lit(before)) for name, frame in frames.items()}
@@ -260,35 +253,22 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
     frames, replayed = house.bronze(), house.data()
     requests = [frames[t.name] for t in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)]
     for day in days:
-        arrivals = None
-        for frame in requests:
-            answered = frame.where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull())
-            part = answered.select("event_id", F.unix_micros("event_time").alias("arrival_us"))
-            arrivals = part if arrivals is None else arrivals.unionAll(part)
-        if arrivals is None:
-            return
+        arrivals = tables.union_all(
+            frame.where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull()).select(
+                "event_id", F.unix_micros("event_time").alias("arrival_us")
+            )
+            for frame in requests
+        )
         observations = frames["route_observations"].where(F.col("day") == F.lit(day))
-        verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs).persist()
+        verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs)
         explained = replayed["order_decisions"].where(F.col("day") == F.lit(day))
         explained = explained.select(F.explode("evidence_against").alias("event_id"), "decision_id")
-        work = {
-            "answer_checks": partial(
-                tables.write_days,
-                answer_checks_from(verdicts, observations, explained),
-                house.path,
-                gold.ANSWER_CHECKS,
-                [day],
-            ),
-            "route_mismatches": partial(
-                tables.write_days,
-                route_mismatches_from(verdicts, observations, explained),
-                house.path,
-                gold.ROUTE_MISMATCHES,
-                [day],
-            ),
-        }
-        tables.in_parallel(work)
-        verdicts.unpersist()
+        judged = judged_from(verdicts, observations, explained).persist()
+        found = {gold.ANSWER_CHECKS: answer_checks_from(judged), gold.ROUTE_MISMATCHES: route_mismatches_from(judged)}
+        tables.in_parallel(
+            {t.name: partial(tables.write_days, rows, house.path, t, [day]) for t, rows in found.items()}
+        )
+        judged.unpersist()
     house.forget(gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 
 

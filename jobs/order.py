@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.replay import Frames, codec_ready, day_events
+from jobs.frames import Frames, codec_ready, day_events
 from jobs.replay_unit import NamesrvDay
 from jobs.verify import observation_rows, observed_of
 from namesrv_core.decisions import Candidate, Day, Weighed, weigh

@@ -19,6 +19,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.tables import union_all
 from schemas.rules import RULES, TABLES, Kind, Rule
 from schemas.table import Severity
 
@@ -115,7 +116,7 @@ def _counts(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, ru
     def count(rule: Rule) -> str:
         return f"named_struct('rule', '{rule.name}', 'rows', count(*), 'broken', count_if({_broken(rule)}))"
 
-    return _union(
+    return union_all(
         _judged(spark, frames, table, together[0])
         .selectExpr(f"array({', '.join(map(count, together))}) AS counts")
         .selectExpr("inline(counts)")
@@ -133,7 +134,7 @@ def _samples(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, r
         broken = judged.where(_broken(rule)).select(F.lit(rule.name).alias("rule"), shown)
         return broken.orderBy("sample").limit(SAMPLES)
 
-    return _union(sample(rule) for rule in rules)
+    return union_all(sample(rule) for rule in rules)
 
 
 def _judged(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rule: Rule) -> DataFrame:
@@ -142,13 +143,6 @@ def _judged(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, ru
         return frames[table]
     read: dict[str, Any] = {name: frames[name] for name in rule.needs}
     return spark.sql(rule.over, **read)
-
-
-def _union(frames: Iterable[DataFrame]) -> DataFrame:
-    first, *rest = frames
-    for frame in rest:
-        first = first.unionAll(frame)
-    return first
 
 
 def _broken(rule: Rule) -> str:

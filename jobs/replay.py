@@ -16,17 +16,18 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import units
+from jobs.frames import Frames, codec_ready, day_events
 from jobs.replay_unit import CARRIED_RANK, EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, UnitReplay
+from jobs.tables import union_all
 from namesrv_core.profile import Namesrv
 from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from schemas import gold
-from schemas.codec import day_start_us
+from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS
+from schemas.codec import day_start_seq
 from schemas.table import Table
 
-Frames = Mapping[str, DataFrame]
 REPLAYED_TABLES = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.REFRESHES_HOURLY)
 _ROWS_PER_BATCH = 10_000
-_NS_PER_US = 1_000
 _PUT_KV, _DELETE_KV, _DELETE_TOPIC = 100, 102, 216
 _KV_UNIT = "kv"
 # How far back a scan's packet tells when the timer ticks.
@@ -108,18 +109,10 @@ def namesrv_days(
         schedule = ScanSchedule(
             epochs, namesrv.scan_period_ms, [row["seq"] for row in closes if row["namesrv_id"] == namesrv_id]
         )
-        start = day_start_us(day) * _NS_PER_US
+        start = day_start_seq(day)
         until = known_until.get(namesrv_id, start)
         contexts[namesrv_id] = NamesrvDay(namesrv_id, namesrv, schedule, start, until, namesrv_id in halted)
     return contexts
-
-
-def codec_ready(frame: DataFrame) -> DataFrame:
-    """Return history rows with their times as microseconds, as the codec takes them."""
-    for column in ("valid_from", "valid_to", "first_update_time", "last_update_time"):
-        if column in frame.columns:
-            frame = frame.withColumn(column, F.unix_micros(column))
-    return frame.drop("day")
 
 
 def _scan_closes(channel_events: DataFrame) -> DataFrame:
@@ -131,24 +124,17 @@ def _scan_closes(channel_events: DataFrame) -> DataFrame:
 
 def _first_seen(bronze: Frames) -> DataFrame:
     """Return per name server the position of its first recorded event."""
-    seen = None
-    for name in _EVENT_TABLES:
-        rows = bronze[name].groupBy("namesrv_id").agg(F.min("seq").alias("seq"))
-        seen = rows if seen is None else seen.unionAll(rows)
-    if seen is None:
-        raise ValueError("no bronze table")
+    seen = union_all(bronze[table.name].groupBy("namesrv_id").agg(F.min("seq").alias("seq")) for table in EVENT_TABLES)
     return seen.groupBy("namesrv_id").agg(F.min("seq").alias("seq"))
 
 
 def _known_until(bronze: Frames, day: dt.date) -> DataFrame:
     """Return per name server the last position seen on `day`, or the day's end if more was seen afterwards."""
-    seen = None
-    for name in (*_EVENT_TABLES, "route_observations"):
-        rows = bronze[name].where(F.col("day") >= F.lit(day)).select("namesrv_id", "seq", "day")
-        seen = rows if seen is None else seen.unionAll(rows)
-    if seen is None:
-        raise ValueError("no bronze table")
-    day_end = (day_start_us(day) + 86_400_000_000) * _NS_PER_US
+    seen = union_all(
+        bronze[table.name].where(F.col("day") >= F.lit(day)).select("namesrv_id", "seq", "day")
+        for table in (*EVENT_TABLES, ROUTE_OBSERVATIONS)
+    )
+    day_end = day_start_seq(day + dt.timedelta(days=1))
     return seen.groupBy("namesrv_id").agg(
         F.when(F.max("day") > F.lit(day), F.lit(day_end)).otherwise(F.max("seq")).alias("until_seq")
     )
@@ -165,37 +151,6 @@ def _scan_halted(carried: Frames) -> set[str]:
         .agg(F.max_by("outcome", "seq").alias("outcome"))
     )
     return {row["namesrv_id"] for row in last.where("outcome = 'scan_failed'").collect()}
-
-
-_EVENT_TABLES = (
-    "heartbeats",
-    "registrations",
-    "unregistrations",
-    "channel_events",
-    "admin_events",
-    "namesrv_events",
-)
-
-
-def day_events(bronze: Frames, day: dt.date) -> DataFrame:
-    """Return the day's events of all tables in one frame: `kind` is the table, `operation` what it asks for."""
-    events = None
-    for name in _EVENT_TABLES:
-        rows = bronze[name].where(F.col("day") == F.lit(day))
-        if name == "channel_events":
-            rows = rows.withColumnRenamed("kind", "channel_kind")
-        if name == "namesrv_events":
-            rows = rows.where("kind IN ('started', 'stopped')").withColumnRenamed("kind", "namesrv_kind")
-            rows = rows.drop("version")
-        rows = rows.withColumn("kind", F.lit(name)).withColumn("effect_us", F.unix_micros("effect_time"))
-        if "response_code" in rows.columns:
-            answered = F.col("response_code").isNotNull()
-            rows = rows.withColumn("arrival_us", F.when(answered, F.unix_micros("event_time")))
-        rows = rows.drop("event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence")
-        events = rows if events is None else events.unionByName(rows, allowMissingColumns=True)
-    if events is None:
-        raise ValueError("no bronze table")
-    return events.drop("response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed")
 
 
 def _with_order(events: DataFrame, order: DataFrame | None) -> DataFrame:
@@ -257,10 +212,8 @@ def _replay_input(events: DataFrame, open_rows: Frames, topic_configs: DataFrame
         on="topic_config_digest",
         how="inner",
     ).withColumn("rank", F.lit(TOPIC_CONFIG_RANK))
-    rows = placed.withColumn("rank", F.lit(EVENT_RANK)).unionByName(configs, allowMissingColumns=True)
-    for table, frame in open_rows.items():
-        rows = rows.unionByName(_carried_rows(frame, table, unit_of), allowMissingColumns=True)
-    return rows
+    carried = (_carried_rows(frame, table, unit_of) for table, frame in open_rows.items())
+    return union_all([placed.withColumn("rank", F.lit(EVENT_RANK)), configs, *carried])
 
 
 def _placed(events: DataFrame, unit_of: DataFrame) -> DataFrame:

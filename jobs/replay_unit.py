@@ -14,6 +14,7 @@ from typing import Any
 from namesrv_core import events
 from namesrv_core.draft import Outcome
 from namesrv_core.history import Histories, Interval, restored
+from namesrv_core.instants import US_PER_MS
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
 from namesrv_core.replay import Taken, TimedEvent, replay
@@ -98,7 +99,7 @@ class UnitReplay:
         ):
             yield self._interval_row(interval)
         if step.refreshed is not None:
-            self._histories.refreshed(step.refreshed, timed.effect_us // 1_000)
+            self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
             if step.outcome == Outcome.REFRESHED:
                 self._count_refresh(step.refreshed, timed.effect_us)
                 return

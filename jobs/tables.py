@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,6 +55,11 @@ def conformed(frame: DataFrame, table: Table) -> DataFrame:
         for c in table.columns
     ]
     return frame.select(*columns)
+
+
+def union_all(frames: Iterable[DataFrame]) -> DataFrame:
+    """Return the rows of all `frames`, at least one, by column name; a column that a frame does not have is NULL."""
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt.date]) -> None:
@@ -113,14 +119,15 @@ def digests(frames: Mapping[str, DataFrame]) -> dict[str, str]:
 
     It is row count, sum and exclusive-or of 64-bit row hashes, one Spark job for all frames.
     """
-    summed = None
-    for name, frame in sorted(frames.items()):
-        hashed = frame.select(F.lit(name).alias("name"), F.xxhash64(*frame.columns).alias("h"))
-        summed = hashed if summed is None else summed.unionAll(hashed)
-    if summed is None:
+    if not frames:
         return {}
+    hashed = (
+        frame.select(F.lit(name).alias("name"), F.xxhash64(*frame.columns).alias("h"))
+        for name, frame in sorted(frames.items())
+    )
     rows = (
-        summed.groupBy("name")
+        union_all(hashed)
+        .groupBy("name")
         .agg(
             F.count("*").alias("n"),
             F.sum(F.col("h").cast("decimal(38,0)")).alias("s"),
@@ -156,11 +163,8 @@ def remove(spark: SparkSession, path: str) -> None:
 
 def row_counts(frames: Mapping[str, DataFrame]) -> dict[str, int]:
     """Return the number of rows of each frame, one Spark job for all."""
-    counted = None
-    for name, frame in frames.items():
-        part = frame.select(F.lit(name).alias("name"))
-        counted = part if counted is None else counted.unionAll(part)
-    if counted is None:
+    if not frames:
         return {}
-    found = {row["name"]: row["count"] for row in counted.groupBy("name").count().collect()}
+    names = union_all(frame.select(F.lit(name).alias("name")) for name, frame in frames.items())
+    found = {row["name"]: row["count"] for row in names.groupBy("name").count().collect()}
     return {name: found.get(name, 0) for name in frames}

@@ -14,17 +14,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from jobs.replay import codec_ready
+from jobs.frames import Frames, codec_ready
+from jobs.tables import union_all
 from namesrv_core.answers import GET_ROUTEINFO_BY_TOPIC, Answer, Question
 from namesrv_core.history import Interval, restored
+from namesrv_core.instants import NS_PER_US
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
 from namesrv_core.timeline import timeline_of
 from namesrv_core.verification import Observed, Verdict, verify
 from schemas import codec, gold
 
-Frames = Mapping[str, DataFrame]
-_NS_PER_US = 1_000
 # MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it.
 _STANDARD_JSON_SINCE = 401
 _INTERVAL_RANK, _OUTCOME_RANK, _OBSERVATION_RANK = 0, 1, 2
@@ -58,7 +58,7 @@ def verdicts_from(
     `events`: (event_id, arrival_us) of requests that got a response; what they changed may have happened from then on.
     """
     rows = _verify_input(slices, outcomes, events, observations, day)
-    from_seq = codec.day_start_us(day) * _NS_PER_US
+    from_seq = codec.day_start_seq(day)
 
     def verify_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Judge one name server's answers; `key` is (namesrv_id,)."""
@@ -75,9 +75,19 @@ def verdicts_from(
     )
 
 
-def answer_checks_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
-    """Return the counts by name server, request code and day. `explained`: answers (event_id) that an order decision explains."""
-    judged = _judged(verdicts, observations, explained)
+def judged_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
+    """Return the verdicts with their answers and, where an order decision explains one, its `decision_id`.
+
+    `explained`: (event_id, decision_id). Both reports are made of these rows: persist them.
+    """
+    by_decision = explained.groupBy("event_id").agg(F.min("decision_id").alias("decision_id"))
+    return verdicts.join(observations.drop("namesrv_id"), on="event_id", how="inner").join(
+        F.broadcast(by_decision), on="event_id", how="left"
+    )
+
+
+def answer_checks_from(judged: DataFrame) -> DataFrame:
+    """Return the counts by name server, request code and day."""
     matched = F.col("matched")
     return judged.groupBy("namesrv_id", "code", "day").agg(
         F.count("*").alias("answers"),
@@ -90,31 +100,20 @@ def answer_checks_from(verdicts: DataFrame, observations: DataFrame, explained: 
     )
 
 
-def route_mismatches_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
+def route_mismatches_from(judged: DataFrame) -> DataFrame:
     """Return the answers that the registry does not give at any instant of their window, one row each."""
-    return (
-        _judged(verdicts, observations, explained)
-        .where("NOT matched")
-        .select(
-            "namesrv_id",
-            "event_id",
-            "code",
-            "subject",
-            F.timestamp_micros(F.expr("request_seq div 1000")).alias("request_time"),
-            F.col("effect_time").alias("answer_time"),
-            F.when(F.col("decision_id").isNull(), "mismatched").otherwise("order_decision").alias("classification"),
-            "decision_id",
-            F.coalesce("body", "remark").alias("answered"),
-            "expected",
-            "day",
-        )
-    )
-
-
-def _judged(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
-    by_decision = explained.groupBy("event_id").agg(F.min("decision_id").alias("decision_id"))
-    return verdicts.join(observations.drop("namesrv_id"), on="event_id", how="inner").join(
-        F.broadcast(by_decision), on="event_id", how="left"
+    return judged.where("NOT matched").select(
+        "namesrv_id",
+        "event_id",
+        "code",
+        "subject",
+        F.timestamp_micros(F.expr("request_seq div 1000")).alias("request_time"),
+        F.col("effect_time").alias("answer_time"),
+        F.when(F.col("decision_id").isNull(), "mismatched").otherwise("order_decision").alias("classification"),
+        "decision_id",
+        F.coalesce("body", "remark").alias("answered"),
+        "expected",
+        "day",
     )
 
 
@@ -152,14 +151,15 @@ def _verify_input(
         .join(events, on="event_id", how="left")
         .select("namesrv_id", "seq", "operation", "arrival_us", F.lit(_OUTCOME_RANK).alias("rank"))
     )
-    rows = observation_rows(observations, day).withColumn("rank", F.lit(_OBSERVATION_RANK))
-    rows = rows.unionByName(changed, allowMissingColumns=True)
-    for table in gold.HISTORY_TABLES:
-        if table is not gold.DATA_VERSION_HISTORY:
-            part = slices[table.name].where(F.col("day") == F.lit(day))
-            part = codec_ready(part).withColumn("rank", F.lit(_INTERVAL_RANK)).withColumn("kind", F.lit(table.name))
-            rows = rows.unionByName(part, allowMissingColumns=True)
-    return rows
+    asked = observation_rows(observations, day).withColumn("rank", F.lit(_OBSERVATION_RANK))
+    intervals = (
+        codec_ready(slices[table.name].where(F.col("day") == F.lit(day)))
+        .withColumn("rank", F.lit(_INTERVAL_RANK))
+        .withColumn("kind", F.lit(table.name))
+        for table in gold.HISTORY_TABLES
+        if table is not gold.DATA_VERSION_HISTORY
+    )
+    return union_all([asked, changed, *intervals])
 
 
 def _verdicts(rows: Iterator[dict[str, Any]], namesrv: Namesrv, from_seq: int) -> list[Verdict]:
@@ -174,7 +174,7 @@ def _verdicts(rows: Iterator[dict[str, Any]], namesrv: Namesrv, from_seq: int) -
             observations.append(observed_of(row))
         else:
             if row["arrival_us"] is not None:
-                arrivals[row["seq"]] = row["arrival_us"] * _NS_PER_US
+                arrivals[row["seq"]] = row["arrival_us"] * NS_PER_US
             if row["operation"] == "namesrv_started":
                 starts.append(row["seq"])
     registry = Registry(namesrv.profile)

@@ -7,13 +7,12 @@ Makes   temporary views and temporary SQL table functions
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.tables import exists, read_table
+from jobs.tables import exists, read_table, union_all
 from schemas import bronze, gold
 from schemas import views as sql_views
 from schemas.table import Table
@@ -84,7 +83,7 @@ def _read(spark: SparkSession, warehouse: str, table: Table, versions: Mapping[s
 
 def _slice_days(spark: SparkSession, slices: Iterable[DataFrame]) -> DataFrame:
     """Return the (namesrv_id, day) that have slices, collected once, so that a look-up reads one day."""
-    days = reduce(DataFrame.unionAll, (rows.select("namesrv_id", "day").distinct() for rows in slices))
+    days = union_all(rows.select("namesrv_id", "day").distinct() for rows in slices)
     found = sorted((row["namesrv_id"], row["day"]) for row in days.distinct().collect())
     columns = [[namesrv_id for namesrv_id, _ in found], [day for _, day in found]]
     return spark.createDataFrame(pa.table(columns, schema=_SLICE_DAYS))

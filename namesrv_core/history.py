@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from namesrv_core.instants import US_PER_MS
 from namesrv_core.registry import Change, Registry
 from namesrv_core.rows import BrokerData, DataVersion, LiveKey
 
@@ -157,7 +158,7 @@ class Histories:
             self._leave_outer(table, key, gone=old is not None)
             return closed
         outer = self._enter_outer(table, key, at, new=old is None)
-        ms = at_us // 1_000 if table == "broker_live" else None
+        ms = at_us // US_PER_MS if table == "broker_live" else None
         entered = old.entered_at if old is not None else at
         self._open.setdefault(table, {})[key] = Interval(
             table, key, value, at_us, event_id, at, entered, outer, first_update_ms=ms, last_update_ms=ms

@@ -12,13 +12,11 @@ from typing import NamedTuple
 
 from namesrv_core.draft import Step
 from namesrv_core.events import Event, ScanNotActiveBroker
+from namesrv_core.instants import NS_PER_MS, NS_PER_US, US_PER_MS
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
 from namesrv_core.schedule import ScanSchedule
 from namesrv_core.step import take
-
-_NS_PER_MS = 1_000_000
-_NS_PER_US = 1_000
 
 
 class TimedEvent(NamedTuple):
@@ -66,7 +64,7 @@ def replay(
             )
         last = (timed.seq, timed.event_id)
         yield from scans.before(timed.seq)
-        step = take(registry, timed.event, timed.effect_us // 1_000, namesrv)
+        step = take(registry, timed.event, timed.effect_us // US_PER_MS, namesrv)
         scans.position = timed.seq
         scans.changed = scans.changed or bool(step.changes)
         yield Taken(timed, step)
@@ -98,13 +96,13 @@ class _Scans:
             # A live entry that a scan could not remove is worth another tick only after something else has changed.
             retry = self.changed and self.registry.has_ended_leases
             lease_end = 0 if retry else self.registry.next_lease_end()
-            if lease_end is None or lease_end * _NS_PER_MS >= seq:
+            if lease_end is None or lease_end * NS_PER_MS >= seq:
                 return
             tick = self.schedule.first_tick(self.position, lease_end)
             if tick is None or tick >= seq:
                 return
-            timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // _NS_PER_US, ScanNotActiveBroker())
-            step = take(self.registry, timed.event, tick // _NS_PER_MS, self.namesrv)
+            timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
+            step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv)
             self.position = tick
             self.changed = bool(step.changes)
             if step.changes:

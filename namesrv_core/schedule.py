@@ -12,12 +12,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from namesrv_core.instants import NS_PER_MS
 from namesrv_core.profile import SCAN_DELAY_MS
 
-_NS_PER_MS = 1_000_000
 # Measured on 15 starts: the schedule is set 0.045 to 1.03 s before the first accepted connection.
-START_BEFORE_FIRST_ACCEPT_NS = 500 * _NS_PER_MS
-_PHASE_ERROR_NS = 750 * _NS_PER_MS
+START_BEFORE_FIRST_ACCEPT_NS = 500 * NS_PER_MS
+_PHASE_ERROR_NS = 750 * NS_PER_MS
 
 
 class ScanEpoch(NamedTuple):
@@ -37,7 +37,7 @@ class ScanSchedule:
 
     def __init__(self, epochs: Sequence[ScanEpoch], period_ms: int, server_closes: Sequence[int] = ()) -> None:
         """`server_closes`: positions where the server closed a channel that was neither idle nor closed by its peer."""
-        self._period_ns = period_ms * _NS_PER_MS
+        self._period_ns = period_ms * NS_PER_MS
         self._closes = sorted(server_closes)
         self._epochs = [self._calibrated(epoch) for epoch in sorted(epochs)]
         self._starts = [epoch.from_seq for epoch in self._epochs]
@@ -48,20 +48,20 @@ class ScanSchedule:
         None: no schedule. A lease that ended later than `after_seq` was given by the process that ran then, whatever
         ran at `after_seq`.
         """
-        index = bisect_right(self._starts, max(after_seq, lease_end_ms * _NS_PER_MS)) - 1
+        index = bisect_right(self._starts, max(after_seq, lease_end_ms * NS_PER_MS)) - 1
         if index < 0:
             return None
         epoch = self._epochs[index]
-        earliest_ns = max(after_seq, lease_end_ms * _NS_PER_MS) - 2 * self._period_ns
-        number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * _NS_PER_MS) // self._period_ns)
+        earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS) - 2 * self._period_ns
+        number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // self._period_ns)
         while True:
             tick = self._tick(epoch, number)
-            if tick > after_seq and tick // _NS_PER_MS > lease_end_ms:
+            if tick > after_seq and tick // NS_PER_MS > lease_end_ms:
                 return tick
             number += 1
 
     def _tick(self, epoch: ScanEpoch, number: int) -> int:
-        nominal = epoch.origin_ns + SCAN_DELAY_MS * _NS_PER_MS + number * self._period_ns
+        nominal = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_ns
         close = self._close_near(nominal, _PHASE_ERROR_NS)
         return nominal if close is None else close - 1
 
@@ -74,7 +74,7 @@ class ScanSchedule:
     def _calibrated(self, epoch: ScanEpoch) -> ScanEpoch:
         """Return the epoch with its phase moved to the first close by the server that fits a tick."""
         tolerance = _PHASE_ERROR_NS if epoch.phase_known else self._period_ns // 2
-        first = epoch.origin_ns + SCAN_DELAY_MS * _NS_PER_MS
+        first = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS
         for close in self._closes[bisect_left(self._closes, epoch.from_seq) :]:
             number = round((close - first) / self._period_ns)
             if number >= 0 and abs(close - first - number * self._period_ns) <= tolerance:

@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from namesrv_core.answers import Answer, Question, answer, remark_matches
+from namesrv_core.instants import NS_PER_MS
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
 from namesrv_core.timeline import StateChange
-
-_NS_PER_MS = 1_000_000
 
 
 class Observed(NamedTuple):
@@ -140,7 +139,7 @@ class _States:
     def advance_to(self, number: int) -> None:
         while self._number < number:
             change = self._timeline[self._number]
-            self._registry.apply(change.changes, change.seq // _NS_PER_MS)
+            self._registry.apply(change.changes, change.seq // NS_PER_MS)
             if change.seq in self._starts:
                 self._registry.reset_capacities()
             self._number += 1

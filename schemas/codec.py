@@ -11,6 +11,7 @@ from typing import Any
 
 from namesrv_core import events
 from namesrv_core.history import Interval, Key, Member, Position, Reported
+from namesrv_core.instants import NS_PER_US, US_PER_MS
 from namesrv_core.replay import Taken
 from namesrv_core.rows import (
     BrokerLiveInfo,
@@ -24,17 +25,23 @@ from namesrv_core.rows import (
 )
 
 Row = Mapping[str, Any]
-_US_PER_MS = 1_000
+_EPOCH = dt.date(1970, 1, 1)
+_US_PER_DAY = 86_400_000_000
 
 
 def day_of(at_us: int) -> dt.date:
     """Return the UTC date of an instant in microseconds since the epoch."""
-    return dt.date(1970, 1, 1) + dt.timedelta(days=at_us // 86_400_000_000)
+    return _EPOCH + dt.timedelta(days=at_us // _US_PER_DAY)
 
 
 def day_start_us(day: dt.date) -> int:
     """Return the first instant of a UTC day in microseconds since the epoch."""
-    return (day - dt.date(1970, 1, 1)).days * 86_400_000_000
+    return (day - _EPOCH).days * _US_PER_DAY
+
+
+def day_start_seq(day: dt.date) -> int:
+    """Return the first position of a UTC day."""
+    return day_start_us(day) * NS_PER_US
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -207,8 +214,8 @@ def interval_row(interval: Interval, namesrv_id: str) -> dict[str, Any]:
         "outer_entered_at": None if interval.outer_entered_at is None else interval.outer_entered_at._asdict(),
         **(
             {
-                "first_update_time": (interval.first_update_ms or 0) * _US_PER_MS,
-                "last_update_time": (interval.last_update_ms or 0) * _US_PER_MS,
+                "first_update_time": (interval.first_update_ms or 0) * US_PER_MS,
+                "last_update_time": (interval.last_update_ms or 0) * US_PER_MS,
             }
             if interval.table == "broker_live"
             else {}
@@ -232,8 +239,8 @@ def interval_of(table: str, row: Row) -> Interval:
         row["valid_to"],
         row["closed_by"],
         _position_or_none(row["closed_at"]),
-        row["first_update_time"] // _US_PER_MS if live else None,
-        row["last_update_time"] // _US_PER_MS if live else None,
+        row["first_update_time"] // US_PER_MS if live else None,
+        row["last_update_time"] // US_PER_MS if live else None,
     )
 
 

@@ -1,0 +1,43 @@
+"""Frames that more than one job needs: a day's events together, and history rows as the codec takes them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs.tables import union_all
+from schemas.bronze import EVENT_TABLES
+from schemas.table import Table
+
+Frames = Mapping[str, DataFrame]
+
+
+def day_events(bronze: Frames, day: dt.date) -> DataFrame:
+    """Return the day's events of all tables in one frame: `kind` is the table, `operation` what it asks for."""
+    events = union_all(_events_of(bronze[table.name], table, day) for table in EVENT_TABLES)
+    return events.drop("response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed")
+
+
+def _events_of(frame: DataFrame, table: Table, day: dt.date) -> DataFrame:
+    rows = frame.where(F.col("day") == F.lit(day))
+    if table.name == "channel_events":
+        rows = rows.withColumnRenamed("kind", "channel_kind")
+    if table.name == "namesrv_events":
+        rows = rows.where("kind IN ('started', 'stopped')").withColumnRenamed("kind", "namesrv_kind")
+        rows = rows.drop("version")
+    rows = rows.withColumn("kind", F.lit(table.name)).withColumn("effect_us", F.unix_micros("effect_time"))
+    if "response_code" in rows.columns:
+        answered = F.col("response_code").isNotNull()
+        rows = rows.withColumn("arrival_us", F.when(answered, F.unix_micros("event_time")))
+    return rows.drop("event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence")
+
+
+def codec_ready(frame: DataFrame) -> DataFrame:
+    """Return history rows with their times as microseconds, as the codec takes them."""
+    for column in ("valid_from", "valid_to", "first_update_time", "last_update_time"):
+        if column in frame.columns:
+            frame = frame.withColumn(column, F.unix_micros(column))
+    return frame.drop("day")
