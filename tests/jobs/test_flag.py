@@ -14,8 +14,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
-from jobs.flag import (
-    flag,
+from jobs.flag import flag
+from jobs.flag_routes import (
     open_orphans_from,
     orphaned_topics_from,
     reported_rows_from,

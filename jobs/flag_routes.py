@@ -1,0 +1,187 @@
+"""What changed in the routes that clients see, and which topics could not be served: one sweep over the rows of each topic.
+
+Reads   the slices of the days, `registrations`, `topic_configs`
+Gives   the rows of route_changes and orphaned_topics
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from jobs.flag_sweep import SWEPT_DDL, sweeper
+from jobs.tables import union_all
+from namesrv_core.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.profile import Namesrv
+
+_LAST_IN_STEP = 2**31 - 1
+
+
+def route_rows_from(slices: Mapping[str, DataFrame]) -> list[DataFrame]:
+    """Return the rows that routes are made of, once for each topic: topic, table, key and value, interval."""
+    queues = slices["topic_queue_history"]
+    held = queues.select("namesrv_id", "day", "topic", "broker_name").distinct()
+    groups = _for_keys(slices["broker_addr_history"], held, "broker_name")
+    addrs = groups.select("namesrv_id", "day", "topic", "broker_addr").distinct()
+    live = _for_keys(slices["broker_live_history"], addrs, "broker_addr")
+    filters = _for_keys(slices["filter_server_history"], addrs, "broker_addr")
+    order_confs = slices["kv_config_history"].where(
+        (F.col("namespace") == ORDER_TOPIC_CONFIG) & F.col("config_key").isNotNull()
+    )
+    return [
+        _rows("topic_queue_table", queues, "read_queue_nums", "write_queue_nums", "perm", "topic_sys_flag"),
+        _rows("broker_addr_table", groups, "broker_id", "enable_acting_master", "zone_name"),
+        _rows("broker_live_table", live),
+        _rows("filter_server_table", filters, "filter_servers"),
+        _rows(
+            "kv_config_table",
+            order_confs.withColumnsRenamed({"config_key": "topic", "config_value": "text"}),
+            "text",
+        ),
+        _rows(
+            "topic_queue_mapping_info_table",
+            slices["topic_queue_mapping_history"].withColumnsRenamed({"bname": "broker_name", "curr_id_map": "text"}),
+            *("total_queues", "epoch", "dirty", "scope", "text"),
+        ),
+    ]
+
+
+def reported_rows_from(
+    slices: Mapping[str, DataFrame], bronze: Mapping[str, DataFrame], days: Iterable[dt.date]
+) -> DataFrame:
+    """Return whether each topic of a broker name is listed by its master's registrations of the days.
+
+    Only accepted registrations count, and only those whose topics differ from the one before. A registration
+    with one topic reports a change of that topic and says nothing about others; nor does one of several with the same
+    data version, into which a broker may split its topics (5.x).
+    """
+    version = F.coalesce(F.to_json("data_version"), "event_id")  # no version is nobody else's version
+    one_version = Window.partitionBy("namesrv_id", "broker_name", "day", version)
+    full_digest = F.when(F.col("topic_count") > 1, F.col("topic_config_digest"))
+    in_order = Window.partitionBy("namesrv_id", "broker_name", "day").orderBy("seq")
+    refused = slices["event_outcomes"].where("outcome NOT IN ('applied', 'refreshed')")
+    registrations = (
+        bronze["registrations"]
+        .where(F.col("day").isin(list(days)) & F.expr("broker_id = 0 AND refusal IS NULL AND topic_count > 0"))
+        .join(refused, ["namesrv_id", "day", "event_id"], "left_anti")
+        .withColumn("parts", F.size(F.collect_set(full_digest).over(one_version)))
+        .where("parts <= 1")
+        .withColumn("digest_before", F.lag("topic_config_digest").over(in_order))
+        .where("NOT topic_config_digest <=> digest_before")
+        .select(
+            "namesrv_id",
+            "day",
+            "broker_name",
+            "seq",
+            "event_id",
+            "effect_time",
+            "topic_count",
+            "topic_config_digest",
+        )
+    )
+    listed = registrations.join(
+        bronze["topic_configs"].select("topic_config_digest", "topics"), "topic_config_digest"
+    ).select("namesrv_id", "seq", F.explode("topics.topic").alias("topic"), F.lit(True).alias("listed"))
+    held = slices["topic_queue_history"].select("namesrv_id", "day", "topic", "broker_name").distinct()
+    reports = (
+        held.join(registrations, ["namesrv_id", "day", "broker_name"])
+        .join(listed.distinct(), ["namesrv_id", "seq", "topic"], "left")
+        .where("listed OR topic_count > 1")
+    )
+    return reports.select(
+        "namesrv_id",
+        "topic",
+        "day",
+        F.lit("reported").alias("table"),
+        "broker_name",
+        F.coalesce("listed", F.lit(False)).alias("listed"),
+        F.unix_micros("effect_time").alias("from_us"),
+        F.col("event_id").alias("opened_by"),
+        F.struct("seq", F.lit(_LAST_IN_STEP).alias("no")).alias("opened_at"),
+    )
+
+
+def open_orphans_from(orphaned_topics: DataFrame, first_day: dt.date) -> DataFrame:
+    """Return the intervals that each name server's last slice before `first_day` left open."""
+    earlier = orphaned_topics.where(F.col("day") < F.lit(first_day))
+    last = Window.partitionBy("namesrv_id")
+    return (
+        earlier.withColumn("last_day", F.max("day").over(last))
+        .where("day = last_day AND valid_to IS NULL")
+        .select(
+            "namesrv_id",
+            "topic",
+            "day",
+            F.lit("orphan").alias("table"),
+            "broker_name",
+            F.col("reason").alias("text"),
+            F.unix_micros("valid_from").alias("from_us"),
+            "opened_by",
+        )
+    )
+
+
+def swept_from(rows: Iterable[DataFrame], namesrvs: Mapping[str, Namesrv]) -> DataFrame:
+    """Return what the sweep finds for each topic of each name server: rows of kind 'change' and 'orphan'."""
+    return union_all(rows).groupBy("namesrv_id", "topic").applyInArrow(sweeper(dict(namesrvs)), SWEPT_DDL)
+
+
+def route_changes_from(swept: DataFrame) -> DataFrame:
+    """Return the rows of `route_changes`."""
+    return swept.where("kind = 'change'").select(
+        "namesrv_id",
+        "topic",
+        "seq",
+        F.timestamp_micros("from_us").alias("effect_time"),
+        F.col("opened_by").alias("caused_by"),
+        F.col("what").alias("change"),
+        "route_before",
+        "route_after",
+        "day",
+    )
+
+
+def orphaned_topics_from(swept: DataFrame) -> DataFrame:
+    """Return the rows of `orphaned_topics`."""
+    return swept.where("kind = 'orphan'").select(
+        "namesrv_id",
+        "topic",
+        "broker_name",
+        F.col("what").alias("reason"),
+        F.timestamp_micros("from_us").alias("valid_from"),
+        F.timestamp_micros("to_us").alias("valid_to"),
+        "opened_by",
+        "closed_by",
+        "day",
+    )
+
+
+def _for_keys(rows: DataFrame, keys: DataFrame, column: str) -> DataFrame:
+    """Return `rows` once for each topic in `keys` (namesrv_id, day, topic, `column`) with its key."""
+    same = (
+        (F.col("r.namesrv_id") == F.col("k.namesrv_id"))
+        & (F.col("r.day") == F.col("k.day"))
+        & F.col(f"r.{column}").eqNullSafe(F.col(f"k.{column}"))
+    )
+    return rows.alias("r").join(keys.alias("k"), same).select("r.*", "k.topic")
+
+
+def _rows(table: str, rows: DataFrame, *values: str) -> DataFrame:
+    named = [name for name in ("broker_name", "broker_addr", "cluster_name") if name in rows.columns]
+    return rows.select(
+        "namesrv_id",
+        "topic",
+        "day",
+        F.lit(table).alias("table"),
+        *named,
+        *values,
+        F.unix_micros("valid_from").alias("from_us"),
+        F.unix_micros("valid_to").alias("to_us"),
+        "opened_by",
+        "closed_by",
+        "opened_at",
+        "closed_at",
+    )
