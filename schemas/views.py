@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.resources import files
 
+from schemas import gold
+from schemas.table import Column, Table
+
 # In the order in which they are made: later ones use earlier ones.
 VIEW_NAMES = ("events", "live_refreshes", "route_causes")
 FUNCTION_NAMES = (
@@ -20,6 +23,18 @@ FUNCTION_NAMES = (
     "route_diff",
     "why",
 )
+# Functions that return the rows of a history table which were in force at an instant, columns and comments as there;
+# broker_live_table_at has a statement of its own, since a row's lastUpdateTimestamp moves within its interval.
+_TABLES_AT = {
+    "topic_queue_table_at": (gold.TOPIC_QUEUE_HISTORY, "topicQueueTable as every name server held it at t"),
+    "broker_addr_table_at": (
+        gold.BROKER_ADDR_HISTORY,
+        "brokerAddrTable as every name server held it at t, one row for each member",
+    ),
+    "cluster_addr_table_at": (gold.CLUSTER_ADDR_HISTORY, "clusterAddrTable as every name server held it at t"),
+    "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
+    "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
+}
 FINDING_CODES = (
     "ADDR_MULTI_IDENTITY",
     "BROKER_FLAPPING",
@@ -57,12 +72,31 @@ def views() -> tuple[Statement, ...]:
 
 def functions() -> tuple[Statement, ...]:
     """Return the table functions, in the order in which they can be made."""
-    return tuple(Statement(name, _sql("functions", name)) for name in FUNCTION_NAMES)
+    return tuple(
+        Statement(name, _table_at(name, *_TABLES_AT[name]) if name in _TABLES_AT else _sql("functions", name))
+        for name in FUNCTION_NAMES
+    )
 
 
 def finding_queries() -> tuple[Statement, ...]:
     """Return the query of each finding: gold tables stand as `{name}`, columns are those of `findings`."""
     return tuple(Statement(code, _sql("findings", code.lower())) for code in FINDING_CODES)
+
+
+def _table_at(function: str, history: Table, comment: str) -> str:
+    columns = [column for column in history.columns if column not in gold.INTERVAL]
+    return _sql("functions", "table_at").format(
+        function=function,
+        history=history.name,
+        comment=comment,
+        declared=",\n    ".join(map(_declared, columns)),
+        columns=", ".join(f"r.{column.name}" for column in columns),
+    )
+
+
+def _declared(column: Column) -> str:
+    comment = column.comment.replace("'", "''")
+    return f"{column.name} {column.type.simpleString()} COMMENT '{comment}'"
 
 
 def _sql(folder: str, name: str) -> str:
