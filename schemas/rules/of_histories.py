@@ -11,25 +11,8 @@ from schemas.table import Table
 
 def of_history(table: Table) -> tuple[Rule, ...]:
     """Return what holds of every history: intervals are whole, do not overlap, and are carried on."""
-    name = table.name
-    key = ", ".join(column for column in table.key if column not in {"day", "opened_at"})
-    events = "heartbeats", "registrations", "event_outcomes"
-    # What a plain refresh reports opens a data version, and plain refreshes have no outcome.
-    known = union(events if table is gold.DATA_VERSION_HISTORY else events[2:], "event_id")
-    neighbours = f"""
-        SELECT day, {key}, opened_at, closed_at,
-               lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at,
-               CAST(valid_from AS DATE) < day
-                 AND array_contains(days, concat_ws(' ', date_sub(day, 1), namesrv_id)) AS is_carried,
-               coalesce(lag(day) OVER same_row = date_sub(day, 1), FALSE)
-                 AND coalesce(lag(valid_to IS NULL) OVER same_row, FALSE)
-                 AS was_there,
-               valid_to IS NULL
-                 AND array_contains(days, concat_ws(' ', date_add(day, 1), namesrv_id)) AS is_to_carry,
-               coalesce(lead(day) OVER same_row = date_add(day, 1), FALSE) AS is_there
-        FROM {{{name}}}
-        CROSS JOIN (SELECT collect_set(concat_ws(' ', day, namesrv_id)) AS days FROM {{{name}}})
-        WINDOW same_row AS (PARTITION BY {key}, opened_at ORDER BY day)"""
+    key = _key_of(table)
+    neighbours = _neighbours(table)
     return (
         present(table),
         Rule(
@@ -67,26 +50,56 @@ def of_history(table: Table) -> tuple[Rule, ...]:
             kind="query",
             over=neighbours,
         ),
-        Rule(
-            "its_events_are_known",
-            "known IS NOT NULL",
-            "The events that opened or closed an interval on its slice's day are recorded.",
-            kind="reference",
-            over=f"""
-                WITH judged AS (
-                  SELECT DISTINCT day, namesrv_id, inline(array(
-                    struct('opened_by' AS role,
-                           IF(CAST(valid_from AS DATE) = day, opened_by, NULL) AS event_id),
-                    struct('closed_by' AS role, closed_by AS event_id)))
-                  FROM {{{name}}})
-                SELECT judged.*, recorded.event_id AS known
-                FROM judged
-                LEFT JOIN (
-                  SELECT DISTINCT events.event_id FROM ({known}) AS events
-                  LEFT SEMI JOIN judged ON judged.event_id = events.event_id) AS recorded
-                  ON recorded.event_id = judged.event_id
-                WHERE judged.event_id IS NOT NULL""",
-        ),
+        _events_are_known(table),
+    )
+
+
+def _key_of(table: Table) -> str:
+    return ", ".join(column for column in table.key if column not in {"day", "opened_at"})
+
+
+def _neighbours(table: Table) -> str:
+    """Return the query that sets each interval of `table` beside the next of its key, and beside itself on the days around."""
+    key = _key_of(table)
+    return f"""
+        SELECT day, {key}, opened_at, closed_at,
+               lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at,
+               CAST(valid_from AS DATE) < day
+                 AND array_contains(days, concat_ws(' ', date_sub(day, 1), namesrv_id)) AS is_carried,
+               coalesce(lag(day) OVER same_row = date_sub(day, 1), FALSE)
+                 AND coalesce(lag(valid_to IS NULL) OVER same_row, FALSE)
+                 AS was_there,
+               valid_to IS NULL
+                 AND array_contains(days, concat_ws(' ', date_add(day, 1), namesrv_id)) AS is_to_carry,
+               coalesce(lead(day) OVER same_row = date_add(day, 1), FALSE) AS is_there
+        FROM {{{table.name}}}
+        CROSS JOIN (SELECT collect_set(concat_ws(' ', day, namesrv_id)) AS days FROM {{{table.name}}})
+        WINDOW same_row AS (PARTITION BY {key}, opened_at ORDER BY day)"""
+
+
+def _events_are_known(table: Table) -> Rule:
+    events = "heartbeats", "registrations", "event_outcomes"
+    # What a plain refresh reports opens a data version, and plain refreshes have no outcome.
+    known = union(events if table is gold.DATA_VERSION_HISTORY else events[2:], "event_id")
+    return Rule(
+        "its_events_are_known",
+        "known IS NOT NULL",
+        "The events that opened or closed an interval on its slice's day are recorded.",
+        kind="reference",
+        over=f"""
+            WITH judged AS (
+              SELECT DISTINCT day, namesrv_id, inline(array(
+                struct('opened_by' AS role,
+                       IF(CAST(valid_from AS DATE) = day, opened_by, NULL) AS event_id),
+                struct('closed_by' AS role, closed_by AS event_id)))
+              FROM {{{table.name}}})
+            SELECT judged.*, recorded.event_id AS known
+            FROM judged
+            LEFT JOIN (
+              SELECT DISTINCT events.event_id FROM ({known}) AS events
+              LEFT SEMI JOIN judged ON judged.event_id = events.event_id) AS recorded
+              ON recorded.event_id = judged.event_id
+            WHERE judged.event_id IS NOT NULL""",
     )
 
 
