@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from namesrv_core.java_map import JavaMap, string_map
 from namesrv_core.profile import Profile
@@ -91,6 +91,13 @@ class Registry:
         self._deadline_of: dict[LiveKey, int] = {}
         self._ended: dict[LiveKey, None] = {}
 
+    def copy(self) -> Registry:
+        """Return a registry that holds the same and changes on its own."""
+        twin = Registry(self.profile)
+        for name, value in vars(self).items():
+            setattr(twin, name, _twin_of(value))
+        return twin
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def names_of_addr(self, broker_addr: str | None) -> list[str | None]:
@@ -146,6 +153,10 @@ class Registry:
 
     def _lease_end(self, key: LiveKey) -> int:
         return self.last_update_ms[key] + self.broker_live_table[key].heartbeat_timeout_ms
+
+    def holds_the_same_as(self, other: Registry) -> bool:
+        """Return whether all tables are equal, whatever the age of their keys and leases."""
+        return all(getattr(self, name) == getattr(other, name) for name in get_args(TableName))
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -258,6 +269,15 @@ class Registry:
         if end < self._deadline_of.get(key, end + 1):
             self._deadline_of[key] = end
             heapq.heappush(self._deadlines, (end, key))
+
+
+def _twin_of(value: object) -> object:
+    """Return a copy of a table, an index or the heap; rows are shared, they never change."""
+    if isinstance(value, JavaMap):
+        return value.twin()
+    if isinstance(value, dict):
+        return {key: _twin_of(member) for key, member in value.items()}
+    return list(value) if isinstance(value, list) else value
 
 
 def _put(table: JavaMap, key: object, value: object | None) -> None:  # type: ignore[type-arg]

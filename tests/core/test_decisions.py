@@ -2,41 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from namesrv_core import V4_9_7, Answer, Namesrv, Question, Registry, events
-from namesrv_core.decisions import Candidate, Day, weigh
+from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry, events
+from namesrv_core.decisions import Decided, Placed, decide
+from namesrv_core.races import Day, races_of
 from namesrv_core.replay import TimedEvent
-from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.rows import DataVersion, LiveKey, TopicConfig, TopicTable
 from namesrv_core.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.verification import Observed
 
 MS = 1_000_000
+A, B = "10.0.0.1:10911", "10.0.0.2:10911"
 EMPTY, THERE = Answer(0, '{"topicList":[]}'), Answer(0, '{"topicList":["T"]}')
+NOBODY = Answer(0, '{"brokerAddrTable":{},"clusterAddrTable":{}}')
 
 
-def registration(seq_ms: int, event_id: str, addr: str = "10.0.0.1:10911", channel: str = "c0") -> TimedEvent:
-    topics = TopicTable([TopicConfig("T", 4, 4, 6, 0)])
-    event = events.RegisterBroker("C", addr, "broker-a", 0, None, DataVersion(0, 1, 1), topics, None, channel)
-    return TimedEvent(seq_ms * MS, event_id, seq_ms * 1_000, event)
+def at(ms: float, event_id: str, event: events.Event) -> TimedEvent:
+    return TimedEvent(round(ms * MS), event_id, round(ms * 1_000), event)
 
 
-def close(seq_ms: int, event_id: str, channel: str = "c0") -> TimedEvent:
-    return TimedEvent(seq_ms * MS, event_id, seq_ms * 1_000, events.ChannelDestroyed(channel, "10.0.9.9:5"))
+def registration(
+    ms: float, event_id: str, channel: str = "c0", *, addr: str = A, name: str = "broker-a", topic: str = "T"
+) -> TimedEvent:
+    topics = TopicTable([TopicConfig(topic, 4, 4, 6, 0), TopicConfig("TBW102", 8, 8, 7, 0)])
+    event = events.RegisterBroker("C", addr, name, 0, None, DataVersion(0, 1, 1), topics, None, channel)
+    return at(ms, event_id, event)
 
 
-def polled(answers: Sequence[tuple[int, Answer]]) -> list[Observed]:
-    return [Observed(f"a{ms}", ms * MS, ms * MS + 1, Question(206), answered) for ms, answered in answers]
+def close(ms: float, event_id: str, channel: str = "c0") -> TimedEvent:
+    return at(ms, event_id, events.ChannelDestroyed(channel, "10.0.9.9:5"))
 
 
-def day(timed_events: Sequence[TimedEvent], answers: Sequence[tuple[int, Answer]]) -> Day:
-    namesrv = Namesrv(V4_9_7)
+def polled(answers: Iterable[tuple[float, Answer]], code: int = 206) -> list[Observed]:
+    return [
+        Observed(f"a{ms:g}", round(ms * MS), round(ms * MS) + 1, Question(code), answered) for ms, answered in answers
+    ]
+
+
+def topics(*names: str) -> Answer:
+    return Answer(0, '{"topicList":[' + ",".join(f'"{name}"' for name in names) + "]}")
+
+
+def day(
+    timed_events: Sequence[TimedEvent],
+    observations: Sequence[Observed],
+    received_ms: Mapping[str, float] | None = None,
+    profile: Profile = V4_9_7,
+) -> Day:
+    """A day whose requests in `received_ms` were answered; all others take effect as they arrive."""
+    namesrv = Namesrv(profile)
     schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], namesrv.scan_period_ms)
+    answered = {event_id: round(ms * MS) for event_id, ms in (received_ms or {}).items()}
+    received = {
+        timed.event_id: timed.seq for timed in timed_events if not isinstance(timed.event, events.ChannelDestroyed)
+    }
     return Day(
-        lambda: Registry(V4_9_7),
-        timed_events,
-        {},
-        polled(answers),
+        lambda: Registry(profile),
+        sorted(timed_events),
+        received | answered,
+        frozenset(answered),
+        sorted(observations, key=lambda observed: observed.seq),
         namesrv,
         schedule,
         "ns",
@@ -44,16 +70,24 @@ def day(timed_events: Sequence[TimedEvent], answers: Sequence[tuple[int, Answer]
     )
 
 
+def evidence(decided: Decided) -> tuple[str, int, tuple[str, ...], tuple[str, ...]]:
+    return decided.race.kind, decided.chosen, decided.answers_for, decided.answers_against
+
+
 # One segment brings a registration and the end of its connection. By default it is registered first, and
 # then removed.
 RACE = [registration(1_000, "register"), close(1_001, "close")]
-CANDIDATE = Candidate("race", 1_000 * MS, "register", 1_001 * MS + 1)
+
+
+def there() -> Answer:
+    return topics("TBW102", "T")
 
 
 def test_default_order_stands_where_the_answers_agree() -> None:
-    """Registered, then removed: the topic never shows."""
-    (weighed,) = weigh(day(RACE, [(1_500, EMPTY), (1_600, EMPTY)]), [CANDIDATE])
-    assert (weighed.chosen, weighed.for_chosen, weighed.against_chosen) == (0, ("a1500", "a1600"), ())
+    """Registered, then removed: the topic never shows. Nothing is moved."""
+    (decided,), moved = decide(day(RACE, polled([(1_500, EMPTY), (1_600, EMPTY)])))
+    assert evidence(decided) == ("register_and_close", 0, ("a1500", "a1600"), ())
+    assert moved == []
 
 
 def test_answers_may_favour_the_other_order() -> None:
@@ -61,39 +95,131 @@ def test_answers_may_favour_the_other_order() -> None:
 
     The broker stays until its lease ends, and the answers say so.
     """
-    answers = [(1_500, THERE), (1_600, THERE), (200_000, EMPTY)]
-    (weighed,) = weigh(day(RACE, answers), [CANDIDATE])
-    assert weighed.candidate is CANDIDATE
-    assert (weighed.chosen, weighed.for_chosen, weighed.against_chosen) == (1, ("a1500", "a1600"), ())
+    answers = polled([(1_500, there()), (1_600, there()), (200_000, EMPTY)])
+    (decided,), moved = decide(day(RACE, answers))
+    assert evidence(decided) == ("register_and_close", 1, ("a1500", "a1600"), ())
+    assert moved == [Placed("register", 1_001 * MS + 1, None)]
 
 
 def test_tie_keeps_the_default() -> None:
     """One answer for each order decides nothing; no answer at all neither."""
-    (weighed,) = weigh(day(RACE, [(1_500, THERE), (1_600, EMPTY)]), [CANDIDATE])
-    assert (weighed.chosen, weighed.for_chosen, weighed.against_chosen) == (0, ("a1600",), ("a1500",))
-    (weighed,) = weigh(day(RACE, []), [CANDIDATE])
-    assert (weighed.chosen, weighed.for_chosen, weighed.against_chosen) == (0, (), ())
+    (decided,), _ = decide(day(RACE, polled([(1_500, there()), (1_600, EMPTY)])))
+    assert evidence(decided) == ("register_and_close", 0, ("a1600",), ("a1500",))
+    (decided,), _ = decide(day(RACE, []))
+    assert evidence(decided) == ("register_and_close", 0, (), ())
 
 
 def test_majority_decides() -> None:
     """Two answers against one; the one is reported as a contradiction."""
-    (weighed,) = weigh(day(RACE, [(1_500, THERE), (1_600, THERE), (1_700, EMPTY)]), [CANDIDATE])
-    assert (weighed.chosen, weighed.for_chosen, weighed.against_chosen) == (1, ("a1500", "a1600"), ("a1700",))
+    (decided,), _ = decide(day(RACE, polled([(1_500, there()), (1_600, there()), (1_700, EMPTY)])))
+    assert evidence(decided) == ("register_and_close", 1, ("a1500", "a1600"), ("a1700",))
 
 
 def test_later_decisions_start_from_the_earlier_ones() -> None:
     """Two races one after the other, each with its own answers; they come in the order of their positions."""
-    second = [registration(500_000, "register-2"), close(500_001, "close-2")]
-    later = Candidate("second", 500_000 * MS, "register-2", 500_001 * MS + 1)
-    answers = [(1_500, THERE), (300_000, EMPTY), (500_500, EMPTY), (500_600, EMPTY)]
-    weighed = weigh(day([*RACE, *second], answers), [later, CANDIDATE])
-    assert [(w.candidate.decision_id, w.chosen, w.for_chosen) for w in weighed] == [
-        ("race", 1, ("a1500",)), ("second", 0, ("a500500", "a500600")),
-    ]  # fmt: skip
+    second = [registration(500_000, "register-2", "c1"), close(500_001, "close-2", "c1")]
+    answers = polled([(1_500, there()), (300_000, EMPTY), (500_500, EMPTY), (500_600, EMPTY)])
+    decided, _ = decide(day([*RACE, *second], answers))
+    assert [evidence(d)[1:3] for d in decided] == [(1, ("a1500",)), (0, ("a500500", "a500600"))]
 
 
 def test_start_within_the_day_is_followed() -> None:
     """A restart between question and answer empties the routes in both orders alike."""
-    start = TimedEvent(2_000 * MS, "start", 2_000_000, events.NamesrvStarted())
-    (weighed,) = weigh(day([*RACE, start], [(1_500, THERE), (2_500, EMPTY)]), [CANDIDATE])
-    assert (weighed.chosen, weighed.for_chosen, weighed.against_chosen) == (1, ("a1500",), ())
+    start = at(2_000, "start", events.NamesrvStarted())
+    (decided,), _ = decide(day([*RACE, start], polled([(1_500, there()), (2_500, EMPTY)])))
+    assert evidence(decided) == ("register_and_close", 1, ("a1500",), ())
+
+
+def test_an_order_that_changes_nothing_is_no_decision() -> None:
+    """A topic is deleted that the overlapping registration does not bring back: both orders do the same."""
+    requests = [
+        registration(1_000, "register"),
+        registration(5_000, "again"),
+        at(5_001, "delete", events.DeleteTopic("T", None)),
+    ]
+    overlapping = day(requests, polled([(6_000, topics("TBW102"))]), {"again": 4_999, "delete": 4_998})
+    assert [race.kind for race in races_of(overlapping)] == ["overlapping_requests"]
+    assert decide(overlapping) == ([], [])
+
+
+def test_overlapping_requests_are_weighed() -> None:
+    """A registration that creates a topic and the topic's deletion were under way together, the responses say little."""
+    requests = [
+        registration(1_000, "register"),
+        at(1_001, "delete", events.DeleteTopic("T", None)),
+    ]
+    window = {"register": 990, "delete": 991}
+    default, moved = decide(day(requests, polled([(2_000, topics("TBW102"))]), window))
+    assert [evidence(d) for d in default] == [("overlapping_requests", 0, ("a2000",), ())]
+    other, moved = decide(day(requests, polled([(2_000, there())]), window))
+    assert [evidence(d) for d in other] == [("overlapping_requests", 1, ("a2000",), ())]
+    assert [(m.event_id, m.seq) for m in moved] == [("delete", 1_000 * MS), ("register", 1_000 * MS + 1)]
+
+
+# A broker's old connection ends while its registration over a new one is under way.
+MOVED_ON = [registration(1_000, "old"), close(5_000, "close"), registration(5_020, "new", "c1")]
+
+
+def test_registration_may_be_lost_between_lookup_and_removal() -> None:
+    """The registration was answered, and the broker is gone all the same until it registers again: both generations."""
+    again = registration(35_000, "again", "c1")
+    for profile in (V4_9_7, V5_4_0):
+        answers = polled([(4_000, there()), (6_000, EMPTY), (7_000, EMPTY)])
+        (decided,), moved = decide(day([*MOVED_ON, again], answers, {"new": 5_005, "again": 34_999}, profile))
+        assert evidence(decided) == ("removal_and_registration", 1, ("a6000", "a7000"), ())
+        key = LiveKey("C" if profile is V5_4_0 else None, A)
+        assert moved == [Placed("new", 5_005 * MS, None), Placed("close", 5_005 * MS + 1, key)]
+
+
+def test_registration_may_come_before_the_end_of_the_old_connection() -> None:
+    """The new connection takes over before the old one's end is handled, which then hits nobody.
+
+    The deleted topic tells: a broker that had been removed would have brought it back.
+    """
+    delete = at(4_500, "delete", events.DeleteTopic("T", None))
+    answers = polled([(4_000, there()), (5_010, topics("TBW102")), (6_000, topics("TBW102"))])
+    (decided,), moved = decide(day([*MOVED_ON, delete], answers, {"new": 4_990}))
+    assert evidence(decided) == ("removal_and_registration", 2, ("a5010", "a6000"), ())
+    assert moved == [Placed("new", 5_000 * MS, None), Placed("close", 5_000 * MS + 1, None)]
+
+
+def test_registration_well_behind_the_close_races_with_nobody() -> None:
+    """More than the lag of a removal lies between them: the wire shows the order."""
+    assert races_of(day(MOVED_ON, [], {"new": 5_015})) == []
+
+
+def test_two_decisions_are_changed_together_where_one_alone_explains_nothing() -> None:
+    """Two brokers race at once; only with both on their dead channels the one answer between them fits."""
+    races = [
+        registration(1_000, "r1", "c1"),
+        registration(1_000.001, "r2", "c2", addr=B, name="broker-b", topic="U"),
+        close(1_001, "x1", "c1"),
+        close(1_001.001, "x2", "c2"),
+    ]
+    decided, moved = decide(day(races, polled([(1_500, topics("U", "TBW102", "T"))])))
+    assert [(d.race.kind, d.chosen, d.answers_for) for d in decided] == [("register_and_close", 1, ("a1500",))] * 2
+    assert {m.event_id for m in moved} == {"r1", "r2"}
+
+
+def test_burst_order_is_searched_where_no_pair_explains_an_answer() -> None:
+    """A frozen server thaws: two brokers' registrations were answered in one order, and an answer shows the other.
+
+    The brokers have nothing in common, so no pair races; moving one registration ahead explains the answer.
+    """
+    burst = [
+        registration(5_000, "r1", "c1"),
+        registration(5_001, "r2", "c2", addr=B, name="broker-b", topic="U"),
+    ]
+    only_b = Observed("only-b", 4_000 * MS, 5_000 * MS + 500_000, Question(206), topics("U", "TBW102"))
+    observations = [only_b, *polled([(5_500, topics("U", "TBW102", "T"))])]
+    (decided,), moved = decide(day(burst, observations, {"r1": 3_000, "r2": 3_001}))
+    assert evidence(decided) == ("burst_order", 1, ("only-b",), ())
+    assert moved == [Placed("r2", 5_000 * MS, None), Placed("r1", 5_000 * MS + 1, None)]
+
+
+def test_burst_order_stays_where_the_answers_are_explained() -> None:
+    """A stall whose answers fit the order of the responses asks for no decision; nor does one that no order explains."""
+    burst = [registration(5_000, "r1", "c1"), registration(5_001, "r2", "c2", addr=B, name="broker-b", topic="U")]
+    for shown in (("T", "TBW102"), ("Nonsense",)):
+        answer = Observed("answer", 4_000 * MS, 5_000 * MS + 500_000, Question(206), topics(*shown))
+        assert decide(day(burst, [answer], {"r1": 3_000, "r2": 3_001})) == ([], [])
