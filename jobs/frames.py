@@ -16,7 +16,10 @@ Frames = Mapping[str, DataFrame]
 
 
 def day_events(bronze: Frames, day: dt.date) -> DataFrame:
-    """Return the day's events of all tables in one frame: `kind` is the table, `operation` what it asks for."""
+    """Return the day's events of all tables in one frame: `kind` is the table, `operation` what it asks for.
+
+    `received_us`: when a request had arrived; `arrival_us`: the same for one that was answered.
+    """
     events = union_all(_events_of(bronze[table.name], table, day) for table in EVENT_TABLES)
     return events.drop("response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed")
 
@@ -31,7 +34,8 @@ def _events_of(frame: DataFrame, table: Table, day: dt.date) -> DataFrame:
     rows = rows.withColumn("kind", F.lit(table.name)).withColumn("effect_us", F.unix_micros("effect_time"))
     if "response_code" in rows.columns:
         answered = F.col("response_code").isNotNull()
-        rows = rows.withColumn("arrival_us", F.when(answered, F.unix_micros("event_time")))
+        rows = rows.withColumn("received_us", F.unix_micros("event_time"))
+        rows = rows.withColumn("arrival_us", F.when(answered, F.col("received_us")))
     return rows.drop("event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence")
 
 

@@ -23,7 +23,7 @@ from jobs import __version__, quality, tables
 from jobs.conf import PipelineConf
 from jobs.flag import flag
 from jobs.ingest import Ingested
-from jobs.order import decide
+from jobs.order import decided_day
 from jobs.replay import REPLAYED_TABLES, namesrv_days, replayed_day, table_from
 from jobs.verify import answer_checks_from, judged_from, route_mismatches_from, verdicts_from
 from namesrv_core.profile import Namesrv
@@ -204,7 +204,7 @@ def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
         frames = house.bronze()
         carried = _carried(house, day)
         contexts = namesrv_days(frames, carried, day, namesrvs)
-        decisions, order = decide(house.spark, frames, carried, day, contexts)
+        decisions, order = decided_day(house.spark, frames, carried, day, contexts)
         folder = f"{house.path}/_staging/{house.run_id}-replay"
         wide = replayed_day(house.spark, frames, carried, day, contexts, order)
         wide.write.mode("overwrite").parquet(folder)

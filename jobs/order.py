@@ -1,4 +1,4 @@
-"""Decide what the wire does not show: which of two racing events came first.
+"""Decide what the wire does not show: which of several racing events came first.
 
 Reads   the bronze events and answers of a day, and the history slices of the day before
 Gives   order_decisions, and the positions of the events that take effect elsewhere than recorded
@@ -13,145 +13,143 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.frames import Frames, codec_ready, day_events
 from jobs.replay_unit import NamesrvDay
+from jobs.tables import union_all
 from jobs.verify import observation_rows, observed_of
-from namesrv_core.decisions import Candidate, Day, Weighed, weigh
+from namesrv_core.decisions import STALL_NS, Decided, Placed, decide
 from namesrv_core.history import Interval, restored
+from namesrv_core.instants import NS_PER_US
+from namesrv_core.races import LAG_NS, Day
 from namesrv_core.registry import Registry
 from namesrv_core.replay import TimedEvent
+from namesrv_core.rows import LiveKey
 from schemas import codec, gold
 from schemas.codec import topic_table_of
 
-# A one-way request this close to the end of its connection races with it; measured: within 2 ms, or in one segment.
-_RACE_MS = 10
-_ALTERNATIVES = ["the registration, then the close", "the close, then the registration"]
-_WEIGHED_SCHEMA = (
-    "namesrv_id STRING, decision_id STRING, chosen INT, answers_for ARRAY<STRING>, answers_against ARRAY<STRING>, "
-    "moved_id STRING, moved_seq BIGINT"
-)
-_WEIGHED_ARROW = pa.schema(
-    [
-        ("namesrv_id", pa.string()),
-        ("decision_id", pa.string()),
-        ("chosen", pa.int32()),
-        ("answers_for", pa.list_(pa.string())),
-        ("answers_against", pa.list_(pa.string())),
-        ("moved_id", pa.string()),
-        ("moved_seq", pa.int64()),
-    ]
-)
+_TOPIC_CONFIG_RANK, _CARRIED_RANK, _EVENT_RANK, _OBSERVATION_RANK = range(4)
+_NS_PER_S = 1_000_000_000
 
 
-def candidates_from(registrations: DataFrame, channel_events: DataFrame) -> DataFrame:
-    """Return registrations without a response on a connection that its client closed at once, one row each.
+def racing_namesrvs_from(events: DataFrame, live: DataFrame) -> DataFrame:
+    """Return the name servers (namesrv_id) on whose day something may have raced; the core looks closely.
 
-    A worker thread takes the registration, the event thread the close; nothing on the wire tells who was first.
+    `events`: the day's, as `day_events` gives them; `live`: the broker_live rows with which the day starts. Cheap: joins
+    on broker names and whole seconds.
     """
-    closes = channel_events.where("kind = 'close' AND closed_by = 'client'").select(
+    requests = events.where("received_us IS NOT NULL AND kind <> 'heartbeats'")
+    owners = union_all(
+        frame.select("namesrv_id", "channel_id", "broker_name")
+        for frame in (events.where("kind = 'registrations'"), live)
+    ).distinct()
+    closes = events.where("kind = 'channel_events'").select(
+        "namesrv_id", "channel_id", F.col("seq").alias("effect_seq")
+    )
+    closes = closes.join(owners, on=["namesrv_id", "channel_id"], how="inner")
+    effects = union_all(
+        [
+            closes.select("namesrv_id", "broker_name", "effect_seq"),
+            requests.select("namesrv_id", "broker_name", F.col("seq").alias("effect_seq")),
+        ]
+    ).withColumn("second", F.expr(f"effect_seq DIV {_NS_PER_S}"))
+    first = F.col("received_us") * NS_PER_US - LAG_NS
+    under_way = requests.select(
         "namesrv_id",
-        "channel_id",
-        F.col("event_id").alias("close_id"),
-        F.col("seq").alias("close_seq"),
-        F.col("event_time").alias("close_time"),
+        "broker_name",
+        "seq",
+        first.alias("first_seq"),
+        F.explode(F.sequence((first / _NS_PER_S).cast("bigint"), F.expr(f"seq DIV {_NS_PER_S}"))).alias("second"),
     )
-    silent = registrations.where("response_code IS NULL AND refusal IS NULL")
-    gap_ms = (F.unix_micros("close_time") - F.unix_micros("event_time")) / 1_000
-    decision = F.substring(F.sha2(F.concat_ws(" ", F.lit("register_and_close"), "event_id", "close_id"), 256), 1, 32)
-    return (
-        silent.join(closes, on=["namesrv_id", "channel_id"], how="inner")
-        .where(~F.col("one_way") | (gap_ms <= _RACE_MS))
-        .where("seq < close_seq")
-        .select(
-            "namesrv_id",
-            "channel_id",
-            "event_id",
-            "effect_time",
-            "seq",
-            "close_id",
-            "close_seq",
-            decision.alias("decision_id"),
-        )
-    )
+    overlaps = F.expr("effect_seq >= first_seq AND effect_seq < seq")
+    without_name = F.col("broker_name").isNull()  # topics and KV entries concern whoever has them
+    registered = requests.where("kind = 'registrations' AND arrival_us IS NULL")
+    found = [
+        events.where(f"arrival_us IS NOT NULL AND seq - arrival_us * {NS_PER_US} >= {STALL_NS}"),
+        registered.join(closes, on=["namesrv_id", "channel_id"], how="inner").where(
+            f"effect_seq > seq AND effect_seq <= seq + {LAG_NS}"
+        ),
+        under_way.join(effects, on=["namesrv_id", "second", "broker_name"], how="inner").where(overlaps),
+        under_way.where(without_name).join(effects, on=["namesrv_id", "second"], how="inner").where(overlaps),
+        under_way.join(effects.where(without_name), on=["namesrv_id", "second"], how="inner").where(overlaps),
+    ]
+    return union_all(frame.select("namesrv_id") for frame in found).distinct()
 
 
-def decide(
+def decided_day(
     spark: SparkSession, bronze: Frames, carried: Frames, day: dt.date, contexts: Mapping[str, NamesrvDay]
 ) -> tuple[DataFrame, DataFrame | None]:
-    """Return order_decisions of `day`, and the events (event_id, seq) that it moves; None if it moves none."""
-    today = F.col("day") == F.lit(day)
-    found = candidates_from(bronze["registrations"].where(today), bronze["channel_events"].where(today))
-    candidates = [row.asDict() for row in found.collect()]
-    if not candidates:
+    """Return order_decisions of `day`, and the events (event_id, seq, looked_up) that it moves; None if it moves none."""
+    live = codec_ready(carried["broker_live_history"].where("closed_by IS NULL"))
+    racing = [row["namesrv_id"] for row in racing_namesrvs_from(day_events(bronze, day), live).collect()]
+    if not racing:
         return spark.createDataFrame([], gold.ORDER_DECISIONS.schema), None
-    concerned = sorted({row["namesrv_id"] for row in candidates})
-    rows = _rows_of_whole_days(bronze, carried, day).where(F.col("namesrv_id").isin(concerned))
+    rows = _rows_of_whole_days(bronze, carried, day).where(F.col("namesrv_id").isin(sorted(racing)))
 
-    def weigh_day(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Weigh the candidates of one name server; `key` is (namesrv_id,)."""
-        namesrv_id = key[0].as_py()
-        own = [row for row in candidates if row["namesrv_id"] == namesrv_id]
-        incoming = [row for batch in batches for row in batch.to_pylist()]
-        weighed = weigh(_day_of(incoming, contexts[namesrv_id]), [_candidate_of(row) for row in own])
-        yield pa.RecordBatch.from_pylist([_weighed_row(namesrv_id, w) for w in weighed], schema=_WEIGHED_ARROW)
+    def decide_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Decide the races of one name server; `key` is (namesrv_id,)."""
+        context = contexts[key[0].as_py()]
+        decided, placed = decide(_day_of([row for batch in batches for row in batch.to_pylist()], context))
+        out = [_decision_row(context.namesrv_id, d, day) for d in decided] + [_placed_row(p) for p in placed]
+        yield pa.RecordBatch.from_pylist(out, schema=_DECIDED_ARROW)
 
-    weighed = (
+    decided = (
         rows.repartition("namesrv_id")
         .sortWithinPartitions("namesrv_id", "rank", "seq", "event_id")
         .groupBy("namesrv_id")
-        .applyInArrow(weigh_day, _WEIGHED_SCHEMA)
+        .applyInArrow(decide_namesrv, _DECIDED_SCHEMA)
         .persist()
     )
-    moved = weighed.where("chosen = 1").select(F.col("moved_id").alias("event_id"), F.col("moved_seq").alias("seq"))
-    return _decisions_from(weighed, found, day), moved
+    decisions = decided.where("decision_id IS NOT NULL").select(*gold.ORDER_DECISIONS.column_names)
+    return decisions, decided.where("decision_id IS NULL").select("event_id", "seq", "looked_up")
 
 
-def _decisions_from(weighed: DataFrame, found: DataFrame, day: dt.date) -> DataFrame:
-    return found.join(weighed, on=["namesrv_id", "decision_id"], how="inner").select(
-        "namesrv_id",
-        "decision_id",
-        F.lit("register_and_close").alias("kind"),
-        "effect_time",
-        F.array("channel_id").alias("channel_ids"),
-        F.array("event_id", "close_id").alias("event_ids"),
-        F.array(*[F.lit(words) for words in _ALTERNATIVES]).alias("alternatives"),
-        "chosen",
-        F.size("answers_for").cast("bigint").alias("answers_for"),
-        F.size("answers_against").cast("bigint").alias("answers_against"),
-        F.col("answers_for").alias("evidence_for"),
-        F.col("answers_against").alias("evidence_against"),
-        F.lit(day).alias("day"),
-    )
+# A row is a decision, or an event that one of them moved.
+_LIVE_KEY = T.StructType([T.StructField(name, T.StringType()) for name in LiveKey._fields])
+_DECIDED_SCHEMA = T.StructType(
+    [
+        T.StructField("event_id", T.StringType()),
+        T.StructField("seq", T.LongType()),
+        T.StructField("looked_up", _LIVE_KEY),
+        *(T.StructField(field.name, field.dataType) for field in gold.ORDER_DECISIONS.schema),
+    ]
+)
+_DECIDED_ARROW = to_arrow_schema(_DECIDED_SCHEMA, timezone="UTC")
 
 
 def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFrame:
     """Return everything about a day in one frame: carried rows, topic configurations, events, answers."""
-    events = day_events(bronze, day).withColumn("rank", F.lit(2))
+    events = day_events(bronze, day).withColumn("rank", F.lit(_EVENT_RANK))
     named = events.where("topic_config_digest IS NOT NULL").select("namesrv_id", "topic_config_digest").distinct()
     configs = named.join(
         bronze["topic_configs"].select("topic_config_digest", "topics", "mappings"),
         on="topic_config_digest",
         how="inner",
-    ).withColumn("rank", F.lit(0))
+    ).withColumn("rank", F.lit(_TOPIC_CONFIG_RANK))
     rows = events.unionByName(configs, allowMissingColumns=True)
     rows = rows.unionByName(
-        observation_rows(bronze["route_observations"], day).withColumn("rank", F.lit(3)),
+        observation_rows(bronze["route_observations"], day).withColumn("rank", F.lit(_OBSERVATION_RANK)),
         allowMissingColumns=True,
     )
     for table in gold.HISTORY_TABLES:
         if table.name in carried and table is not gold.DATA_VERSION_HISTORY:
             slices = codec_ready(carried[table.name].where("closed_by IS NULL")).withColumn("kind", F.lit(table.name))
-            rows = rows.unionByName(slices.withColumn("rank", F.lit(1)), allowMissingColumns=True)
+            rows = rows.unionByName(slices.withColumn("rank", F.lit(_CARRIED_RANK)), allowMissingColumns=True)
     return rows
 
 
 def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
-    topic_tables = {row["topic_config_digest"]: topic_table_of(row) for row in rows if row["rank"] == 0}
+    by_rank: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_rank.setdefault(row["rank"], []).append(row)
+    topic_tables = {row["topic_config_digest"]: topic_table_of(row) for row in by_rank.get(_TOPIC_CONFIG_RANK, ())}
     carried: list[Interval] = [
-        codec.carried(codec.interval_of(row["kind"].removesuffix("_history"), row)) for row in rows if row["rank"] == 1
+        codec.carried(codec.interval_of(row["kind"].removesuffix("_history"), row))
+        for row in by_rank.get(_CARRIED_RANK, ())
     ]
-    events = [row for row in rows if row["rank"] == 2]
+    events = by_rank.get(_EVENT_RANK, [])
 
     def start() -> Registry:
         registry = Registry(context.namesrv.profile)
@@ -165,8 +163,9 @@ def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
             TimedEvent(row["seq"], row["event_id"], row["effect_us"], codec.event_of(row, topic_tables))
             for row in events
         ],
-        {row["event_id"]: row["arrival_us"] * 1_000 for row in events if row["arrival_us"] is not None},
-        [observed_of(row) for row in rows if row["rank"] == 3],
+        {row["event_id"]: row["received_us"] * NS_PER_US for row in events if row["received_us"] is not None},
+        frozenset(row["event_id"] for row in events if row["arrival_us"] is not None),
+        [observed_of(row) for row in by_rank.get(_OBSERVATION_RANK, ())],
         context.namesrv,
         context.schedule,
         context.namesrv_id,
@@ -175,17 +174,26 @@ def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
     )
 
 
-def _candidate_of(row: Mapping[str, Any]) -> Candidate:
-    return Candidate(row["decision_id"], row["seq"], row["event_id"], row["close_seq"] + 1)
-
-
-def _weighed_row(namesrv_id: str, weighed: Weighed) -> dict[str, Any]:
+def _decision_row(namesrv_id: str, decided: Decided, day: dt.date) -> dict[str, Any]:
+    race = decided.race
+    channels = [getattr(timed.event, "channel_id", None) for timed in race.timed_events]
     return {
         "namesrv_id": namesrv_id,
-        "decision_id": weighed.candidate.decision_id,
-        "chosen": weighed.chosen,
-        "answers_for": list(weighed.for_chosen),
-        "answers_against": list(weighed.against_chosen),
-        "moved_id": weighed.candidate.moved_id,
-        "moved_seq": weighed.candidate.moved_seq,
+        "decision_id": race.decision_id,
+        "kind": race.kind,
+        "effect_time": dt.datetime.fromtimestamp(race.timed_events[0].effect_us / 1e6, dt.timezone.utc),
+        "channel_ids": sorted({channel for channel in channels if channel is not None}),
+        "event_ids": [timed.event_id for timed in race.timed_events],
+        "alternatives": [alternative.words for alternative in race.alternatives],
+        "chosen": decided.chosen,
+        "answers_for": len(decided.answers_for),
+        "answers_against": len(decided.answers_against),
+        "evidence_for": list(decided.answers_for),
+        "evidence_against": list(decided.answers_against),
+        "day": day,
     }
+
+
+def _placed_row(placed: Placed) -> dict[str, Any]:
+    looked_up = None if placed.looked_up is None else placed.looked_up._asdict()
+    return {"event_id": placed.event_id, "seq": placed.seq, "looked_up": looked_up}

@@ -19,6 +19,7 @@ from jobs import units
 from jobs.frames import Frames, codec_ready, day_events
 from jobs.replay_unit import CARRIED_RANK, EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, UnitReplay
 from jobs.tables import union_all
+from namesrv_core.instants import NS_PER_US
 from namesrv_core.profile import Namesrv
 from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from schemas import gold
@@ -45,7 +46,7 @@ def replayed_day(
     """Return the wide rows of all replayed tables for `day`, told apart by the column `table`.
 
     `carried` are the history slices from which the day starts; of them the rows that were open count. `order`:
-    (event_id, seq) for events that take effect elsewhere than recorded. Grain, keys and order of
+    (event_id, seq, looked_up) for events that take effect elsewhere than recorded. Grain, keys and order of
     the result are those of the tables in it.
     """
     events = _with_order(day_events(bronze, day), order).persist()
@@ -156,9 +157,10 @@ def _scan_halted(carried: Frames) -> set[str]:
 def _with_order(events: DataFrame, order: DataFrame | None) -> DataFrame:
     if order is None:
         return events
-    moved = order.select("event_id", F.col("seq").alias("moved_seq"))
+    moved = order.select("event_id", F.col("seq").alias("moved_seq"), "looked_up")
     return (
         events.join(F.broadcast(moved), on="event_id", how="left")
+        .withColumn("effect_us", F.coalesce(F.expr(f"moved_seq DIV {NS_PER_US}"), "effect_us"))
         .withColumn("seq", F.coalesce("moved_seq", "seq"))
         .drop("moved_seq")
     )

@@ -15,13 +15,14 @@ from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 from namesrv_core.events import ChannelDestroyed, NamesrvStarted
+from namesrv_core.instants import NS_PER_US
 from namesrv_core.races import Alternative, Day, Move, Race, races_of
 from namesrv_core.registry import Change, Registry
 from namesrv_core.replay import TimedEvent, replay
+from namesrv_core.rows import LiveKey
 from namesrv_core.timeline import StateChange
 from namesrv_core.verification import Observed, verify
 
-_NS_PER_US = 1_000
 # A request that waited this long for its answer met a name server that stood still.
 STALL_NS = 1_000_000_000
 # How far behind a race registries are compared, in seconds; then at the end of the day.
@@ -50,7 +51,7 @@ class Placed(NamedTuple):
 
     event_id: str
     seq: int
-    looked_up: object | None
+    looked_up: LiveKey | None
 
 
 Choice = dict[str, int]  # by decision id; the default may be left out
@@ -213,7 +214,9 @@ class _Burst:
             best = max(singles, key=lambda other: self._difference(choice, other).gain, default=choice)
             if self._difference(choice, best).gain <= 0:
                 course = self._course(self._moves_of(choice))
-                if not any(course.chunk(number, self._halts).unmatched for number in range(min(_NEAR, len(self._halts)))):
+                if not any(
+                    course.chunk(number, self._halts).unmatched for number in range(min(_NEAR, len(self._halts)))
+                ):
                     return choice
                 pairs = [one | other for one, other in combinations(singles, 2)][:_MAX_PAIRS]
                 best = max(pairs, key=lambda other: self._difference(choice, other).gain, default=choice)
@@ -252,7 +255,10 @@ class _Burst:
             only_other |= chunks[1].matched - chunks[0].matched
             nothing = nothing and chunks[0].changes_the_same_as(chunks[1])
             registries = chunks[0].registry, chunks[1].registry
-            if registries[0].holds_the_same_as(registries[1]) and registries[0].last_update_ms == registries[1].last_update_ms:
+            if (
+                registries[0].holds_the_same_as(registries[1])
+                and registries[0].last_update_ms == registries[1].last_update_ms
+            ):
                 break
             nothing = False
         return _Difference(only_one, only_other, nothing and not only_one and not only_other)
@@ -287,7 +293,10 @@ class _Burst:
             return None
         difference = self._compared(found, moves)
         return Decided(
-            self._burst_race(found[len(moves) :]), 1, tuple(sorted(difference.only_one)), tuple(sorted(difference.only_other))
+            self._burst_race(found[len(moves) :]),
+            1,
+            tuple(sorted(difference.only_one)),
+            tuple(sorted(difference.only_other)),
         )
 
     def _single_moves(self, moves: Sequence[Move], timeline: Sequence[StateChange]) -> Iterator[Move]:
@@ -311,7 +320,9 @@ class _Burst:
         ids = {move.event_id for move in moves}
         timed_events = tuple(timed for timed in self._day.timed_events if timed.event_id in ids)
         default = Alternative("in the order of their responses and closes")
-        return Race("burst_order", timed_events, (default, Alternative("an order that explains the answers", tuple(moves))))
+        return Race(
+            "burst_order", timed_events, (default, Alternative("an order that explains the answers", tuple(moves)))
+        )
 
 
 def _halts(spans: Sequence[_Span], span: _Span, until_seq: int) -> list[int]:
@@ -330,15 +341,17 @@ def _between(items: Sequence[_Timed], after: int, until: int) -> Sequence[_Timed
 def _ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[TimedEvent]:
     """Return the events in the order that the moves make, with positions that increase strictly."""
     by_id = {move.event_id: move for move in moves}
-    placed = []
-    for timed in timed_events:
+
+    def place(timed: TimedEvent) -> tuple[int, int, int]:
         move = by_id.get(timed.event_id)
-        placed.append(((timed.seq, 0, timed.seq), timed) if move is None else ((move.seq, move.side, timed.seq), _moved(timed, move)))
+        return (timed.seq, 0, timed.seq) if move is None else (move.seq, move.side, timed.seq)
+
     ordered: list[TimedEvent] = []
     last = -1
-    for _, timed in sorted(placed, key=lambda item: item[0]):
-        last = max(timed.seq, last + 1)
-        ordered.append(timed._replace(seq=last))
+    for timed in sorted(timed_events, key=place):
+        moved = _moved(timed, by_id[timed.event_id]) if timed.event_id in by_id else timed
+        last = max(moved.seq, last + 1)
+        ordered.append(moved._replace(seq=last))
     return ordered
 
 
@@ -346,7 +359,7 @@ def _moved(timed: TimedEvent, move: Move) -> TimedEvent:
     event = timed.event
     if move.looked_up is not None and isinstance(event, ChannelDestroyed):
         event = event._replace(looked_up=move.looked_up)
-    return timed._replace(seq=move.seq, effect_us=move.seq // _NS_PER_US, event=event)
+    return timed._replace(seq=move.seq, effect_us=move.seq // NS_PER_US, event=event)
 
 
 def _placed(day: Day, moves: Sequence[Move]) -> list[Placed]:

@@ -23,7 +23,7 @@ from namesrv_core.verification import Observed
 
 # An event this close behind another races with it although it came later: removals lag behind the end of a connection.
 # Measured: one-way requests within 2 ms of a close, batches up to 1 ms behind their submission.
-_LAG_NS = 10_000_000
+LAG_NS = 10_000_000
 
 
 class Day(NamedTuple):
@@ -99,7 +99,7 @@ def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
         if type(timed.event) is not events.RegisterBroker or timed.event_id in day.answered:
             continue
         close = last_close.get(timed.event.channel_id)
-        if close is not None and timed.seq < close.seq <= timed.seq + _LAG_NS:
+        if close is not None and timed.seq < close.seq <= timed.seq + LAG_NS:
             default = Alternative("the registration, then the close")
             other = Alternative("the close, then the registration", (Move(timed.event_id, close.seq, 1),))
             yield Race("register_and_close", (timed, close), (default, other))
@@ -118,7 +118,7 @@ def _overlapping(day: Day) -> Iterator[Race]:
         if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
-        for earlier in changing[bisect_left(positions, received - _LAG_NS) : index]:
+        for earlier in changing[bisect_left(positions, received - LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier:
                     yield from _close_and_registration(day, earlier, later, received, owners)

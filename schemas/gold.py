@@ -294,14 +294,16 @@ FINDINGS = Table(
 ORDER_DECISIONS = Table(
     "order_decisions",
     "gold",
-    "one pair of events whose order the wire does not show",
+    "events whose order the wire does not show",
     (
         NAMESRV_ID,
         Column("decision_id", STRING, "Deterministic id, 32 hex digits", required=True),
         Column(
             "kind",
             STRING,
-            "register_and_close: a request without response on a connection that closes at once",
+            "register_and_close (a request without response on a connection that closes at once), "
+            "removal_and_registration (a broker's new registration while its old connection ends), "
+            "overlapping_requests, burst_order (a name server that stood still and goes on)",
             required=True,
         ),
         Column("effect_time", TIMESTAMP, "When", required=True),
