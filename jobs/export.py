@@ -26,7 +26,7 @@ def export(frames: Mapping[str, DataFrame], output: Path) -> int:
             F.lit(table.name).alias("table"),
             F.struct(*table.column_names).alias(table.name),
         )
-        for table in (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS)
+        for table in bronze.RECORDED_TABLES
     )
     configs = {row["topic_config_digest"]: row.asDict(recursive=True) for row in frames["topic_configs"].collect()}
     lines = 0

@@ -1,7 +1,7 @@
 """Read captures and event logs into the bronze tables.
 
 Reads   packet captures and JSON-lines event logs, files or folders
-Writes  all bronze tables; a file that was read before, by content, changes nothing
+Writes  all bronze tables; a file that was read before, by content, changes nothing. What breaks a rule goes to quarantine
 """
 
 from __future__ import annotations
@@ -13,37 +13,31 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from jobs import tables
 from jobs.conf import PipelineConf
+from jobs.ingest_write import STAGED, write_staged
 from jobs.staging import Staging
 from namesrv_wire.capture import read_capture
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.event_log import read_event_log
-from namesrv_wire.rows import REVOKED
 from namesrv_wire.transcript import Transcript
 from schemas import bronze
-from schemas.table import STRING, Column, Table
 
 log = logging.getLogger(__name__)
-# Rows that stand for one frame or line each; the others are facts about connections and name servers.
-FRAME_TABLES = (bronze.HEARTBEATS, bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
-_BY_NAME = {table.name: table for table in bronze.TABLES}
-_REVOKED = Table(
-    REVOKED,
-    "bronze",
-    "one row that later packets have proved wrong",
-    (Column("table", STRING, "Its table", required=True), Column("event_id", STRING, "Its key", required=True)),
-    key=("table", "event_id"),
-)
-_STAGED = {name: table for name, table in _BY_NAME.items() if name not in ("sources", "open_streams")} | {
-    REVOKED: _REVOKED
+# A capture's rows that stand for one frame each; its other events are facts about connections and name servers.
+_FRAME_TABLES = {
+    table.name
+    for table in (
+        bronze.HEARTBEATS,
+        bronze.REGISTRATIONS,
+        bronze.UNREGISTRATIONS,
+        bronze.ADMIN_EVENTS,
+        bronze.ROUTE_OBSERVATIONS,
+    )
 }
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
@@ -122,15 +116,17 @@ def ingest(
     if not fresh:
         return result
     folder = Path(warehouse) / "_staging" / run_id
-    with Staging(folder, _STAGED, run_id, started.date()) as staging:
+    with Staging(folder, STAGED, run_id, started.date()) as staging:
         source_rows, carry = _read_all(spark, warehouse, fresh, conf, staging, result)
-        new_rows = _write(spark, warehouse, staging.frames(spark), result)
+        written = write_staged(spark, warehouse, staging.frames(spark))
         for row in source_rows:
-            row["days"] = result.days
+            row["days"] = written.days
         _write_reading_state(spark, warehouse, source_rows, carry, run_id)
-    result.events = sum(new_rows.get(table.name, 0) for table in FRAME_TABLES)
-    result.observations = new_rows.get("route_observations", 0)
-    result.duplicates += result.read_rows - result.events - result.observations
+    result.days = written.days
+    result.observations = written.new_frames["route_observations"]
+    result.events = written.new_frames.total() - result.observations
+    result.quarantined += written.refused_frames
+    result.duplicates += result.read_rows - written.new_frames.total() - written.refused_frames
     return result
 
 
@@ -200,7 +196,7 @@ def _read_all(
         source_rows.append(_source_row(source, frames, packets, last_ns, error))
         result.sources.append(source.path.name)
     for row in transcript.finish():
-        staging.add(row.table, row.values)
+        staging.add(row.table, row.values, is_frame=row.table in _FRAME_TABLES)
     counts = transcript.counts
     result.frames += counts.frames
     result.packets += counts.packets
@@ -221,7 +217,7 @@ def _read_capture(source: Source, transcript: Transcript, staging: Staging) -> t
         for segment in read_capture(source.path):
             last_ns = segment.time_ns
             for row in transcript.feed(segment, source.path.name):
-                staging.add(row.table, row.values)
+                staging.add(row.table, row.values, is_frame=row.table in _FRAME_TABLES)
     except CaptureError as error:
         return str(error), last_ns
     return None, last_ns
@@ -230,12 +226,14 @@ def _read_capture(source: Source, transcript: Transcript, staging: Staging) -> t
 def _read_log(source: Source, staging: Staging, result: Ingested) -> str | None:
     try:
         for row in read_event_log(source.path):
-            staging.add(row.table, row.values)
+            # A line of any kind is a frame; a topic table is a part of its registration's line.
+            is_frame = row.table != "topic_configs"
+            staging.add(row.table, row.values, is_frame=is_frame)
+            result.frames += is_frame
             if row.table == "quarantine":
                 result.quarantined += 1
-            elif row.table != "topic_configs":
-                result.read_rows += 1
-            result.frames += row.table != "topic_configs"
+            else:
+                result.read_rows += is_frame
     except (CaptureError, OSError, EOFError) as error:
         return str(error)
     return None
@@ -253,69 +251,6 @@ def _source_row(source: Source, frames: int, packets: int, last_ns: int | None, 
         "last_time": _instant(last_ns),
         "error": error,
     }
-
-
-def _write(spark: SparkSession, warehouse: str, frames: Mapping[str, DataFrame], result: Ingested) -> dict[str, int]:
-    """Write what is new in the staged frames, table by table; return the number of new rows by table."""
-    revoked = [row.asDict() for row in frames[REVOKED].collect()] if REVOKED in frames else []
-    days = set(_revoke(spark, warehouse, revoked))
-    work = {
-        name: partial(_write_new, spark, frame, warehouse, _BY_NAME[name])
-        for name, frame in frames.items()
-        if name in _BY_NAME
-    }
-    new_rows = {}
-    for name, (new, changed_days) in tables.in_parallel(work).items():
-        new_rows[name] = new
-        days.update(changed_days)
-    result.days = sorted(days)
-    return new_rows
-
-
-def _revoke(spark: SparkSession, warehouse: str, revoked: list[dict[str, str]]) -> list[dt.date]:
-    """Take back rows that later packets have proved wrong; return the days that they were on."""
-    days: list[dt.date] = []
-    for name in sorted({row["table"] for row in revoked}):
-        table = _BY_NAME[name]
-        ids = [row["event_id"] for row in revoked if row["table"] == name]
-        found = tables.read_table(spark, warehouse, table).where(F.col("event_id").isin(ids))
-        days += [row["day"] for row in found.select("day").distinct().collect()]
-        tables.delete_keys(spark, ids, warehouse, table)
-    return days
-
-
-def _write_new(spark: SparkSession, frame: DataFrame, warehouse: str, table: Table) -> tuple[int, list[dt.date]]:
-    """Write the rows that `table` does not hold yet or holds otherwise; return the number of new ones, and the days of all.
-
-    All: if an earlier run wrote the rows and then died, their days are still to be replayed.
-    """
-    has_day = "day" in table.column_names
-    rows = tables.conformed(frame, table)
-    if tables.exists(spark, warehouse, table):
-        old_day = F.col("day") if has_day else F.lit(None).cast("date")
-        old = tables.read_table(spark, warehouse, table)
-        old = old.select(*table.key, _content_hash(table).alias("_old"), old_day.alias("_old_day"))
-        rows = rows.join(old, on=list(table.key), how="left")
-    else:
-        rows = rows.withColumns({"_old": F.lit(None).cast("bigint"), "_old_day": F.lit(None).cast("date")})
-    rows = rows.persist()
-    is_new = F.col("_old").isNull()
-    is_changed = F.col("_old").isNotNull() & (F.col("_old") != _content_hash(table))
-    days = F.array_union(F.collect_set("day"), F.collect_set("_old_day")) if has_day else F.array()
-    counted = rows.agg(F.count_if(is_new), F.count_if(is_changed), days).collect()[0]
-    new, changed = counted[0], counted[1]
-    wanted = rows.where(is_new | is_changed).select(*table.column_names)
-    if changed:
-        tables.upsert(spark, wanted, warehouse, table)
-    elif new:
-        tables.append(wanted, warehouse, table)
-    rows.unpersist()
-    return new, list(counted[2])
-
-
-def _content_hash(table: Table) -> SparkColumn:
-    """Return a hash of what a row says, wherever and whenever it was read."""
-    return F.xxhash64(*[c for c in table.column_names if c not in ("ingest_run", "source_file", "source_offset")])
 
 
 def _instant(time_ns: int | None) -> dt.datetime | None:

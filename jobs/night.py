@@ -31,7 +31,6 @@ from schemas import bronze, gold
 from schemas.table import Table
 
 log = logging.getLogger(__name__)
-_OBSERVED = (*bronze.EVENT_TABLES, bronze.ROUTE_OBSERVATIONS)
 _FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
 _DATA_TABLES = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
 
@@ -85,7 +84,7 @@ class Warehouse:
 
     def _find_namesrvs(self) -> dict[str, Namesrv]:
         frames = self.bronze()
-        names = tables.union_all(frames[table.name].select("namesrv_id").distinct() for table in _OBSERVED)
+        names = tables.union_all(frames[table.name].select("namesrv_id").distinct() for table in bronze.RECORDED_TABLES)
         identified = frames["namesrv_events"].where("kind = 'identified'").groupBy("namesrv_id")
         versions = identified.agg(F.max_by("version", "seq").alias("version"))
         rows = names.distinct().join(versions, on="namesrv_id", how="left").collect()

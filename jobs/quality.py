@@ -23,6 +23,8 @@ from jobs.tables import union_all
 from schemas.rules import RULES, TABLES, Kind, Rule
 from schemas.table import Severity
 
+REASONS = "_reasons"
+"""Column with the names of the rules that a row breaks."""
 SAMPLES = 3
 SAMPLE_CHARS = 300
 KEPT_RESULTS = 10
@@ -150,14 +152,11 @@ def _broken(rule: Rule) -> str:
     return f"NOT coalesce({rule.holds}, FALSE)"
 
 
-# -- splitting --------------------------------------------------------------------------------------
+# -- single rows ------------------------------------------------------------------------------------
 
 
-def split(frame: DataFrame, table: str) -> tuple[DataFrame, DataFrame]:
-    """Return (good, bad): the rows of `frame` that keep every critical row rule of `table`, and the others.
-
-    The bad ones have one more column, `_reasons`: the rules that they break, in the order of `RULES`.
-    """
+def with_reasons(frame: DataFrame, table: str) -> DataFrame:
+    """Return the rows of `frame` with REASONS: the critical row rules of `table` that each breaks, in the order of `RULES`."""
     reasons = F.filter(
         F.array(
             *(
@@ -168,9 +167,7 @@ def split(frame: DataFrame, table: str) -> tuple[DataFrame, DataFrame]:
         ),
         lambda reason: reason.isNotNull(),
     )
-    judged = frame.withColumn("_reasons", reasons)
-    good = judged.where(F.size("_reasons") == 0).drop("_reasons")
-    return good, judged.where(F.size("_reasons") > 0)
+    return frame.withColumn(REASONS, reasons)
 
 
 # -- judging ----------------------------------------------------------------------------------------

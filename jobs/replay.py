@@ -23,7 +23,7 @@ from namesrv_core.instants import NS_PER_US
 from namesrv_core.profile import Namesrv
 from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from schemas import gold
-from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS
+from schemas.bronze import EVENT_TABLES, RECORDED_TABLES
 from schemas.codec import day_start_seq
 from schemas.table import Table
 
@@ -133,7 +133,7 @@ def _known_until(bronze: Frames, day: dt.date) -> DataFrame:
     """Return per name server the last position seen on `day`, or the day's end if more was seen afterwards."""
     seen = union_all(
         bronze[table.name].where(F.col("day") >= F.lit(day)).select("namesrv_id", "seq", "day")
-        for table in (*EVENT_TABLES, ROUTE_OBSERVATIONS)
+        for table in RECORDED_TABLES
     )
     day_end = day_start_seq(day + dt.timedelta(days=1))
     return seen.groupBy("namesrv_id").agg(

@@ -20,6 +20,8 @@ from schemas.table import Table
 
 _ROWS_PER_GROUP = 20_000
 _ROW_NUMBER = "_n"
+IS_FRAME = "_is_frame"
+"""Column of a staged row: it stands for a frame or a line, and is counted as one."""
 
 
 class Staging:
@@ -31,7 +33,9 @@ class Staging:
         self._run_id = run_id
         self._run_day = run_day
         self._schemas = {
-            name: to_arrow_schema(table.schema, timezone="UTC").append(pa.field(_ROW_NUMBER, pa.int64()))
+            name: to_arrow_schema(table.schema, timezone="UTC")
+            .append(pa.field(IS_FRAME, pa.bool_()))
+            .append(pa.field(_ROW_NUMBER, pa.int64()))
             for name, table in tables.items()
         }
         self._pending: dict[str, list[dict[str, object]]] = {}
@@ -50,10 +54,11 @@ class Staging:
             writer.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def add(self, table: str, values: Mapping[str, object]) -> None:
+    def add(self, table: str, values: Mapping[str, object], *, is_frame: bool) -> None:
         """Add one row; `ingest_run` and `day` are filled in, times are microseconds since the epoch."""
         row = dict(values)
         row["ingest_run"] = self._run_id
+        row[IS_FRAME] = is_frame
         at_us = row.get("effect_time", row.get("event_time"))
         row["day"] = day_of(at_us) if isinstance(at_us, int) else self._run_day
         row[_ROW_NUMBER] = self._rows[table] = self._rows.get(table, 0) + 1
@@ -63,7 +68,7 @@ class Staging:
             self._flush(table)
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """Return what was added, by table; of rows with one key the last that was added."""
+        """Return what was added, by table, with IS_FRAME; of rows with one key the last that was added."""
         for table in list(self._pending):
             self._flush(table)
         for writer in self._writers.values():

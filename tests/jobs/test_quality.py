@@ -679,8 +679,8 @@ def test_a_rule_without_its_tables_is_reported(spark, tmp_path):
     assert verdict.passed
 
 
-def test_split_sends_rows_that_break_critical_rules_aside(spark):
-    """A row that breaks a warning stays; one that breaks critical rules goes, with their names in order."""
+def test_reasons_name_the_critical_rules_that_a_row_breaks(spark):
+    """A row that breaks a warning has no reason; one that breaks critical rules has their names in order."""
     rows = {
         **{table: [] for table in TABLES},
         "heartbeats": [
@@ -690,13 +690,14 @@ def test_split_sends_rows_that_break_critical_rules_aside(spark):
         ],
     }
 
-    good, bad = quality.split(frames(spark, rows)["heartbeats"], "heartbeats")
+    judged = quality.with_reasons(frames(spark, rows)["heartbeats"], "heartbeats")
 
-    assert sorted(r.source_offset for r in good.collect()) == [1, 2]
-    assert [(r.source_offset, r["_reasons"]) for r in bad.collect()] == [
-        (3, ["one_way_has_no_response", "code_belongs_here"])
+    assert sorted((r.source_offset, r[quality.REASONS]) for r in judged.collect()) == [
+        (1, []),
+        (2, []),
+        (3, ["one_way_has_no_response", "code_belongs_here"]),
     ]
-    assert good.columns == list(TABLES["heartbeats"].column_names)
+    assert judged.columns == [*TABLES["heartbeats"].column_names, quality.REASONS]
 
 
 def test_samples_are_keys_as_json(measured):

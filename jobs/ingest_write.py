@@ -1,0 +1,165 @@
+"""Write staged rows into the bronze tables: what is new or changed, and what breaks a rule into quarantine.
+
+Reads   the staged rows of a run, and the bronze tables as they are
+Writes  the event tables, topic_configs, route_observations, quarantine
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs import tables
+from jobs.quality import REASONS, with_reasons
+from jobs.staging import IS_FRAME
+from namesrv_wire.limits import FIRST_BYTES
+from namesrv_wire.rows import DECODER_VERSION, REVOKED
+from schemas import bronze
+from schemas.rules import BROKEN_RULE
+from schemas.table import STRING, Column, Table
+
+_REVOKED = Table(
+    REVOKED,
+    "bronze",
+    "one row that later packets have proved wrong",
+    (Column("table", STRING, "Its table", required=True), Column("event_id", STRING, "Its key", required=True)),
+    key=("table", "event_id"),
+)
+_WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.TOPIC_CONFIGS_TABLE)}
+STAGED = {**_WRITTEN, bronze.QUARANTINE.name: bronze.QUARANTINE, REVOKED: _REVOKED}
+"""The tables whose rows a run collects before it writes them, and the pseudo table of rows to take back."""
+_WHENCE = ("ingest_run", "source_file", "source_offset")
+
+
+@dataclass
+class Written:
+    """What a run wrote.
+
+    `new_frames`: rows that were not there before and stand for a frame or line, by table; `refused_frames`: those that broke
+    a rule. `days`: with rows of the run.
+    """
+
+    new_frames: Counter[str] = field(default_factory=Counter)
+    refused_frames: int = 0
+    days: list[dt.date] = field(default_factory=list)
+
+
+class _Counts(NamedTuple):
+    """Rows of one table: new, changed, refused; of the new and the refused ones those that are frames; days of the kept."""
+
+    new: int
+    changed: int
+    refused: int
+    new_frames: int
+    refused_frames: int
+    days: list[dt.date]
+
+
+def write_staged(spark: SparkSession, warehouse: str, staged: Mapping[str, DataFrame]) -> Written:
+    """Write what is new in the staged frames, table by table, and then what they refused."""
+    revoked = [row.asDict() for row in staged[REVOKED].collect()] if REVOKED in staged else []
+    days = set(_revoke(spark, warehouse, revoked))
+    work = {
+        name: partial(_write_new, spark, frame, warehouse, _WRITTEN[name])
+        for name, frame in staged.items()
+        if name in _WRITTEN
+    }
+    counted = tables.in_parallel(work)
+    refused = [_quarantined(staged[name], _WRITTEN[name]) for name, counts in counted.items() if counts.refused]
+    undecodable = [staged[bronze.QUARANTINE.name]] if bronze.QUARANTINE.name in staged else []
+    if refused or undecodable:
+        days.update(_write_new(spark, tables.union_all([*undecodable, *refused]), warehouse, bronze.QUARANTINE).days)
+    written = Written()
+    for name, counts in counted.items():
+        written.new_frames[name] = counts.new_frames
+        written.refused_frames += counts.refused_frames
+        days.update(counts.days)
+    written.days = sorted(days)
+    return written
+
+
+def _revoke(spark: SparkSession, warehouse: str, revoked: list[dict[str, str]]) -> Iterable[dt.date]:
+    """Take back rows that later packets have proved wrong; return the days that they were on."""
+    days: list[dt.date] = []
+    for name in sorted({row["table"] for row in revoked}):
+        table = _WRITTEN[name]
+        ids = [row["event_id"] for row in revoked if row["table"] == name]
+        found = tables.read_table(spark, warehouse, table).where(F.col("event_id").isin(ids))
+        days += [row["day"] for row in found.select("day").distinct().collect()]
+        tables.delete_keys(spark, ids, warehouse, table)
+    return days
+
+
+def _write_new(spark: SparkSession, frame: DataFrame, warehouse: str, table: Table) -> _Counts:
+    """Write the rows that keep the rules and that `table` does not hold yet or holds otherwise; count all in one pass.
+
+    Days are those of all kept rows: if an earlier run wrote them and then died, their days are still to be replayed.
+    """
+    has_day = "day" in table.column_names
+    is_judged = table in bronze.RECORDED_TABLES
+    rows = with_reasons(frame, table.name) if is_judged else frame.withColumn(REASONS, F.array())
+    if tables.exists(spark, warehouse, table):
+        old_day = F.col("day") if has_day else F.lit(None).cast("date")
+        old = tables.read_table(spark, warehouse, table)
+        old = old.select(*table.key, _content_hash(table).alias("_old"), old_day.alias("_old_day"))
+        rows = rows.join(old, on=list(table.key), how="left")
+    else:
+        rows = rows.withColumns({"_old": F.lit(None).cast("bigint"), "_old_day": F.lit(None).cast("date")})
+    rows = rows.persist()
+    is_kept, is_frame = F.size(REASONS) == 0, F.col(IS_FRAME)
+    is_new = is_kept & F.col("_old").isNull()
+    is_changed = is_kept & F.col("_old").isNotNull() & (F.col("_old") != _content_hash(table))
+    kept_days = [F.collect_set(F.when(is_kept, F.col(day))) for day in ("day", "_old_day")]
+    counted = rows.agg(
+        F.count_if(is_new),
+        F.count_if(is_changed),
+        F.count_if(~is_kept),
+        F.count_if(is_new & is_frame),
+        F.count_if(~is_kept & is_frame),
+        F.array_union(*kept_days) if has_day else F.array(),
+    ).collect()[0]
+    counts = _Counts(*counted)
+    wanted = rows.where(is_new | is_changed).select(*table.column_names)
+    if counts.changed:
+        tables.upsert(spark, wanted, warehouse, table)
+    elif counts.new:
+        tables.append(wanted, warehouse, table)
+    rows.unpersist()
+    return counts
+
+
+def _content_hash(table: Table) -> SparkColumn:
+    """Return a hash of what a row says, wherever and whenever it was read."""
+    return F.xxhash64(*[c for c in table.column_names if c not in _WHENCE])
+
+
+def _quarantined(frame: DataFrame, table: Table) -> DataFrame:
+    """Return a quarantine row for each row of `frame` that breaks rules; the refused piece is the row as JSON."""
+    said = [c for c in table.column_names if c not in (*_WHENCE, "day")]
+    refused = (
+        with_reasons(frame, table.name).where(F.size(REASONS) > 0).withColumn("_piece", F.to_json(F.struct(*said)))
+    )
+    identity = F.concat_ws("\n", F.lit(BROKEN_RULE), F.lit(table.name), "_piece")
+    return refused.select(
+        F.substring(F.sha2(identity, 256), 1, 32).alias("quarantine_id"),
+        "namesrv_id",
+        "event_time",
+        "channel_id",
+        F.lit(BROKEN_RULE).alias("reason"),
+        F.concat(F.lit(f"{table.name}: "), F.array_join(REASONS, ", ")).alias("detail"),
+        F.octet_length("_piece").cast("bigint").alias("length"),
+        F.sha2("_piece", 256).alias("sha256"),
+        F.lower(F.hex(F.substring(F.encode("_piece", "utf-8"), 1, FIRST_BYTES))).alias("first_bytes"),
+        F.lit(DECODER_VERSION).alias("decoder_version"),
+        *_WHENCE,
+        F.coalesce(F.to_date("event_time"), "day").alias("day"),
+        IS_FRAME,
+    )
