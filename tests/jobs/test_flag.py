@@ -24,23 +24,17 @@ from jobs.flag_routes import (
 )
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
 from schemas import bronze, gold
+from tests.jobs.rows import Event, Row, event, frame, interval, seq
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from schemas.table import Table
 
 NS4, NS5 = "10.0.0.9:9876", "10.0.0.8:9876"
 NAMESRVS = {NS4: Namesrv(V4_9_7), NS5: Namesrv(V5_4_0)}
 MASTER, SLAVE, LONE = "10.0.0.1:10911", "10.0.0.2:10911", "172.17.0.2:10911"
 DAY1, DAY2 = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 LONG_AGO = dt.datetime(2026, 2, 1)  # noqa: DTZ001  the session's zone is UTC
-Row = dict[str, Any]
-Event = tuple[str, dt.datetime]
-
-
-def event(event_id: str, day: dt.date, clock: str) -> Event:
-    return event_id, dt.datetime.combine(day, dt.time.fromisoformat(clock))
 
 
 REGISTER, SLAVE_UP = ("register", LONG_AGO), event("slave-up", DAY1, "10:00:10")
@@ -48,17 +42,6 @@ SCAN, BACK = event("scan", DAY1, "11:00"), event("back", DAY1, "11:00:30")
 WIPE, SHRUNK = event("wipe", DAY1, "12:00"), event("shrunk", DAY1, "13:00")
 UNREGISTER = event("unregister", DAY2, "09:00")
 START5, UP5 = event("start5", DAY1, "07:59:58"), event("up5", DAY1, "08:00")
-
-
-def seq(at: dt.datetime) -> int:
-    return round((at - dt.datetime(1970, 1, 1)).total_seconds()) * 10**9  # noqa: DTZ001  as above
-
-
-def interval(opened: Event, closed: Event | None = None) -> Row:
-    position = {"seq": seq(opened[1]), "no": 0}
-    end = {} if closed is None else {"closed_at": {"seq": seq(closed[1]), "no": 0}, "closed_by": closed[0]}
-    begin = {"valid_from": opened[1], "opened_by": opened[0], "opened_at": position, "entered_at": position}
-    return {**begin, **end, "valid_to": closed[1] if closed else None}
 
 
 def sliced(ns: str, opened: Event, closed: Event | None = None, **values: Any) -> list[Row]:
@@ -69,10 +52,6 @@ def sliced(ns: str, opened: Event, closed: Event | None = None, **values: Any) -
         if opened[1].date() <= day and (closed is None or closed[1].date() >= day):
             rows.append({"namesrv_id": ns, "day": day, **interval(opened, None if ends_later else closed), **values})
     return rows
-
-
-def frame(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
-    return spark.createDataFrame([tuple(row.get(name) for name in table.column_names) for row in rows], table.schema)
 
 
 def queues(topic: str, opened: Event, closed: Event | None = None, perm: int = 6) -> list[Row]:

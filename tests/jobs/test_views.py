@@ -18,21 +18,16 @@ from jobs.views import NothingPublishedError, register_views
 from schemas import bronze, gold
 from schemas.questions import QUESTIONS
 from schemas.views import FUNCTION_NAMES
+from tests.jobs.rows import Event, Row, event, frame, interval, seq
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from schemas.table import Table
 
 NS4, NS5 = "10.0.0.9:9876", "10.0.0.8:9876"
 ADDR, ADDR5 = "10.0.0.1:10911", "10.0.0.5:10911"
 DAY1, DAY2 = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
-Row = dict[str, Any]
-Event = tuple[str, dt.datetime]
-
-
-def event(event_id: str, day: dt.date, clock: str) -> Event:
-    return event_id, dt.datetime.combine(day, dt.time.fromisoformat(clock))
 
 
 UP, GROWN, UP5 = event("up", DAY1, "10:00"), event("grown", DAY1, "12:00"), event("up5", DAY1, "11:00")
@@ -40,19 +35,8 @@ BEAT, UNCHANGED = event("beat", DAY1, "12:00:30.123456"), event("unchanged", DAY
 DOWN = event("down", DAY2, "09:00")
 
 
-def seq(at: dt.datetime) -> int:
-    return (at - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) * 1_000  # noqa: DTZ001  the zone is UTC
-
-
-def position(at: Event | None) -> Row | None:
-    return None if at is None else {"seq": seq(at[1]), "no": 0}
-
-
 def alive(ns: str, day: dt.date, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    ends = {"valid_to": closed[1], "closed_by": closed[0]} if closed else {}
-    begins = {"valid_from": opened[1], "opened_by": opened[0], "opened_at": position(opened)}
-    at = {"entered_at": position(opened), "closed_at": position(closed), "day": day}
-    return {"namesrv_id": ns, **begins, **ends, **at, **values}
+    return {"namesrv_id": ns, "day": day, **interval(opened, closed), **values}
 
 
 def queues(nums: int, perm: int = 6) -> Row:
@@ -146,10 +130,6 @@ ROWS: dict[Table, list[Row]] = {
     ],
     bronze.HEARTBEATS: [heartbeat(GROWN, 7), heartbeat(BEAT, 8), heartbeat(UNCHANGED, 9)],
 }
-
-
-def frame(spark: SparkSession, table: Table, rows: list[Row]) -> DataFrame:
-    return spark.createDataFrame([tuple(row.get(name) for name in table.column_names) for row in rows], table.schema)
 
 
 def run(run_id: str, status: str, versions: dict[str, int]) -> Row:
