@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs.flag_sweep import SWEPT_DDL, sweeper
+from jobs.flag_sweep import SWEPT_SCHEMA, sweeper
 from jobs.tables import union_all
 from namesrv_core.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.profile import Namesrv
@@ -126,7 +126,7 @@ def open_orphans_from(orphaned_topics: DataFrame, first_day: dt.date) -> DataFra
 
 def swept_from(rows: Iterable[DataFrame], namesrvs: Mapping[str, Namesrv]) -> DataFrame:
     """Return what the sweep finds for each topic of each name server: rows of kind 'change' and 'orphan'."""
-    return union_all(rows).groupBy("namesrv_id", "topic").applyInArrow(sweeper(dict(namesrvs)), SWEPT_DDL)
+    return union_all(rows).groupBy("namesrv_id", "topic").applyInArrow(sweeper(dict(namesrvs)), SWEPT_SCHEMA)
 
 
 def route_changes_from(swept: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from namesrv_core.profile import Namesrv
 from namesrv_core.route_history import (
@@ -19,29 +20,24 @@ from namesrv_core.route_history import (
 )
 from namesrv_core.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from schemas.codec import day_start_us
+from schemas.table import DATE, LONG, STRING, struct_of
 
-_UTF8, _INT64 = pa.string(), pa.int64()
-_SWEPT = pa.schema(
-    [
-        pa.field("namesrv_id", _UTF8),
-        pa.field("topic", _UTF8),
-        pa.field("day", pa.date32()),
-        pa.field("kind", _UTF8),
-        pa.field("seq", _INT64),
-        pa.field("from_us", _INT64),
-        pa.field("opened_by", _UTF8),
-        pa.field("to_us", _INT64),
-        pa.field("closed_by", _UTF8),
-        pa.field("what", _UTF8),
-        pa.field("broker_name", _UTF8),
-        pa.field("route_before", _UTF8),
-        pa.field("route_after", _UTF8),
-    ]
+SWEPT_SCHEMA = struct_of(
+    namesrv_id=STRING,
+    topic=STRING,
+    day=DATE,
+    kind=STRING,
+    seq=LONG,
+    from_us=LONG,
+    opened_by=STRING,
+    to_us=LONG,
+    closed_by=STRING,
+    what=STRING,
+    broker_name=STRING,
+    route_before=STRING,
+    route_after=STRING,
 )
-SWEPT_DDL = (
-    "namesrv_id STRING, topic STRING, day DATE, kind STRING, seq BIGINT, from_us BIGINT, opened_by STRING, "
-    "to_us BIGINT, closed_by STRING, what STRING, broker_name STRING, route_before STRING, route_after STRING"
-)
+_SWEPT_ARROW = to_arrow_schema(SWEPT_SCHEMA, timezone="UTC")
 Row = dict[str, Any]
 
 
@@ -52,7 +48,7 @@ class UnknownNamesrvError(LookupError):
 def sweeper(
     namesrvs: dict[str, Namesrv],
 ) -> Callable[[tuple[Any, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that Spark calls for each topic: rows in, SWEPT_DDL out. Raises UnknownNamesrvError."""
+    """Return the function that Spark calls for each topic: rows in, SWEPT_SCHEMA out. Raises UnknownNamesrvError."""
 
     def sweep(key: tuple[Any, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         namesrv_id, topic = (part.as_py() for part in key)
@@ -60,7 +56,7 @@ def sweeper(
             raise UnknownNamesrvError(f"name server {namesrv_id}: rows, but no profile and configuration; give both")
         rows = [row for batch in batches for row in batch.to_pylist()]
         found = list(_swept_rows(namesrv_id, topic, rows, namesrvs[namesrv_id]))
-        yield pa.RecordBatch.from_pylist(found, schema=_SWEPT)
+        yield pa.RecordBatch.from_pylist(found, schema=_SWEPT_ARROW)
 
     return sweep
 

@@ -39,6 +39,14 @@ def _events_of(frame: DataFrame, table: Table, day: dt.date) -> DataFrame:
     return rows.drop("event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence")
 
 
+def topic_tables_of(events: DataFrame, topic_configs: DataFrame, *per: str) -> DataFrame:
+    """Return the topic tables that registrations among `events` name, once for each value of the columns `per`."""
+    named = events.where("topic_config_digest IS NOT NULL").select(*per, "topic_config_digest").distinct()
+    return named.join(
+        topic_configs.select("topic_config_digest", "topics", "mappings"), on="topic_config_digest", how="inner"
+    )
+
+
 def codec_ready(frame: DataFrame) -> DataFrame:
     """Return history rows with their times as microseconds, as the codec takes them."""
     for column in ("valid_from", "valid_to", "first_update_time", "last_update_time"):

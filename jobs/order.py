@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.frames import Frames, codec_ready, day_events
+from jobs.frames import Frames, codec_ready, day_events, topic_tables_of
 from jobs.replay_unit import NamesrvDay
 from jobs.tables import union_all
 from jobs.verify import observation_rows, observed_of
@@ -29,6 +29,7 @@ from namesrv_core.replay import TimedEvent
 from namesrv_core.rows import LiveKey
 from schemas import codec, gold
 from schemas.codec import topic_table_of
+from schemas.table import STRING, struct_of
 
 _TOPIC_CONFIG_RANK, _CARRIED_RANK, _EVENT_RANK, _OBSERVATION_RANK = range(4)
 _NS_PER_S = 1_000_000_000
@@ -107,7 +108,7 @@ def decided_day(
 
 
 # A row is a decision, or an event that one of them moved.
-_LIVE_KEY = T.StructType([T.StructField(name, T.StringType()) for name in LiveKey._fields])
+_LIVE_KEY = struct_of(**dict.fromkeys(LiveKey._fields, STRING))
 _DECIDED_SCHEMA = T.StructType(
     [
         T.StructField("event_id", T.StringType()),
@@ -122,22 +123,22 @@ _DECIDED_ARROW = to_arrow_schema(_DECIDED_SCHEMA, timezone="UTC")
 def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFrame:
     """Return everything about a day in one frame: carried rows, topic configurations, events, answers."""
     events = day_events(bronze, day).withColumn("rank", F.lit(_EVENT_RANK))
-    named = events.where("topic_config_digest IS NOT NULL").select("namesrv_id", "topic_config_digest").distinct()
-    configs = named.join(
-        bronze["topic_configs"].select("topic_config_digest", "topics", "mappings"),
-        on="topic_config_digest",
-        how="inner",
-    ).withColumn("rank", F.lit(_TOPIC_CONFIG_RANK))
-    rows = events.unionByName(configs, allowMissingColumns=True)
-    rows = rows.unionByName(
-        observation_rows(bronze["route_observations"], day).withColumn("rank", F.lit(_OBSERVATION_RANK)),
-        allowMissingColumns=True,
+    configs = topic_tables_of(events, bronze["topic_configs"], "namesrv_id")
+    carried_rows = (
+        codec_ready(carried[table.name].where("closed_by IS NULL"))
+        .withColumn("rank", F.lit(_CARRIED_RANK))
+        .withColumn("kind", F.lit(table.name))
+        for table in gold.HISTORY_TABLES
+        if table.name in carried and table is not gold.DATA_VERSION_HISTORY
     )
-    for table in gold.HISTORY_TABLES:
-        if table.name in carried and table is not gold.DATA_VERSION_HISTORY:
-            slices = codec_ready(carried[table.name].where("closed_by IS NULL")).withColumn("kind", F.lit(table.name))
-            rows = rows.unionByName(slices.withColumn("rank", F.lit(_CARRIED_RANK)), allowMissingColumns=True)
-    return rows
+    return union_all(
+        [
+            events,
+            configs.withColumn("rank", F.lit(_TOPIC_CONFIG_RANK)),
+            observation_rows(bronze["route_observations"], day).withColumn("rank", F.lit(_OBSERVATION_RANK)),
+            *carried_rows,
+        ]
+    )
 
 
 def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:

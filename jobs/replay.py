@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import units
-from jobs.frames import Frames, codec_ready, day_events
+from jobs.frames import Frames, codec_ready, day_events, topic_tables_of
 from jobs.replay_unit import CARRIED_RANK, EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, UnitReplay
 from jobs.tables import union_all
 from namesrv_core.instants import NS_PER_US
@@ -206,14 +206,8 @@ def _edges_of(events: DataFrame, open_rows: Frames) -> DataFrame:
 def _replay_input(events: DataFrame, open_rows: Frames, topic_configs: DataFrame, unit_of: DataFrame) -> DataFrame:
     """Return all rows that the units need, with `unit` and `rank`, one wide schema."""
     placed = _placed(events, unit_of)
-    digests = (
-        placed.where("topic_config_digest IS NOT NULL").select("namesrv_id", "unit", "topic_config_digest").distinct()
-    )
-    configs = digests.join(
-        topic_configs.select("topic_config_digest", "topics", "mappings"),
-        on="topic_config_digest",
-        how="inner",
-    ).withColumn("rank", F.lit(TOPIC_CONFIG_RANK))
+    configs = topic_tables_of(placed, topic_configs, "namesrv_id", "unit")
+    configs = configs.withColumn("rank", F.lit(TOPIC_CONFIG_RANK))
     carried = (_carried_rows(frame, table, unit_of) for table, frame in open_rows.items())
     return union_all([placed.withColumn("rank", F.lit(EVENT_RANK)), configs, *carried])
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.frames import Frames, codec_ready
 from jobs.tables import union_all
@@ -24,25 +25,21 @@ from namesrv_core.registry import Registry
 from namesrv_core.timeline import timeline_of
 from namesrv_core.verification import Observed, Verdict, verify
 from schemas import codec, gold
+from schemas.table import BOOLEAN, STRING, struct_of
 
 # MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it.
 _STANDARD_JSON_SINCE = 401
 _INTERVAL_RANK, _OUTCOME_RANK, _OBSERVATION_RANK = 0, 1, 2
-_VERDICT_SCHEMA = (
-    "namesrv_id STRING, event_id STRING, matched BOOLEAN, same_order BOOLEAN, same_bytes BOOLEAN, "
-    "in_flight BOOLEAN, expected STRING"
+_VERDICT_SCHEMA = struct_of(
+    namesrv_id=STRING,
+    event_id=STRING,
+    matched=BOOLEAN,
+    same_order=BOOLEAN,
+    same_bytes=BOOLEAN,
+    in_flight=BOOLEAN,
+    expected=STRING,
 )
-_VERDICT_ARROW = pa.schema(
-    [
-        ("namesrv_id", pa.string()),
-        ("event_id", pa.string()),
-        ("matched", pa.bool_()),
-        ("same_order", pa.bool_()),
-        ("same_bytes", pa.bool_()),
-        ("in_flight", pa.bool_()),
-        ("expected", pa.string()),
-    ]
-)
+_VERDICT_ARROW = to_arrow_schema(_VERDICT_SCHEMA, timezone="UTC")
 
 
 def verdicts_from(

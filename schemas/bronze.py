@@ -19,44 +19,15 @@ from schemas.table import (
     TIMESTAMP,
     Column,
     Table,
+    struct_of,
 )
 
-DATA_VERSION = T.StructType(
-    [
-        T.StructField("state_version", LONG, nullable=True),
-        T.StructField("timestamp", LONG, nullable=True),
-        T.StructField("counter", LONG, nullable=True),
-    ]
+DATA_VERSION = struct_of(state_version=LONG, timestamp=LONG, counter=LONG)
+TOPIC_CONFIG = struct_of(topic=STRING, read_queue_nums=INT, write_queue_nums=INT, perm=INT, topic_sys_flag=INT)
+MAPPING_INFO = struct_of(
+    topic=STRING, bname=STRING, total_queues=INT, epoch=LONG, dirty=BOOLEAN, scope=STRING, curr_id_map=STRING
 )
-TOPIC_CONFIG = T.StructType(
-    [
-        T.StructField("topic", STRING, nullable=True),
-        T.StructField("read_queue_nums", INT, nullable=True),
-        T.StructField("write_queue_nums", INT, nullable=True),
-        T.StructField("perm", INT, nullable=True),
-        T.StructField("topic_sys_flag", INT, nullable=True),
-    ]
-)
-MAPPING_INFO = T.StructType(
-    [
-        T.StructField("topic", STRING, nullable=True),
-        T.StructField("bname", STRING, nullable=True),
-        T.StructField("total_queues", INT, nullable=True),
-        T.StructField("epoch", LONG, nullable=True),
-        T.StructField("dirty", BOOLEAN, nullable=True),
-        T.StructField("scope", STRING, nullable=True),
-        T.StructField("curr_id_map", STRING, nullable=True),
-    ]
-)
-QUEUE_DATA = T.StructType(
-    [
-        T.StructField("broker_name", STRING, nullable=True),
-        T.StructField("read_queue_nums", INT, nullable=True),
-        T.StructField("write_queue_nums", INT, nullable=True),
-        T.StructField("perm", INT, nullable=True),
-        T.StructField("topic_sys_flag", INT, nullable=True),
-    ]
-)
+QUEUE_DATA = struct_of(broker_name=STRING, read_queue_nums=INT, write_queue_nums=INT, perm=INT, topic_sys_flag=INT)
 DAYS = T.ArrayType(DATE, containsNull=True)
 TOPIC_CONFIGS = T.ArrayType(TOPIC_CONFIG, containsNull=True)
 MAPPING_INFOS = T.ArrayType(MAPPING_INFO, containsNull=True)

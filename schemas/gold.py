@@ -20,10 +20,11 @@ from schemas.table import (
     TIMESTAMP,
     Column,
     Table,
+    struct_of,
 )
 
 DAY = Column("day", DATE, "UTC date; partition", required=True)
-POSITION = T.StructType([T.StructField("seq", LONG, nullable=True), T.StructField("no", INT, nullable=True)])
+POSITION = struct_of(seq=LONG, no=INT)
 INTERVAL = (
     Column("valid_from", TIMESTAMP, "Start of the interval, inclusive", required=True),
     Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open at the end of the day"),

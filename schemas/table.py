@@ -56,3 +56,8 @@ class Table:
     def column_names(self) -> tuple[str, ...]:
         """Return the column names in order."""
         return tuple(column.name for column in self.columns)
+
+
+def struct_of(**fields: T.DataType) -> T.StructType:
+    """Return a struct type with these fields in order, all nullable."""
+    return T.StructType([T.StructField(name, of, nullable=True) for name, of in fields.items()])

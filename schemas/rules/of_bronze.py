@@ -23,8 +23,11 @@ QUARANTINE_SHARE = 0.01
 QUARANTINE_FLOOR = 10
 """Pieces that a run may always quarantine: one bad line is more than the share of a small file."""
 
+_SOURCE_FILE = Rule(
+    "source_file_is_a_name", "NOT contains(source_file, '/')", "source_file is a name without a folder."
+)
 _SOURCE = (
-    Rule("source_file_is_a_name", "NOT contains(source_file, '/')", "source_file is a name without a folder."),
+    _SOURCE_FILE,
     Rule("source_offset_counts_from_1", "source_offset >= 1", "Packets and lines are counted from 1."),
 )
 _ENVELOPE = (
@@ -285,11 +288,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     ),
     "sources": (
         Rule("sha256_has_its_form", is_hex("content_sha256", 64), "content_sha256 is 64 hex digits."),
-        Rule(
-            "source_file_is_a_name",
-            "NOT contains(source_file, '/')",
-            "source_file is a name without a folder.",
-        ),
+        _SOURCE_FILE,
         Rule("kind_is_known", "kind IN ('capture', 'event_log')", "kind is capture or event_log."),
         Rule(
             "counts_are_not_negative",

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from schemas import gold
-from schemas.rules.rule import LIVES_IN_ITS_SLICE, Rule, present, queues, union, warn
+from schemas.rules.rule import INTERVAL_DOES_NOT_RUN_BACK, LIVES_IN_ITS_SLICE, Rule, present, queues, union, warn
 from schemas.table import Table
 
 
@@ -25,11 +25,7 @@ def of_history(table: Table) -> tuple[Rule, ...]:
             "closed_at IS NULL OR opened_at.seq < closed_at.seq",
             "An interval is closed by a later event than the one that opened it.",
         ),
-        Rule(
-            "time_does_not_run_back",
-            "valid_to IS NULL OR valid_from <= valid_to",
-            "valid_from is not after valid_to.",
-        ),
+        INTERVAL_DOES_NOT_RUN_BACK,
         LIVES_IN_ITS_SLICE,
         Rule(
             "key_entered_before",

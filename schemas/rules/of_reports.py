@@ -6,7 +6,18 @@ from __future__ import annotations
 
 from namesrv_core.draft import Outcome
 from schemas.rules.of_bronze import EVENTS
-from schemas.rules.rule import DAY_OF_EFFECT, LIVES_IN_ITS_SLICE, Rule, is_hex, is_one_of, union, unique, warn, words
+from schemas.rules.rule import (
+    DAY_OF_EFFECT,
+    INTERVAL_DOES_NOT_RUN_BACK,
+    LIVES_IN_ITS_SLICE,
+    Rule,
+    is_hex,
+    is_one_of,
+    union,
+    unique,
+    warn,
+    words,
+)
 
 # What a timer starts, not a packet; its ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
@@ -161,11 +172,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             "(valid_to IS NULL) = (closed_by IS NULL)",
             "A closed interval has valid_to and closed_by.",
         ),
-        Rule(
-            "time_does_not_run_back",
-            "valid_to IS NULL OR valid_from <= valid_to",
-            "valid_from is not after valid_to.",
-        ),
+        INTERVAL_DOES_NOT_RUN_BACK,
         LIVES_IN_ITS_SLICE,
         Rule(
             "does_not_overlap",

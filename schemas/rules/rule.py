@@ -113,3 +113,6 @@ LIVES_IN_ITS_SLICE = Rule(
     "CAST(valid_from AS DATE) <= day AND (valid_to IS NULL OR CAST(valid_to AS DATE) = day)",
     "A slice holds intervals that were alive during its day.",
 )
+INTERVAL_DOES_NOT_RUN_BACK = Rule(
+    "time_does_not_run_back", "valid_to IS NULL OR valid_from <= valid_to", "valid_from is not after valid_to."
+)
