@@ -200,9 +200,11 @@ QUARANTINE = Table(
         Column("namesrv_id", STRING, "Name server, if known"),
         Column("event_time", TIMESTAMP, "When it was received, if known"),
         Column("channel_id", STRING, "Connection, if known"),
-        Column("reason", STRING, "Reason code", required=True),
-        Column("detail", STRING, "What was met and what was expected"),
-        Column("length", LONG, "Bytes of the refused piece", required=True),
+        Column(
+            "reason", STRING, "Reason code; broken_rule: it could be decoded, and says what cannot be", required=True
+        ),
+        Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),
+        Column("length", LONG, "Bytes of the refused piece; broken_rule: of the row as JSON", required=True),
         Column("sha256", STRING, "SHA-256 of the refused piece, hex", required=True),
         Column("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256", required=True),
         Column("decoder_version", STRING, "Version of the decoder that refused it", required=True),
