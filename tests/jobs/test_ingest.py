@@ -19,6 +19,7 @@ from jobs.night import Warehouse
 from schemas.rules import BROKEN_RULE
 
 Line = dict[str, Any]
+START_MS = 1_767_323_045_000
 BROKER = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
 CHANNEL = {"channel_id": "10.0.0.2:40000#1767323000000000000"}
 VERSION = {"timestamp": 1_767_322_000_000, "counter": 4}
@@ -55,9 +56,7 @@ BAD: dict[str, Line] = {
 def write_log(path: Path, lines: list[Line]) -> None:
     """Write an event log with one line a second."""
     head = {"schema": "namesrv-event/1", "namesrv_id": "10.0.0.1:9876"}
-    stamped = [
-        {**head, "time": 1_767_323_045_000 + 1_000 * number, **line} for number, line in enumerate(lines, start=1)
-    ]
+    stamped = [{**head, "time": START_MS + 1_000 * number, **line} for number, line in enumerate(lines, start=1)]
     path.write_text("".join(json.dumps(line) + "\n" for line in stamped), encoding="utf-8")
 
 
@@ -82,7 +81,7 @@ def quiet_partitions(spark: SparkSession):
 def test_lines_that_break_a_rule_are_quarantined_and_the_rest_is_published(spark: SparkSession, tmp_path: Path) -> None:
     """Each refused line is a row that names its rules and its line; the night is published and every line accounted for."""
     log = tmp_path / "mixed.jsonl"
-    repeated = {**GOOD[3], "time": 1}  # the same line again is a duplicate
+    repeated = {**GOOD[3], "time": START_MS + 60_000}  # the same line again is a duplicate
     write_log(log, [*GOOD, *BAD.values(), repeated, repeated, {"kind": "nonsense"}])
 
     code, printed, house = run(spark, tmp_path, "nightly", log)
@@ -110,7 +109,7 @@ def test_a_refused_line_that_comes_again_is_one_row(spark: SparkSession, tmp_pat
     """Read again in another file, a refused line is counted as quarantined again, and stored once."""
     for name in ("first.jsonl", "second.jsonl"):
         log = tmp_path / name
-        write_log(log, [BAD["route_observations: code_belongs_here"], {**GOOD[3], "time": len(name)}])
+        write_log(log, [BAD["route_observations: code_belongs_here"], {**GOOD[3], "time": START_MS + len(name)}])
         code, printed, house = run(spark, tmp_path, "ingest", log)
         assert (code, printed) == (
             0,
