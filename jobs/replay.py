@@ -253,7 +253,8 @@ def _carried_rows(frame: DataFrame, table: str, unit_of: DataFrame) -> DataFrame
 
 def _one_outcome_each(rows: DataFrame) -> DataFrame:
     """Return one row per event: one that did something in any unit counts as that, changes and counts are added up."""
-    plain = [c for c in rows.columns if c not in ("outcome", "changes", "detail")]
+    plain = [c for c in rows.columns if c not in ("outcome", "changes", "detail", "notifications")]
+    sent = F.array_sort(F.flatten(F.collect_list("notifications")))
     counted = (
         F.sum(F.try_cast("detail", "bigint")) if hasattr(F, "try_cast") else F.sum(F.expr("try_cast(detail AS BIGINT)"))
     )
@@ -265,6 +266,7 @@ def _one_outcome_each(rows: DataFrame) -> DataFrame:
             F.when(F.count("detail") > 1, F.coalesce(counted.cast("string"), F.max("detail")))
             .otherwise(F.max("detail"))
             .alias("detail"),
+            F.when(F.size(sent) > 0, sent).alias("notifications"),
         )
         .select(*rows.columns)
     )

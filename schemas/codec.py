@@ -195,6 +195,7 @@ def outcome_row(taken: Taken, row: Row, namesrv_id: str) -> dict[str, Any]:
         "channel_id": row.get("channel_id"),
         "detail": detail,
         "changes": len(step.changes),
+        "notifications": [notification._asdict() for notification in step.notifications] or None,
     }
 
 

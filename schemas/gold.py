@@ -25,6 +25,9 @@ from schemas.table import (
 
 DAY = Column("day", DATE, "UTC date; partition", required=True)
 POSITION = struct_of(seq=LONG, no=INT)
+NOTIFICATION = struct_of(
+    to=STRING, min_broker_id=LONG, min_broker_addr=STRING, offline_broker_addr=STRING, ha_broker_addr=STRING
+)
 INTERVAL = (
     Column("valid_from", TIMESTAMP, "Start of the interval, inclusive", required=True),
     Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open at the end of the day"),
@@ -184,6 +187,11 @@ EVENT_OUTCOMES = Table(
         Column("channel_id", STRING, "Connection of the event"),
         Column("detail", STRING, "Reason of a refusal, exception, or count returned"),
         Column("changes", INT, "Rows opened and closed by it", required=True),
+        Column(
+            "notifications",
+            T.ArrayType(NOTIFICATION, containsNull=True),
+            "5.x: the NOTIFY_MIN_BROKER_ID_CHANGE (905) that the server sent on it; NULL if none",
+        ),
         DAY,
     ),
     key=("day", "namesrv_id", "event_id"),
