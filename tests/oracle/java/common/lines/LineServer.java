@@ -1,3 +1,5 @@
+package lines;
+
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.FileDescriptor;
@@ -9,6 +11,7 @@ import java.io.OutputStreamWriter;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
 
 /** Answers lines from standard input: all lines up to an empty one are read, then each gets one line of answer. */
 public final class LineServer {
@@ -21,13 +24,14 @@ public final class LineServer {
     private LineServer() {
     }
 
-    /** Serves until the input ends. An exception of the handler ends the process: its stack trace is the message. */
-    public static void serve(Handler handler) throws Exception {
+    /** Makes the handler and serves until the input ends. An exception ends the process: its trace is the message. */
+    public static void serve(Callable<Handler> maker) throws Exception {
+        System.setOut(System.err); // libraries that print must not mix with the answers
+        Handler handler = maker.call();
         BufferedReader in = new BufferedReader(
             new InputStreamReader(new FileInputStream(FileDescriptor.in), StandardCharsets.UTF_8), 1 << 16);
         BufferedWriter out = new BufferedWriter(
             new OutputStreamWriter(new FileOutputStream(FileDescriptor.out), StandardCharsets.UTF_8), 1 << 16);
-        System.setOut(System.err); // libraries that print must not mix with the answers
         for (List<String> lines = batch(in); lines != null; lines = batch(in)) {
             for (String line : lines) {
                 out.write(handler.answer(line));
