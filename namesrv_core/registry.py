@@ -68,7 +68,9 @@ class Registry:
         )
         self.broker_addr_table: JavaMap[str | None, BrokerData] = string_map(capacities.broker, concurrent=concurrent)
         self.cluster_addr_table: JavaMap[str | None, JavaMap[str | None, bool]] = string_map(
-            capacities.cluster, concurrent=concurrent
+            capacities.cluster,
+            concurrent=concurrent,
+            computes=not concurrent,  # 4.x: computeIfAbsent; 5.x: the same on a ConcurrentHashMap, where it is a put
         )
         self.broker_live_table: JavaMap[LiveKey, BrokerLiveInfo] = JavaMap(
             capacities.live, live_key_hash, concurrent=concurrent

@@ -29,15 +29,16 @@ from namesrv_core.step import take
 from namesrv_core.trace_json import (
     Json,
     group_json,
-    live_name,
     mapping_json,
+    name_json,
     notification_json,
     queue_json,
-    state_hash,
     state_of,
     version_json,
 )
+from namesrv_core.trace_state import StateText
 
+_LIVE_ORDER_SHOWN = ("scan", "channel_destroy")
 _GLOBAL_SCOPE = "__global__"  # what a mapping has that names no scope: MixAll.METADATA_SCOPE_GLOBAL
 _CONFIG_NAMES = {
     "orderMessageEnable": "order_message_enable",
@@ -61,6 +62,7 @@ class Trace:
         self._profile = profile
         self.namesrv = Namesrv()
         self.registry = Registry(self.namesrv.profile)
+        self._state = StateText(self.registry)
         self.remotes: dict[str, str] = {}
 
     def take(self, ev: Mapping[str, Any]) -> Json:
@@ -79,20 +81,28 @@ class Trace:
         """Return the whole state in canonical form."""
         return state_of(self.registry)
 
+    def state_hash(self) -> str:
+        """Return the first 16 hex digits of the SHA-256 of the state's canonical JSON."""
+        return self._state.digest()
+
     def _take(self, ev: Mapping[str, Any]) -> Json:
         op = ev["op"]
         if op == "init":
             return self._init(ev)
         if op in _QUERIES:
             return _QUERIES[op](self.registry, self.namesrv, ev)
-        live_order = [live_name(key) for key in self.registry.broker_live_table.java_keys()]
+        live_order = None
+        if op in _LIVE_ORDER_SHOWN:
+            live_order = [name_json(key) for key in self.registry.broker_live_table.java_keys()]
         taken = take(self.registry, _EVENTS[op](ev, self.remotes), _integer(ev, "t_ms"), self.namesrv)
+        self._state.changed(taken.changes, taken.refreshed)
         # A trace calls the scan itself: there is no timer that an exception could end.
         self.registry.scan_halted = False
         res = _result(op, taken, live_order, self.namesrv)
         if op == "restart" and ev.get("keep_kv", True) is False:
             self.registry.kv_config_table.clear()
             self.registry.kv_config_table.capacity = 16
+            self._state = StateText(self.registry)
         return res
 
     def _init(self, ev: Mapping[str, Any]) -> Json:
@@ -100,6 +110,7 @@ class Trace:
         config = {_CONFIG_NAMES[name]: value for name, value in given.items() if name in _CONFIG_NAMES}
         self.namesrv = Namesrv(PROFILES[self._profile or ev["profile"]], NamesrvConfig(**config))
         self.registry = Registry(self.namesrv.profile)
+        self._state = StateText(self.registry)
         self.remotes = dict(ev.get("channels") or {})
         return {}
 
@@ -114,9 +125,8 @@ def replayed(lines: Iterable[str], profile: str | None = None, *, states: bool =
             res = trace.take(ev)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TraceError(f"line {number}: {error}") from error
-        st = trace.state()
-        out = {"i": number - 1, "res": res, "h": state_hash(st)}
-        yield {**out, "st": st} if states else out
+        out = {"i": number - 1, "res": res, "h": trace.state_hash()}
+        yield {**out, "st": trace.state()} if states else out
 
 
 def _integer(ev: Mapping[str, Any], field: str) -> int:
@@ -189,7 +199,7 @@ _EVENTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], events.Event
 }
 
 
-def _returned(op: str, taken: Step, live_order: list[str], *, five: bool) -> Json:
+def _returned(op: str, taken: Step, live_order: list[str] | None, *, five: bool) -> Json:
     result = taken.result
     res: Json = {}
     if op == "register":
@@ -203,7 +213,7 @@ def _returned(op: str, taken: Step, live_order: list[str], *, five: bool) -> Jso
         res["submitted"] = True
     elif op == "query_dv" and isinstance(result, QueryDataVersionResult):
         res |= {"changed": result.changed, "dataVersion": version_json(result.data_version, five=five)}
-    elif op in ("scan", "channel_destroy"):
+    elif op in _LIVE_ORDER_SHOWN:
         res["liveOrder"] = live_order
         if op == "scan" and not five and taken.exception is None:
             res["removed"] = result
@@ -212,7 +222,7 @@ def _returned(op: str, taken: Step, live_order: list[str], *, five: bool) -> Jso
     return res
 
 
-def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Json:
+def _result(op: str, taken: Step, live_order: list[str] | None, namesrv: Namesrv) -> Json:
     five = namesrv.profile.live_key_has_cluster
     res = _returned(op, taken, live_order, five=five)
     if taken.exception:
@@ -243,19 +253,21 @@ def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
             for b in route.broker_datas
         ],
         "queueDatas": [queue_json(name, data) for name, data in route.queue_datas],
-        "filterServerTable": {addr: None if v is None else list(v) for addr, v in route.filter_server_table},
+        "filterServerTable": {
+            name_json(addr): None if servers is None else list(servers) for addr, servers in route.filter_server_table
+        },
         "orderTopicConf": None,
     }
     if five:
         mappings = route.topic_queue_mapping_by_broker
         ret["topicQueueMappingByBroker"] = (
-            None if mappings is None else {name: mapping_json(info) for name, info in mappings}
+            None if mappings is None else {name_json(name): mapping_json(info) for name, info in mappings}
         )
     return {"ret": ret}
 
 
 def _list(topics: list[str | None], broker_addr: str | None = None) -> Json:
-    return {"topicList": sorted(topics, key=str), "brokerAddr": broker_addr}
+    return {"topicList": sorted(topics, key=name_json), "brokerAddr": broker_addr}
 
 
 def _units(unit: bool | None, sub: bool | None) -> Callable[[Registry, Namesrv, Mapping[str, Any]], Json]:  # noqa: FBT001

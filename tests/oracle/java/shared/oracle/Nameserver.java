@@ -47,7 +47,11 @@ class Nameserver {
         }
         Map<String, Object> answered = new TreeMap<>();
         Map<String, Object> res = new TreeMap<>();
-        apply(event, res, answered);
+        try {
+            apply(event, res, answered);
+        } catch (RuntimeException e) {
+            res.put("exception", e.getClass().getName());
+        }
         observed.addTo(res);
         answered.put("res", res);
         return answered;
@@ -158,11 +162,7 @@ class Nameserver {
 
     private Object scan(Map<String, Object> res) {
         res.put("liveOrder", liveOrder());
-        try {
-            Generation.scan(routes(), res);
-        } catch (RuntimeException e) {
-            res.put("exception", e.getClass().getName());
-        }
+        Generation.scan(routes(), res);
         return null;
     }
 
