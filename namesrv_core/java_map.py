@@ -42,6 +42,11 @@ def long_hash(number: int) -> int:
     return (bits ^ bits >> 32) & _INT_MASK
 
 
+def as_long(number: int) -> int:
+    """Return what a sum is in Java's 64 bits: beyond the largest long it goes on at the smallest."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def table_size_for(capacity: int) -> int:
     """Return the smallest power of two that is not below `capacity`."""
     return 1 << max(0, capacity - 1).bit_length()
@@ -52,15 +57,13 @@ class JavaMap(dict[K, V], Generic[K, V]):
 
     `put` and `remove` are the only ways to change it. `capacity` is the number of buckets; it grows as the Java class
     grows it and never shrinks. With `computes`, keys enter by HashMap.computeIfAbsent: at the head of their bucket, and
-    the table grows when a key meets one that is over its bound. Buckets that Java turns into trees (nine keys in one bucket of a table of 64 or more)
-    keep their list order here.
+    the table grows when a key comes to one that is over its bound already. Buckets that Java turns into trees (nine
+    keys in one bucket of a table of 64 or more) keep their list order here.
     """
 
     __slots__ = ("_hash_of", "_order", "capacity", "computes", "concurrent")
 
-    def __init__(
-        self, capacity: int, hash_of: Callable[[K], int], *, concurrent: bool, computes: bool = False
-    ) -> None:
+    def __init__(self, capacity: int, hash_of: Callable[[K], int], *, concurrent: bool, computes: bool = False) -> None:
         super().__init__()
         self.capacity = capacity
         self.concurrent = concurrent
@@ -173,8 +176,6 @@ def nested_get(rows: JavaMap[str | None, JavaMap[str | None, V]], outer: str | N
     return None if values is None else values.get(inner)
 
 
-def string_map(
-    capacity: int = 16, *, concurrent: bool = False, computes: bool = False
-) -> JavaMap[str | None, V]:
+def string_map(capacity: int = 16, *, concurrent: bool = False, computes: bool = False) -> JavaMap[str | None, V]:
     """Return an empty map with string keys; `capacity` in buckets, already rounded to a power of two."""
     return JavaMap(capacity, string_hash, concurrent=concurrent, computes=computes)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from namesrv_core import events, queries
-from namesrv_core.draft import Step
+from namesrv_core.draft import NULL_POINTER, Step
 from namesrv_core.heartbeat import QueryDataVersionResult
 from namesrv_core.java_map import nested_get
 from namesrv_core.profile import PROFILES, Namesrv, NamesrvConfig
@@ -39,6 +39,7 @@ from namesrv_core.trace_json import (
 from namesrv_core.trace_state import StateText
 
 _LIVE_ORDER_SHOWN = ("scan", "channel_destroy")
+_SWALLOWED = {"swallowed": [NULL_POINTER]}
 _GLOBAL_SCOPE = "__global__"  # what a mapping has that names no scope: MixAll.METADATA_SCOPE_GLOBAL
 _CONFIG_NAMES = {
     "orderMessageEnable": "order_message_enable",
@@ -240,9 +241,9 @@ def _result(op: str, taken: Step, live_order: list[str] | None, namesrv: Namesrv
 
 def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
     route = queries.pickup_topic_route_data(registry, ev.get("topic"), namesrv)
-    if route is None:
-        return {"ret": None}
     five = namesrv.profile.live_key_has_cluster
+    if route is None:
+        return {"ret": None, **(_SWALLOWED if five and ev.get("topic") is None else {})}
     ret: Json = {
         "brokerDatas": [
             group_json(
@@ -277,7 +278,8 @@ def _units(unit: bool | None, sub: bool | None) -> Callable[[Registry, Namesrv, 
 def _member_group(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
     group = registry.broker_addr_table.get(ev.get("name"))
     addrs = {str(broker_id): addr for broker_id, addr in group.broker_addrs} if group else {}
-    return {"cluster": ev.get("cluster"), "brokerName": ev.get("name"), "brokerAddrs": addrs}
+    shown: Json = {"cluster": ev.get("cluster"), "brokerName": ev.get("name"), "brokerAddrs": addrs}
+    return shown if ev.get("name") is not None else {**shown, **_SWALLOWED}
 
 
 def _kv_get(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
@@ -302,14 +304,20 @@ def _topics_by_cluster(registry: Registry, namesrv: Namesrv, ev: Mapping[str, An
     listed = _list(queries.topics_by_cluster(registry, ev.get("cluster"), namesrv))
     if ev.get("cluster") in registry.cluster_addr_table:
         return listed
-    return {**listed, "swallowed": ["java.lang.NullPointerException"]}
+    return {**listed, **_SWALLOWED}
+
+
+def _system_topics(registry: Registry, namesrv: Namesrv, _: Mapping[str, Any]) -> Json:
+    listed = _list(*queries.system_topic_list(registry, namesrv))
+    fails = namesrv.profile.concurrent_maps and any(None in names for names in registry.cluster_addr_table.values())
+    return {**listed, **_SWALLOWED} if fails else listed
 
 
 _QUERIES: dict[str, Callable[[Registry, Namesrv, Mapping[str, Any]], Json]] = {
     "route": _route,
     "cluster_info": _cluster_info,
     "topic_list": lambda registry, namesrv, _: _list(queries.all_topic_list(registry, namesrv)),
-    "system_topics": lambda registry, namesrv, _: _list(*queries.system_topic_list(registry, namesrv)),
+    "system_topics": _system_topics,
     "topics_by_cluster": _topics_by_cluster,
     "unit_topics": _units(unit=True, sub=None),
     "unit_sub_topics": _units(unit=None, sub=True),

@@ -129,7 +129,7 @@ def notification_json(notification: Notification) -> Json:
 # What a table holds under one key.
 _ROWS: dict[TableName, Callable[[Registry, Any], object]] = {
     "broker_addr_table": lambda registry, name: group_json(
-        name_json(name), registry.broker_addr_table[name], five=registry.profile.live_key_has_cluster
+        name, registry.broker_addr_table[name], five=registry.profile.live_key_has_cluster
     ),
     "broker_live_table": lambda registry, key: _live_json(registry, key, five=registry.profile.live_key_has_cluster),
     "cluster_addr_table": lambda registry, cluster: sorted(map(name_json, registry.cluster_addr_table[cluster])),

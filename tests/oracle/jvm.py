@@ -93,16 +93,25 @@ class Jvm:
 
     def ask(self, lines: Sequence[str]) -> list[str]:
         """Send `lines` (none of them empty) and return their answers. Raises JvmFailedError if the JVM ends."""
-        stdin, stdout = self._process.stdin, self._process.stdout
+        self.send(lines)
+        return self.receive(len(lines))
+
+    def send(self, lines: Sequence[str]) -> None:
+        """Send `lines`; the JVM works on them while the caller does something else, until `receive`."""
+        stdin = self._process.stdin
         assert stdin is not None
-        assert stdout is not None
         try:
             # The empty line says that this is all: the JVM reads to it before it answers, so neither side can block.
             stdin.write("".join(f"{line}\n" for line in (*lines, "")).encode(errors="surrogatepass"))
             stdin.flush()
         except BrokenPipeError:
             raise self._failed() from None
-        answers = [stdout.readline() for _ in lines]
+
+    def receive(self, count: int) -> list[str]:
+        """Return the answers to the `count` lines that were sent before."""
+        stdout = self._process.stdout
+        assert stdout is not None
+        answers = [stdout.readline() for _ in range(count)]
         if answers and not answers[-1].endswith(b"\n"):
             raise self._failed()
         return [answer[:-1].decode(errors="surrogatepass") for answer in answers]

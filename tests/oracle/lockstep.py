@@ -32,22 +32,22 @@ class Compared(NamedTuple):
 
 def compare(oracle: Oracle, count: int, seed: int) -> Compared:
     """Compare result and state hash after each of at least `count` events; the first difference is minimised."""
-    compared, life = 0, list[Ev]()
     pairs = _core_answers(oracle.version, seed)
-    while compared < count:
-        batch = [next(pairs) for _ in range(_BATCH)]
-        answers = oracle.texts([json.dumps(ev) for ev, _ in batch])
-        for (ev, core), real in zip(batch, answers, strict=True):
-            life = [ev] if ev["op"] == "init" else [*life, ev] if not life else _appended(life, ev)
+    compared, life, sent = 0, list[Ev](), list[tuple[Ev, str]]()
+    while compared < count or sent:
+        batch = [next(pairs) for _ in range(_BATCH)] if compared + len(sent) < count else []
+        answers = oracle.texts(len(sent))  # the JVM has worked on them while the core took this batch
+        oracle.send(ev for ev, _ in batch)
+        for (ev, core), real in zip(sent, answers, strict=True):
             compared += 1
+            if ev["op"] == "init":
+                life = []
+            life.append(ev)
             if core != real:
+                oracle.texts(len(batch))
                 return Compared(compared, minimal(oracle, life))
+        sent = batch
     return Compared(compared, None)
-
-
-def _appended(life: list[Ev], ev: Ev) -> list[Ev]:
-    life.append(ev)
-    return life
 
 
 def _core_answers(version: str, seed: int) -> Iterator[tuple[Ev, str]]:
@@ -72,7 +72,8 @@ def answered(trace: Trace, ev: Ev) -> tuple[str, dict[str, Any]]:
 def difference(oracle: Oracle, life: Sequence[Ev]) -> Difference | None:
     """Replay one life and return its first difference."""
     trace = Trace()
-    answers = oracle.texts([json.dumps(ev) for ev in life])
+    oracle.send(life)
+    answers = oracle.texts(len(life))
     for i, (ev, real) in enumerate(zip(life, answers, strict=True)):
         core, _ = answered(trace, ev)
         if core != real:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,13 @@ class Oracle:
         """
         return self._asked("W" if states else "w", events)
 
-    def texts(self, lines: Sequence[str]) -> list[str]:
-        """As `take`, events and answers being canonical JSON texts: the fast way to compare many."""
-        return self._jvm.ask([f"d {line}" for line in lines])
+    def send(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """As `take`, but do not wait for the answers: `texts` returns them."""
+        self._jvm.send([f"d {json.dumps(event)}" for event in events])
+
+    def texts(self, count: int) -> list[str]:
+        """Return the answers to the `count` events that were sent before, as canonical JSON texts."""
+        return self._jvm.receive(count)
 
     def close(self) -> None:
         """End the JVM."""

@@ -85,7 +85,7 @@ class Adversary:
         """Yield events for ever; each life begins with an `init`."""
         while True:
             yield self._begin()
-            for _ in range(EVENTS_OF_A_LIFE):
+            for _ in range(EVENTS_OF_A_LIFE // (4 if len(self._pools.names) > 20 else 1)):
                 yield self._event()
 
     def follow_up(self, ev: Ev, closed: list[str]) -> list[Ev]:
@@ -99,6 +99,7 @@ class Adversary:
         rng = self._rng
         self._pools = _pools(rng)
         self._now = START_MS + rng.randrange(1_000)
+        self._nulls = rng.random() < 0.3  # are fields missing in this life?
         self._ends: list[int] = []  # of leases that were given
         self._last: dict[str | None, Ev] = {}  # registration of each name
         remotes = {
@@ -130,8 +131,8 @@ class Adversary:
 
     # -- fields ------------------------------------------------------------------------------------------------------
 
-    def _of(self, pool: list[str], nulls: float = 0.004) -> str | None:
-        return None if self._rng.random() < nulls else self._rng.choice(pool)
+    def _of(self, pool: list[str], nulls: float = 0.01) -> str | None:
+        return None if self._nulls and self._rng.random() < nulls else self._rng.choice(pool)
 
     def _broker(self) -> Ev:
         """Return who: mostly someone who has registered."""
@@ -147,11 +148,12 @@ class Adversary:
     def _dv(self, of: Ev | None) -> Ev | None:
         rng = self._rng
         if of is not None and rng.random() < 0.6:
-            return of["dv"]
+            version: Ev | None = of["dv"]
+            return version
         if rng.random() < 0.03:
             return None
-        version: Ev = {"ts": START_MS + rng.randrange(2), "counter": rng.choice([0, 1, 1, 2, 2, 3, None])}
-        return {**version, "state": rng.choice([0, 0, 1, 2])} if self._five else version
+        drawn: Ev = {"ts": START_MS + rng.randrange(2), "counter": rng.choice([0, 1, 1, 2, 2, 3, None])}
+        return {**drawn, "state": rng.choice([0, 0, 1, 2])} if self._five else drawn
 
     def _queue(self, name: str | None) -> Ev:
         rng = self._rng
@@ -163,7 +165,8 @@ class Adversary:
     def _topics(self, of: Ev | None) -> list[Ev] | None:
         rng, pool = self._rng, self._pools.topics
         if of is not None and rng.random() < 0.5:
-            return of["topics"]
+            topics: list[Ev] | None = of["topics"]
+            return topics
         if rng.random() < 0.04:
             return None
         most = min(len(pool), 60)
@@ -208,6 +211,8 @@ class Adversary:
                 "zone": rng.choice([None, "z"]), "mapping": self._mapping(),
             }  # fmt: skip
             timeout = 120_000 if ev["timeout"] is None else ev["timeout"]
+        if self._five and ev["addr"] is None:
+            ev["addr"] = pools.addrs[0]  # see known_differences.toml
         self._last[broker["name"]] = ev
         if timeout < 1_000_000:
             self._ends = [*self._ends[-20:], self._now + timeout]
@@ -217,7 +222,8 @@ class Adversary:
         return {**self._broker(), **self._deferred()}
 
     def _deferred(self) -> Ev:
-        return {"defer": True} if self._five and self._rng.random() < 0.2 else {}
+        # A batch with a malformed request among others is a known difference: known_differences.toml.
+        return {"defer": True} if self._five and not self._nulls and self._rng.random() < 0.2 else {}
 
     def _heartbeat(self) -> Ev:
         broker = self._broker()
