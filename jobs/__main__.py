@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.job == "trace":
         from jobs.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 
-        return run_trace(sys.stdin, sys.stdout, sys.stderr, arguments.profile, arguments.states)
+        return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, arguments.profile, arguments.states)
     from jobs.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments)

@@ -52,7 +52,7 @@ def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Nam
         request = _holder(registry, keys[0]) if keys else None
         step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)
         return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step
-    swallowed = _destroy_at_once(draft, keys[0].broker_addr if keys else None, event.remote_addr)
+    swallowed = _destroy_at_once(draft, _destroyed_addr(keys, event.remote_addr))
     return draft.step(Outcome.CHANNEL_LOST)._replace(swallowed=swallowed)
 
 
@@ -79,8 +79,10 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
         draft.put("broker_live_table", key, None)
         removed += 1
         sharing = draft.live_keys_of_channel(live.channel_id)
-        followed = bool(sharing) and any(draft.live(other) for other in order[order.index(key) + 1 :])
-        swallowed += _destroy_at_once(draft, sharing[0].broker_addr if sharing else None, key.broker_addr)
+        addr = _destroyed_addr(sharing, key.broker_addr)
+        is_other = draft.live(LiveKey(None, addr)) is not None
+        followed = is_other and any(draft.live(other) for other in order[order.index(key) + 1 :])
+        swallowed += _destroy_at_once(draft, addr)
         if followed:
             return _ended(draft, _CONCURRENT_MODIFICATION, closed, swallowed)
     return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed), swallowed=swallowed)
@@ -94,15 +96,19 @@ def _ended(draft: Draft, exception: str, closed: list[str], swallowed: tuple[str
     )
 
 
-def _destroy_at_once(draft: Draft, live_addr: str | None, remote_addr: str | None) -> tuple[str, ...]:
-    """Take an address out of the live and filter tables and out of the first group that lists it (4.x).
+def _destroyed_addr(keys: list[LiveKey], remote_addr: str | None) -> str | None:
+    """Return the address that a channel's end takes down (4.x): that of its first live entry, else its remote one."""
+    live_addr = keys[0].broker_addr if keys else None
+    return remote_addr if live_addr is None else live_addr
 
-    It is that of the live entry which was found by its channel, else the remote address of the channel. The lowest id
-    goes if it had several. An emptied group goes with its queue data and its place in the first cluster set that has
-    it. The search throws at a member without an address; that exception is returned. A group without a name does not
-    end the search, and keeps its place in the cluster set.
+
+def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
+    """Take `broker_addr` out of the live and filter tables and out of the first group that lists it (4.x).
+
+    The lowest id goes if it had several. An emptied group goes with its queue data and its place in the first cluster
+    set that has it. The search throws at a member without an address; that exception is returned. A group without a
+    name does not end the search, and keeps its place in the cluster set.
     """
-    broker_addr = remote_addr if live_addr is None else live_addr
     if not broker_addr:
         return ()
     draft.remove_live(LiveKey(None, broker_addr))
