@@ -5,6 +5,7 @@
 #   ./spark-submit.sh <job> [options]   options of spark-submit (--master, --conf, ...) may stand anywhere;
 #                                       all others are the job's, and so is everything after --
 #   ./spark-submit.sh test [options]    pytest
+#   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
 #   ./spark-submit.sh lint              ruff, mypy, import-linter
 #   ./spark-submit.sh setup             make the environment and stop
 #   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
@@ -275,6 +276,7 @@ export_environment() {
   export SPARK_HOME=${pyspark[0]} # never a Spark that happens to be installed: the JARs must fit the wheel
   export SPARK_CONF_DIR=$CHECKOUT/conf
   export PYSPARK_PYTHON=$VENV_PYTHON PYSPARK_DRIVER_PYTHON=$VENV_PYTHON
+  export NAMESRV_IVY=$IVY # tests fetch JARs into it
   export TZ=UTC # datetime values from collect() are in the process's zone
   export GX_ANALYTICS_ENABLED=false
   PYSPARK_SUBMIT_ARGS=$(plain_python_submit_args)
@@ -283,7 +285,7 @@ export_environment() {
 }
 
 readonly EXPORTED=(VIRTUAL_ENV PATH PYTHONPATH SPARK_HOME SPARK_CONF_DIR SPARK_LOCAL_IP PYSPARK_PYTHON
-  PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS TZ GX_ANALYTICS_ENABLED)
+  PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS NAMESRV_IVY TZ GX_ANALYTICS_ENABLED)
 
 # One machine needs no address of the network, and a host name that does not resolve would stop the start.
 stay_on_loopback() { export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}; }
@@ -479,6 +481,12 @@ main() {
       stay_on_loopback
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m pytest "${@:2}"
+      ;;
+    oracle)
+      require_java
+      ensure_environment
+      cd "$CHECKOUT"
+      run "$VENV_PYTHON" -m tests.oracle "${@:2}"
       ;;
     *)
       split_arguments "$@"

@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         prog="spark-submit.sh",
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
-        "Also: test [pytest options], lint, setup. "
+        "Also: test [pytest options], oracle [--help], lint, setup. "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet.",
     )
@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.job == "trace":
         from jobs.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 
-        return run_trace(sys.stdin, sys.stdout, sys.stderr, arguments.profile, arguments.states)
+        return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, arguments.profile, arguments.states)
     from jobs.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments)

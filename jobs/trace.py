@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TextIO
 
 from namesrv_core.trace import TraceError, replayed
@@ -10,7 +11,7 @@ from namesrv_core.trace import TraceError, replayed
 EXIT_OK, EXIT_USAGE = 0, 2
 
 
-def run_trace(lines: TextIO, out: TextIO, err: TextIO, profile: str | None, states: str) -> int:
+def run_trace(lines: Iterable[bytes], out: TextIO, err: TextIO, profile: str | None, states: str) -> int:
     """Write the result of each line; a malformed line ends the run with its number and exit code 2."""
     try:
         records = replayed(lines, profile, states=states == "full")

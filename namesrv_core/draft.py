@@ -30,6 +30,10 @@ class Outcome(str, Enum):
     STOPPED = "stopped"
 
 
+# What Java throws, and mostly catches, where a field is missing that it takes for granted.
+NULL_POINTER = "java.lang.NullPointerException"
+
+
 class Notification(NamedTuple):
     """A one-way NOTIFY_MIN_BROKER_ID_CHANGE (905) that the name server sends (5.x)."""
 
@@ -91,9 +95,10 @@ class Draft:
         value = self._current("topic_queue_table", (topic, broker_name))
         return value if isinstance(value, QueueData) else None
 
-    def names_of_addr(self, broker_addr: str | None) -> list[str | None]:
-        """Return the names whose group lists `broker_addr`, in Java's iteration order of the group table."""
-        names = [name for name in self.registry.names_of_addr(broker_addr) if self._lists(name, broker_addr)]
+    def names_of_addr(self, *broker_addrs: str | None) -> list[str | None]:
+        """Return the names whose group lists one of `broker_addrs`, in Java's iteration order of the group table."""
+        listed = [(name, addr) for addr in broker_addrs for name in self.registry.names_of_addr(addr)]
+        names = list(dict.fromkeys(name for name, addr in listed if self._lists(name, addr)))
         if len(names) < 2:  # one name has no order
             return names
         wanted = set(names)

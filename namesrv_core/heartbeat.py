@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from namesrv_core.draft import Outcome, Step
+from namesrv_core.draft import NULL_POINTER, Outcome, Step
 from namesrv_core.events import BrokerHeartbeat, QueryDataVersion
 from namesrv_core.profile import Namesrv
 from namesrv_core.register import live_key_of
 from namesrv_core.registry import Registry
-from namesrv_core.rows import DataVersion
+from namesrv_core.rows import DataVersion, LiveKey
 
 
 class QueryDataVersionResult(NamedTuple):
@@ -25,6 +25,8 @@ def broker_heartbeat(registry: Registry, event: BrokerHeartbeat, namesrv: Namesr
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.updateBrokerInfoUpdateTimestamp.
     """
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if _has_no_hash(key, namesrv):
+        return Step(Outcome.REFUSED_REQUEST, exception=NULL_POINTER)
     if key not in registry.broker_live_table:
         return Step(Outcome.UNKNOWN_BROKER)
     return Step(Outcome.REFRESHED, refreshed=key)
@@ -36,6 +38,8 @@ def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Nam
     Source: RocketMQ 4.9.7 and 5.4.0 DefaultRequestProcessor.queryBrokerTopicConfig.
     """
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if _has_no_hash(key, namesrv):
+        return Step(Outcome.REFUSED_REQUEST, exception=NULL_POINTER)
     live = registry.broker_live_table.get(key)
     if live is None:
         return Step(Outcome.UNKNOWN_BROKER, result=QueryDataVersionResult(changed=True, data_version=None))
@@ -44,3 +48,8 @@ def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Nam
     if changed and not namesrv.profile.query_always_refreshes:
         return Step(Outcome.VERSION_DIFFERS, result=result)
     return Step(Outcome.REFRESHED, refreshed=key, result=result)
+
+
+def _has_no_hash(key: LiveKey, namesrv: Namesrv) -> bool:
+    """Return whether a look at the live table throws: the key of 5.x cannot be hashed with a part missing."""
+    return namesrv.profile.live_key_has_cluster and None in key

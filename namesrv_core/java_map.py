@@ -42,6 +42,11 @@ def long_hash(number: int) -> int:
     return (bits ^ bits >> 32) & _INT_MASK
 
 
+def as_long(number: int) -> int:
+    """Return what a sum is in Java's 64 bits: beyond the largest long it goes on at the smallest."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 def table_size_for(capacity: int) -> int:
     """Return the smallest power of two that is not below `capacity`."""
     return 1 << max(0, capacity - 1).bit_length()
@@ -51,16 +56,18 @@ class JavaMap(dict[K, V], Generic[K, V]):
     """A dict that also knows the order in which the Java map of the same history would iterate.
 
     `put` and `remove` are the only ways to change it. `capacity` is the number of buckets; it grows as the Java class
-    grows it and never shrinks. Buckets that Java turns into trees (nine keys in one bucket of a table of 64 or more)
-    keep their list order here.
+    grows it and never shrinks. With `computes`, keys enter by HashMap.computeIfAbsent: at the head of their bucket, and
+    the table grows when a key comes to one that is over its bound already. Buckets that Java turns into trees (nine
+    keys in one bucket of a table of 64 or more) keep their list order here.
     """
 
-    __slots__ = ("_hash_of", "_order", "capacity", "concurrent")
+    __slots__ = ("_hash_of", "_order", "capacity", "computes", "concurrent")
 
-    def __init__(self, capacity: int, hash_of: Callable[[K], int], *, concurrent: bool) -> None:
+    def __init__(self, capacity: int, hash_of: Callable[[K], int], *, concurrent: bool, computes: bool = False) -> None:
         super().__init__()
         self.capacity = capacity
         self.concurrent = concurrent
+        self.computes = computes
         self._hash_of = hash_of
         self._order: list[K] | None = None
 
@@ -71,12 +78,17 @@ class JavaMap(dict[K, V], Generic[K, V]):
             if self.concurrent and len(self) >= _CROWDED_BUCKET:
                 self._relieve(key, crowded_at=_CROWDED_BUCKET)
             return
-        self[key] = value
+        full = self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
+        if self.computes:
+            if len(self) > full:
+                self._grow()
+            self._put_first(key, value)
+        else:
+            self[key] = value
         self._order = None
         if len(self) > _CROWDED_BUCKET:
             self._relieve(key, crowded_at=_CROWDED_BUCKET + 1)
-        full = self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
-        if len(self) > full or (self.concurrent and len(self) == full):
+        if not self.computes and (len(self) > full or (self.concurrent and len(self) == full)):
             self._grow()
 
     def remove(self, key: K) -> V | None:
@@ -114,6 +126,12 @@ class JavaMap(dict[K, V], Generic[K, V]):
         """Return the bucket of `key`: the hash with its upper half folded in, modulo the capacity."""
         value = self._hash_of(key)
         return (value ^ value >> 16) & (self.capacity - 1)
+
+    def _put_first(self, key: K, value: V) -> None:
+        older = dict(self)
+        self.clear()
+        self[key] = value
+        self.update(older)
 
     def _relieve(self, key: K, *, crowded_at: int) -> None:
         """Grow a small table in which `key` is the `crowded_at`-th of its bucket, or a later one.
@@ -165,6 +183,6 @@ def nested_get(rows: JavaMap[str | None, JavaMap[str | None, V]], outer: str | N
     return None if values is None else values.get(inner)
 
 
-def string_map(capacity: int = 16, *, concurrent: bool = False) -> JavaMap[str | None, V]:
+def string_map(capacity: int = 16, *, concurrent: bool = False, computes: bool = False) -> JavaMap[str | None, V]:
     """Return an empty map with string keys; `capacity` in buckets, already rounded to a power of two."""
-    return JavaMap(capacity, string_hash, concurrent=concurrent)
+    return JavaMap(capacity, string_hash, concurrent=concurrent, computes=computes)

@@ -148,6 +148,8 @@ def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | 
         for cluster, members in registry.cluster_addr_table.java_items()
         for entry in (cluster, *members.java_keys())
     ]
+    if namesrv.profile.concurrent_maps and None in names:
+        return _topic_set(names[: names.index(None)], namesrv), None  # the list takes no null: the query ends there
     addr = next((g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None)
     return _topic_set(names, namesrv), addr
 

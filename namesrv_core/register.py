@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from namesrv_core.draft import Draft, Notification, Outcome, Step
+from namesrv_core.draft import NULL_POINTER, Draft, Notification, Outcome, Step
 from namesrv_core.events import RegisterBroker
 from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
 from namesrv_core.registry import Registry
 from namesrv_core.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, DataVersion, LiveKey
-
-_NULL_POINTER = ("java.lang.NullPointerException",)
 
 
 class RegisterResult(NamedTuple):
@@ -37,30 +35,33 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
     """
     profile = namesrv.profile
-    if profile.concurrent_maps and (event.cluster_name is None or event.broker_name is None):
-        # ConcurrentHashMap takes no null key: the first access throws and nothing has been done.
-        return Step(Outcome.NO_EFFECT, result=RegisterResult(), swallowed=_NULL_POINTER)
     draft = Draft(registry)
+    if profile.concurrent_maps and event.cluster_name is None:
+        return _failed(draft)  # a ConcurrentHashMap takes no null key
     draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
+    if profile.concurrent_maps and event.broker_name is None:
+        return _failed(draft)  # the set is a HashSet and has taken it
     old_group = draft.group(event.broker_name)
     group = old_group or BrokerData(event.cluster_name, ())
     first = old_group is None
     if profile.live_key_has_cluster:
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
-    lowers_min_id = bool(group.broker_addrs) and event.broker_id < min(group.addr_of)
+    lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
     group = _without_other_ids(group, event)
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
     old_addr = group.addr_of.get(event.broker_id)
     known_id = event.broker_id in group.addr_of
-    if profile.rejects_older_state_version and _is_rejected(draft, event, old_addr):
+    rival = _rival(draft, event, old_addr) if profile.rejects_older_state_version else None
+    if rival is not None:
         draft.put("broker_addr_table", (event.broker_name,), group)
-        draft.put("broker_live_table", key, None)
-        return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
+        if rival.data_version is None or event.data_version is None:
+            return _failed(draft)
+        if rival.data_version.state_version > event.data_version.state_version:
+            draft.put("broker_live_table", key, None)
+            return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
     if profile.refuses_lone_topic and not known_id and (event.topics is None or len(event.topics) == 1):
         draft.put("broker_addr_table", (event.broker_name,), group)
-        if event.topics is None:
-            return Step(Outcome.NO_EFFECT, tuple(draft.changes), result=RegisterResult(), swallowed=_NULL_POINTER)
-        return Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
+        return _failed(draft) if event.topics is None else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
 
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
     group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))
@@ -73,6 +74,11 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
         notifications = min_broker_id_notifications(group, None, event.ha_server_addr)
     outcome = Outcome.APPLIED if draft.changes else Outcome.REFRESHED
     return Step(outcome, tuple(draft.changes), refreshed=key, result=result, notifications=notifications)
+
+
+def _failed(draft: Draft) -> Step:
+    """Return the step of a registration that ran into a NullPointerException: what was done until then stays."""
+    return draft.step(Outcome.APPLIED)._replace(result=RegisterResult(), swallowed=(NULL_POINTER,))
 
 
 def config_changed(draft: Draft, key: LiveKey, data_version: DataVersion | None) -> bool:
@@ -124,14 +130,11 @@ def _with_addr(group: BrokerData, broker_id: int, addr: str | None) -> tuple[tup
     return (*group.broker_addrs, (broker_id, addr))
 
 
-def _is_rejected(draft: Draft, event: RegisterBroker, old_addr: str | None) -> bool:
-    """Return whether another address holds the id, is live under the request's cluster, with a newer state version."""
+def _rival(draft: Draft, event: RegisterBroker, old_addr: str | None) -> BrokerLiveInfo | None:
+    """Return the live entry, under the request's cluster, of another address that holds the id."""
     if old_addr is None or old_addr == event.broker_addr:
-        return False
-    live = draft.live(LiveKey(event.cluster_name, old_addr))
-    if live is None or live.data_version is None or event.data_version is None:
-        return False
-    return live.data_version.state_version > event.data_version.state_version
+        return None
+    return draft.live(LiveKey(event.cluster_name, old_addr))
 
 
 def _take_topics(

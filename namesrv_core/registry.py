@@ -8,10 +8,11 @@ end), so that an event costs what it touches and not what is registered.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, get_args
 
-from namesrv_core.java_map import JavaMap, string_map
+from namesrv_core.java_map import JavaMap, as_long, string_map
 from namesrv_core.profile import Profile
 from namesrv_core.rows import (
     BrokerData,
@@ -68,7 +69,9 @@ class Registry:
         )
         self.broker_addr_table: JavaMap[str | None, BrokerData] = string_map(capacities.broker, concurrent=concurrent)
         self.cluster_addr_table: JavaMap[str | None, JavaMap[str | None, bool]] = string_map(
-            capacities.cluster, concurrent=concurrent
+            capacities.cluster,
+            concurrent=concurrent,
+            computes=not concurrent,  # 4.x: computeIfAbsent; 5.x: the same on a ConcurrentHashMap, where it is a put
         )
         self.broker_live_table: JavaMap[LiveKey, BrokerLiveInfo] = JavaMap(
             capacities.live, live_key_hash, concurrent=concurrent
@@ -87,7 +90,8 @@ class Registry:
         self._live_keys_of_channel: dict[str, dict[LiveKey, None]] = {}
         self._topics_of_name: dict[str | None, dict[str, None]] = {}
         self._clusters_of_name: dict[str | None, dict[str | None, None]] = {}
-        self._deadlines: list[tuple[int, LiveKey]] = []
+        self._deadlines: list[tuple[int, int, LiveKey]] = []  # the number keeps keys, which may hold None, uncompared
+        self._serial = itertools.count()
         self._deadline_of: dict[LiveKey, int] = {}
         self._ended: dict[LiveKey, None] = {}
 
@@ -127,7 +131,7 @@ class Registry:
         Costs the number of leases that could have ended, not the number of live entries.
         """
         while self._deadlines and self._deadlines[0][0] < now_ms:
-            deadline, key = heapq.heappop(self._deadlines)
+            deadline, _, key = heapq.heappop(self._deadlines)
             if self._deadline_of.get(key) != deadline:
                 continue
             del self._deadline_of[key]
@@ -142,7 +146,7 @@ class Registry:
 
     def next_lease_end(self) -> int | None:
         """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose."""
-        while self._deadlines and self._deadline_of.get(self._deadlines[0][1]) != self._deadlines[0][0]:
+        while self._deadlines and self._deadline_of.get(self._deadlines[0][2]) != self._deadlines[0][0]:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
@@ -152,7 +156,7 @@ class Registry:
         return bool(self._ended)
 
     def _lease_end(self, key: LiveKey) -> int:
-        return self.last_update_ms[key] + self.broker_live_table[key].heartbeat_timeout_ms
+        return as_long(self.last_update_ms[key] + self.broker_live_table[key].heartbeat_timeout_ms)
 
     def holds_the_same_as(self, other: Registry) -> bool:
         """Return whether all tables are equal, whatever the age of their keys and leases."""
@@ -262,13 +266,13 @@ class Registry:
             _index(self._live_keys_of_channel, value.channel_id, key, present=True)
         self.last_update_ms[key] = at_ms
         self._ended.pop(key, None)
-        self._watch(key, at_ms + value.heartbeat_timeout_ms)
+        self._watch(key, self._lease_end(key))
 
     def _watch(self, key: LiveKey, end: int) -> None:
         """Look at `key` again when its lease ends at `end`, unless it is looked at earlier anyway."""
         if end < self._deadline_of.get(key, end + 1):
             self._deadline_of[key] = end
-            heapq.heappush(self._deadlines, (end, key))
+            heapq.heappush(self._deadlines, (end, next(self._serial), key))
 
 
 def _twin_of(value: object) -> object:

@@ -26,6 +26,8 @@ def live_key_hash(key: LiveKey) -> int:
     """Return the Java key's hash: the address's own, or that of cluster and address joined by an underscore."""
     if key.cluster_name is None:
         return string_hash(key.broker_addr)
+    if not (key.cluster_name or key.broker_addr):
+        return 0  # without the underscore
     return string_hash(f"{key.cluster_name}_{key.broker_addr}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from namesrv_core.draft import Draft, Outcome, Step
+from namesrv_core.draft import NULL_POINTER, Draft, Outcome, Step
 from namesrv_core.events import ChannelDestroyed, ScanNotActiveBroker, UnregisterBroker
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Change, Registry
@@ -25,12 +25,18 @@ def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms
     expired = registry.expired_at(at_ms)
     if not namesrv.profile.batches_unregistrations:
         return _scan_at_once(registry, expired)
-    closed = tuple(_channel_of(registry, key) for key in expired)
+    channels = [_channel_of(registry, key) for key in expired]
+    # An entry without a channel throws when that is closed, and ends the scan.
+    broken_at = channels.index(None) if None in channels else None
+    expired = expired[:broken_at]
     requests = [request for key in expired if (request := _holder(registry, key)) is not None]
     step = submit_unregistrations(registry, requests, namesrv, defer=event.defer)
     if step.outcome == Outcome.APPLIED:
         step = step._replace(outcome=Outcome.EXPIRED)
-    return step._replace(closed=tuple(channel for channel in closed if channel is not None))
+    return step._replace(
+        closed=tuple(channel for channel in channels[:broken_at] if channel is not None),
+        swallowed=() if broken_at is None else (NULL_POINTER,),
+    )
 
 
 def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Namesrv) -> Step:
@@ -49,10 +55,8 @@ def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Nam
         request = _holder(registry, keys[0]) if keys else None
         step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)
         return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step
-    addr = keys[0].broker_addr if keys else event.remote_addr
-    if addr:
-        _destroy_at_once(draft, addr)
-    return draft.step(Outcome.CHANNEL_LOST)
+    swallowed = _destroy_at_once(draft, _destroyed_addr(keys, event.remote_addr))
+    return draft.step(Outcome.CHANNEL_LOST)._replace(swallowed=swallowed)
 
 
 def _channel_of(registry: Registry, key: LiveKey) -> str | None:
@@ -67,52 +71,68 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
     """
     draft = Draft(registry)
     closed: list[str] = []
+    swallowed: tuple[str, ...] = ()
     order = registry.broker_live_table.java_keys()
     removed = 0
     for key in expired:
         live = registry.broker_live_table[key]  # still there: what goes behind the iterator ends the scan
-        if live.channel_id is not None:
-            closed.append(live.channel_id)
+        if live.channel_id is None:
+            return _ended(draft, NULL_POINTER, closed, swallowed)
+        closed.append(live.channel_id)
         draft.put("broker_live_table", key, None)
         removed += 1
-        sharing = draft.live_keys_of_channel(live.channel_id) if live.channel_id is not None else []
-        followed = bool(sharing) and any(draft.live(other) for other in order[order.index(key) + 1 :])
-        addr = sharing[0].broker_addr if sharing else key.broker_addr
-        if addr:
-            _destroy_at_once(draft, addr)
-        if sharing and followed:
-            draft.changes.append(Change("scan_halted", (), value=True))
-            return Step(
-                Outcome.SCAN_FAILED,
-                tuple(draft.changes),
-                closed=tuple(closed),
-                exception=_CONCURRENT_MODIFICATION,
-            )
-    return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed))
+        sharing = draft.live_keys_of_channel(live.channel_id)
+        addr = _destroyed_addr(sharing, key.broker_addr)
+        is_other = draft.live(LiveKey(None, addr)) is not None
+        followed = is_other and any(draft.live(other) for other in order[order.index(key) + 1 :])
+        swallowed += _destroy_at_once(draft, addr)
+        if followed:
+            return _ended(draft, _CONCURRENT_MODIFICATION, closed, swallowed)
+    return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed), swallowed=swallowed)
 
 
-def _destroy_at_once(draft: Draft, broker_addr: str) -> None:
+def _ended(draft: Draft, exception: str, closed: list[str], swallowed: tuple[str, ...]) -> Step:
+    """Return the step of a 4.x scan that an exception has left: the periodic scan never runs again."""
+    draft.changes.append(Change("scan_halted", (), value=True))
+    return Step(
+        Outcome.SCAN_FAILED, tuple(draft.changes), closed=tuple(closed), swallowed=swallowed, exception=exception
+    )
+
+
+def _destroyed_addr(keys: list[LiveKey], remote_addr: str | None) -> str | None:
+    """Return the address that a channel's end takes down (4.x): that of its first live entry, else its remote one."""
+    live_addr = keys[0].broker_addr if keys else None
+    return remote_addr if live_addr is None else live_addr
+
+
+def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
     """Take `broker_addr` out of the live and filter tables and out of the first group that lists it (4.x).
 
     The lowest id goes if it had several. An emptied group goes with its queue data and its place in the first cluster
-    set that has it.
+    set that has it. The search throws at a member without an address; that exception is returned. A group without a
+    name does not end the search, and keeps its place in the cluster set.
     """
+    if not broker_addr:
+        return ()
     draft.remove_live(LiveKey(None, broker_addr))
-    names = draft.names_of_addr(broker_addr)
-    group = draft.group(names[0]) if names else None
-    if group is None:
-        return
-    name = names[0]
-    lost = next(broker_id for broker_id, addr in group.java_addrs() if addr == broker_addr)
-    kept = tuple(member for member in group.broker_addrs if member[0] != lost)
-    if kept:
-        draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
-        return
-    draft.put("broker_addr_table", (name,), None)
-    clusters = draft.clusters_of_name(name)
-    if clusters:
-        draft.put("cluster_addr_table", (clusters[0], name), None)
-    draft.remove_topics_of(name)
+    found, emptied = None, False
+    for name in draft.names_of_addr(broker_addr, None):
+        group = draft.group(name)
+        assert group is not None  # it lists an address
+        lost, addr = next(member for member in group.java_addrs() if member[1] in (broker_addr, None))
+        if addr is None:
+            return (NULL_POINTER,)
+        kept = tuple(member for member in group.broker_addrs if member[0] != lost)
+        draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept) if kept else None)
+        emptied = emptied or not kept
+        found = name
+        if found is not None:
+            break
+    if emptied:
+        for cluster in draft.clusters_of_name(found)[: 0 if found is None else 1]:
+            draft.put("cluster_addr_table", (cluster, found), None)
+        draft.remove_topics_of(found)
+    return ()
 
 
 def _holder(registry: Registry, key: LiveKey) -> UnregisterBroker | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from namesrv_core.draft import Draft, Outcome, Step
+from namesrv_core.draft import NULL_POINTER, Draft, Outcome, Step
 from namesrv_core.events import AddWritePerm, DeleteTopic, RegisterTopic, WipeWritePerm
 from namesrv_core.registry import Registry
 from namesrv_core.rows import PERM_READ, PERM_WRITE
@@ -36,6 +36,10 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.deleteTopic, both forms.
     """
     draft = Draft(registry)
+    if _topic_is_refused(registry, event.topic) and (
+        not event.cluster_name or event.cluster_name in registry.cluster_addr_table
+    ):
+        return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
     queue_datas = registry.topic_queue_table.get(event.topic, ())
     names = registry.cluster_addr_table.get(event.cluster_name, ()) if event.cluster_name else queue_datas
     for name in list(queue_datas):
@@ -54,9 +58,18 @@ def register_topic(registry: Registry, event: RegisterTopic) -> Step:
     """
     draft = Draft(registry)
     queue_datas = event.queue_datas or ()
+    if queue_datas and _topic_is_refused(registry, event.topic):
+        return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
     missing = next((i for i, (name, _) in enumerate(queue_datas) if draft.group(name) is None), None)
+    swallowed: tuple[str, ...] = ()
     if missing is not None:
+        swallowed = (NULL_POINTER,) if queue_datas[missing][0] is None else ()
         queue_datas = queue_datas[:missing] if event.topic in registry.topic_queue_table else ()
     for name, queue_data in dict(queue_datas).items():
         draft.put("topic_queue_table", (event.topic, name), queue_data)
-    return draft.step(Outcome.APPLIED)
+    return draft.step(Outcome.APPLIED)._replace(swallowed=swallowed)
+
+
+def _topic_is_refused(registry: Registry, topic: str | None) -> bool:
+    """Return whether the topic table throws when it is asked for `topic`: a ConcurrentHashMap takes no null key."""
+    return registry.profile.concurrent_maps and topic is None

@@ -11,34 +11,30 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from namesrv_core import events, queries
-from namesrv_core.draft import Step
+from namesrv_core import queries
+from namesrv_core.draft import NULL_POINTER, Step
 from namesrv_core.heartbeat import QueryDataVersionResult
 from namesrv_core.java_map import nested_get
 from namesrv_core.profile import PROFILES, Namesrv, NamesrvConfig
 from namesrv_core.register import RegisterResult
 from namesrv_core.registry import Registry
-from namesrv_core.rows import (
-    BrokerData,
-    DataVersion,
-    TopicConfig,
-    TopicQueueMappingInfo,
-    TopicTable,
-)
+from namesrv_core.rows import BrokerData
 from namesrv_core.step import take
+from namesrv_core.trace_events import event_of, flag, integer, members, text
 from namesrv_core.trace_json import (
     Json,
     group_json,
-    live_name,
     mapping_json,
+    name_json,
     notification_json,
     queue_json,
-    state_hash,
     state_of,
     version_json,
 )
+from namesrv_core.trace_state import StateText
 
-_GLOBAL_SCOPE = "__global__"  # what a mapping has that names no scope: MixAll.METADATA_SCOPE_GLOBAL
+_LIVE_ORDER_SHOWN = ("scan", "channel_destroy")
+_SWALLOWED = {"swallowed": [NULL_POINTER]}
 _CONFIG_NAMES = {
     "orderMessageEnable": "order_message_enable",
     "supportActingMaster": "support_acting_master",
@@ -61,6 +57,7 @@ class Trace:
         self._profile = profile
         self.namesrv = Namesrv()
         self.registry = Registry(self.namesrv.profile)
+        self._state = StateText(self.registry)
         self.remotes: dict[str, str] = {}
 
     def take(self, ev: Mapping[str, Any]) -> Json:
@@ -79,32 +76,42 @@ class Trace:
         """Return the whole state in canonical form."""
         return state_of(self.registry)
 
+    def state_hash(self) -> str:
+        """Return the first 16 hex digits of the SHA-256 of the state's canonical JSON."""
+        return self._state.digest()
+
     def _take(self, ev: Mapping[str, Any]) -> Json:
         op = ev["op"]
         if op == "init":
             return self._init(ev)
         if op in _QUERIES:
             return _QUERIES[op](self.registry, self.namesrv, ev)
-        live_order = [live_name(key) for key in self.registry.broker_live_table.java_keys()]
-        taken = take(self.registry, _EVENTS[op](ev, self.remotes), _integer(ev, "t_ms"), self.namesrv)
+        live_order = None
+        if op in _LIVE_ORDER_SHOWN:
+            live_order = [name_json(key) for key in self.registry.broker_live_table.java_keys()]
+        taken = take(self.registry, event_of(op, ev, self.remotes), integer(ev, "t_ms"), self.namesrv)
+        self._state.changed(taken.changes, taken.refreshed)
         # A trace calls the scan itself: there is no timer that an exception could end.
         self.registry.scan_halted = False
         res = _result(op, taken, live_order, self.namesrv)
-        if op == "restart" and ev.get("keep_kv", True) is False:
+        if op == "restart" and flag(ev, "keep_kv") is False:
             self.registry.kv_config_table.clear()
             self.registry.kv_config_table.capacity = 16
+            self._state = StateText(self.registry)
         return res
 
     def _init(self, ev: Mapping[str, Any]) -> Json:
-        given = {} if ev.get("config") is None else ev["config"]
-        config = {_CONFIG_NAMES[name]: value for name, value in given.items() if name in _CONFIG_NAMES}
+        given = members(ev, "config")
+        config = {_CONFIG_NAMES[name]: bool(flag(given, name)) for name in given if name in _CONFIG_NAMES}
         self.namesrv = Namesrv(PROFILES[self._profile or ev["profile"]], NamesrvConfig(**config))
         self.registry = Registry(self.namesrv.profile)
-        self.remotes = dict(ev.get("channels") or {})
+        self._state = StateText(self.registry)
+        channels = members(ev, "channels")
+        self.remotes = {channel: remote for channel in channels if (remote := text(channels, channel)) is not None}
         return {}
 
 
-def replayed(lines: Iterable[str], profile: str | None = None, *, states: bool = True) -> Iterator[Json]:
+def replayed(lines: Iterable[str | bytes], profile: str | None = None, *, states: bool = True) -> Iterator[Json]:
     """Yield `i`, `res`, `h` and, with `states`, `st` for each line. Raises TraceError naming the line, from 1."""
     trace = Trace(profile)
     for number, line in enumerate(lines, start=1):
@@ -114,82 +121,11 @@ def replayed(lines: Iterable[str], profile: str | None = None, *, states: bool =
             res = trace.take(ev)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TraceError(f"line {number}: {error}") from error
-        st = trace.state()
-        out = {"i": number - 1, "res": res, "h": state_hash(st)}
-        yield {**out, "st": st} if states else out
+        out = {"i": number - 1, "res": res, "h": trace.state_hash()}
+        yield {**out, "st": trace.state()} if states else out
 
 
-def _integer(ev: Mapping[str, Any], field: str) -> int:
-    value = ev[field]
-    if type(value) is not int:
-        raise TypeError(f"{field} is {value!r}, expected an integer")
-    return value
-
-
-def _version(dv: Mapping[str, Any] | None) -> DataVersion | None:
-    return None if dv is None else DataVersion(dv.get("state") or 0, dv["ts"], dv.get("counter"))
-
-
-def _register(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.RegisterBroker:
-    topics = ev.get("topics")
-    mappings = [
-        TopicQueueMappingInfo(topic, info["bname"], info["totalQueues"], info["epoch"], scope=_GLOBAL_SCOPE)
-        for topic, info in (ev.get("mapping") or {}).items()
-    ]
-    filters = ev.get("filters")
-    return events.RegisterBroker(
-        ev.get("cluster"),
-        ev.get("addr"),
-        ev.get("name"),
-        _integer(ev, "id"),
-        ev.get("ha"),
-        _version(ev.get("dv")),
-        None if topics is None else TopicTable([_topic(topic) for topic in topics], mappings),
-        None if filters is None else tuple(filters),
-        ev.get("ch"),
-        ev.get("acting"),
-        ev.get("timeout"),
-        ev.get("zone"),
-    )
-
-
-def _topic(topic: Mapping[str, Any]) -> TopicConfig:
-    return TopicConfig(topic["name"], topic["r"], topic["w"], topic["perm"], topic["sys"])
-
-
-def _register_topic(ev: Mapping[str, Any], _: Mapping[str, str]) -> events.RegisterTopic:
-    queues = ev.get("queues")
-    if queues is None:
-        return events.RegisterTopic(ev.get("topic"), None)
-    return events.RegisterTopic(ev.get("topic"), tuple((queue["name"], _topic(queue).queue_data) for queue in queues))
-
-
-def _channel(ev: Mapping[str, Any], remotes: Mapping[str, str]) -> events.ChannelDestroyed:
-    remote = ev["remote"] if "remote" in ev else remotes.get(ev.get("ch") or "")
-    return events.ChannelDestroyed(ev.get("ch"), remote, bool(ev.get("defer")))
-
-
-_EVENTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, str]], events.Event]] = {
-    "restart": lambda *_: events.NamesrvStarted(),
-    "register": _register,
-    "unregister": lambda ev, _: events.UnregisterBroker(
-        ev.get("cluster"), ev.get("addr"), ev.get("name"), _integer(ev, "id"), bool(ev.get("defer"))
-    ),
-    "drain": lambda *_: events.DrainUnregistrations(),
-    "heartbeat": lambda ev, _: events.BrokerHeartbeat(ev.get("cluster"), ev.get("addr")),
-    "query_dv": lambda ev, _: events.QueryDataVersion(ev.get("cluster"), ev.get("addr"), _version(ev.get("dv"))),
-    "scan": lambda ev, _: events.ScanNotActiveBroker(bool(ev.get("defer"))),
-    "channel_destroy": _channel,
-    "wipe_perm": lambda ev, _: events.WipeWritePerm(ev.get("name")),
-    "add_perm": lambda ev, _: events.AddWritePerm(ev.get("name")),
-    "delete_topic": lambda ev, _: events.DeleteTopic(ev.get("topic"), ev.get("cluster")),
-    "register_topic": _register_topic,
-    "kv_put": lambda ev, _: events.PutKvConfig(ev.get("ns"), ev.get("key"), ev.get("value")),
-    "kv_delete": lambda ev, _: events.DeleteKvConfig(ev.get("ns"), ev.get("key")),
-}
-
-
-def _returned(op: str, taken: Step, live_order: list[str], *, five: bool) -> Json:
+def _returned(op: str, taken: Step, live_order: list[str] | None, *, five: bool) -> Json:
     result = taken.result
     res: Json = {}
     if op == "register":
@@ -203,7 +139,7 @@ def _returned(op: str, taken: Step, live_order: list[str], *, five: bool) -> Jso
         res["submitted"] = True
     elif op == "query_dv" and isinstance(result, QueryDataVersionResult):
         res |= {"changed": result.changed, "dataVersion": version_json(result.data_version, five=five)}
-    elif op in ("scan", "channel_destroy"):
+    elif op in _LIVE_ORDER_SHOWN:
         res["liveOrder"] = live_order
         if op == "scan" and not five and taken.exception is None:
             res["removed"] = result
@@ -212,7 +148,7 @@ def _returned(op: str, taken: Step, live_order: list[str], *, five: bool) -> Jso
     return res
 
 
-def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Json:
+def _result(op: str, taken: Step, live_order: list[str] | None, namesrv: Namesrv) -> Json:
     five = namesrv.profile.live_key_has_cluster
     res = _returned(op, taken, live_order, five=five)
     if taken.exception:
@@ -229,10 +165,10 @@ def _result(op: str, taken: Step, live_order: list[str], namesrv: Namesrv) -> Js
 
 
 def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
-    route = queries.pickup_topic_route_data(registry, ev.get("topic"), namesrv)
-    if route is None:
-        return {"ret": None}
+    route = queries.pickup_topic_route_data(registry, text(ev, "topic"), namesrv)
     five = namesrv.profile.live_key_has_cluster
+    if route is None:
+        return {"ret": None, **(_SWALLOWED if five and text(ev, "topic") is None else {})}
     ret: Json = {
         "brokerDatas": [
             group_json(
@@ -243,19 +179,21 @@ def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
             for b in route.broker_datas
         ],
         "queueDatas": [queue_json(name, data) for name, data in route.queue_datas],
-        "filterServerTable": {addr: None if v is None else list(v) for addr, v in route.filter_server_table},
+        "filterServerTable": {
+            name_json(addr): None if servers is None else list(servers) for addr, servers in route.filter_server_table
+        },
         "orderTopicConf": None,
     }
     if five:
         mappings = route.topic_queue_mapping_by_broker
         ret["topicQueueMappingByBroker"] = (
-            None if mappings is None else {name: mapping_json(info) for name, info in mappings}
+            None if mappings is None else {name_json(name): mapping_json(info) for name, info in mappings}
         )
     return {"ret": ret}
 
 
 def _list(topics: list[str | None], broker_addr: str | None = None) -> Json:
-    return {"topicList": sorted(topics, key=str), "brokerAddr": broker_addr}
+    return {"topicList": sorted(topics, key=name_json), "brokerAddr": broker_addr}
 
 
 def _units(unit: bool | None, sub: bool | None) -> Callable[[Registry, Namesrv, Mapping[str, Any]], Json]:  # noqa: FBT001
@@ -263,18 +201,19 @@ def _units(unit: bool | None, sub: bool | None) -> Callable[[Registry, Namesrv, 
 
 
 def _member_group(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
-    group = registry.broker_addr_table.get(ev.get("name"))
+    group = registry.broker_addr_table.get(text(ev, "name"))
     addrs = {str(broker_id): addr for broker_id, addr in group.broker_addrs} if group else {}
-    return {"cluster": ev.get("cluster"), "brokerName": ev.get("name"), "brokerAddrs": addrs}
+    shown: Json = {"cluster": text(ev, "cluster"), "brokerName": text(ev, "name"), "brokerAddrs": addrs}
+    return shown if text(ev, "name") is not None else {**shown, **_SWALLOWED}
 
 
 def _kv_get(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
-    entry = nested_get(registry.kv_config_table, ev.get("ns"), ev.get("key"))
+    entry = nested_get(registry.kv_config_table, text(ev, "ns"), text(ev, "key"))
     return {"value": None if entry is None else entry.text}
 
 
 def _kv_list(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
-    entries = registry.kv_config_table.get(ev.get("ns"))
+    entries = registry.kv_config_table.get(text(ev, "ns"))
     if entries is None:
         return {"json": None}
     table = {key: value.text for key, value in entries.java_items() if value.text is not None}
@@ -287,17 +226,23 @@ def _cluster_info(registry: Registry, _: Namesrv, __: Mapping[str, Any]) -> Json
 
 
 def _topics_by_cluster(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
-    listed = _list(queries.topics_by_cluster(registry, ev.get("cluster"), namesrv))
-    if ev.get("cluster") in registry.cluster_addr_table:
+    listed = _list(queries.topics_by_cluster(registry, text(ev, "cluster"), namesrv))
+    if text(ev, "cluster") in registry.cluster_addr_table:
         return listed
-    return {**listed, "swallowed": ["java.lang.NullPointerException"]}
+    return {**listed, **_SWALLOWED}
+
+
+def _system_topics(registry: Registry, namesrv: Namesrv, _: Mapping[str, Any]) -> Json:
+    listed = _list(*queries.system_topic_list(registry, namesrv))
+    fails = namesrv.profile.concurrent_maps and any(None in names for names in registry.cluster_addr_table.values())
+    return {**listed, **_SWALLOWED} if fails else listed
 
 
 _QUERIES: dict[str, Callable[[Registry, Namesrv, Mapping[str, Any]], Json]] = {
     "route": _route,
     "cluster_info": _cluster_info,
     "topic_list": lambda registry, namesrv, _: _list(queries.all_topic_list(registry, namesrv)),
-    "system_topics": lambda registry, namesrv, _: _list(*queries.system_topic_list(registry, namesrv)),
+    "system_topics": _system_topics,
     "topics_by_cluster": _topics_by_cluster,
     "unit_topics": _units(unit=True, sub=None),
     "unit_sub_topics": _units(unit=None, sub=True),

@@ -2,61 +2,63 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+from collections.abc import Callable
 from typing import Any
 
 from namesrv_core import events
 from namesrv_core.draft import Notification
-from namesrv_core.registry import Registry
+from namesrv_core.registry import Registry, TableName
 from namesrv_core.rows import BrokerData, DataVersion, LiveKey, QueueData, TopicQueueMappingInfo
 
 Json = dict[str, Any]
+OuterKey = str | LiveKey | None
 
 
-def state_hash(st: Json) -> str:
-    """Return the first 16 hex digits of the SHA-256 of a state's canonical JSON."""
-    text = json.dumps(st, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
+# Members of a state and the tables that they show. A table of a registry that its generation does not have is left out.
+_MEMBERS: dict[str, TableName] = {
+    "brokerAddrTable": "broker_addr_table",
+    "brokerLiveTable": "broker_live_table",
+    "clusterAddrTable": "cluster_addr_table",
+    "filterServerTable": "filter_server_table",
+    "kvConfig": "kv_config_table",
+    "topicQueueTable": "topic_queue_table",
+}
+_MEMBERS_OF_5X: dict[str, TableName] = {**_MEMBERS, "topicQueueMappingInfoTable": "topic_queue_mapping_info_table"}
 
 
 def state_of(registry: Registry) -> Json:
     """Return all tables of `registry` as plain JSON values, orders normalised."""
-    five = registry.profile.live_key_has_cluster
     st: Json = {
-        "clusterAddrTable": {_name(c): sorted(map(_name, names)) for c, names in registry.cluster_addr_table.items()},
-        "brokerAddrTable": {
-            _name(name): group_json(name, group, five=five) for name, group in registry.broker_addr_table.items()
-        },
-        "topicQueueTable": {
-            _name(topic): {_name(name): queue_json(name, data) for name, data in table.items()}
-            for topic, table in registry.topic_queue_table.items()
-        },
-        "brokerLiveTable": {live_name(key): _live_json(registry, key, five=five) for key in registry.broker_live_table},
-        "filterServerTable": {live_name(key): list(v) for key, v in registry.filter_server_table.items()},
-        "kvConfig": {ns: {k: v.text for k, v in entries.items()} for ns, entries in registry.kv_config_table.items()},
+        member: {name_json(key): row_json(registry, table, key) for key in getattr(registry, table)}
+        for member, table in members_of(registry).items()
     }
-    if five:
-        st["topicQueueMappingInfoTable"] = {
-            topic: {bname: mapping_json(info) for bname, info in table.items()}
-            for topic, table in registry.topic_queue_mapping_info_table.items()
-        }
-        st["pendingUnregister"] = [
-            {"cluster": r.cluster_name, "addr": r.broker_addr, "name": r.broker_name, "id": r.broker_id}
-            for r in registry.pending_unregister
-            if isinstance(r, events.UnregisterBroker)
-        ]
-    return st
+    return {**st, "pendingUnregister": pending_json(registry)} if registry.profile.batches_unregistrations else st
 
 
-def _name(name: str | None) -> str:
-    """Return a name as the key of a JSON object, where null is a text like any other."""
-    return "null" if name is None else name
+def members_of(registry: Registry) -> dict[str, TableName]:
+    """Return the members of a state with the tables of `registry` that they show."""
+    return _MEMBERS_OF_5X if registry.profile.stores_topic_queue_mapping else _MEMBERS
 
 
-def live_name(key: LiveKey) -> str:
-    """Return the key of a live entry as the key of a JSON object."""
-    addr = _name(key.broker_addr)
+def row_json(registry: Registry, table: TableName, key: OuterKey) -> object:
+    """Return what a table holds under an outer key: an address list, a group, all queue data of a topic."""
+    return _ROWS[table](registry, key)
+
+
+def pending_json(registry: Registry) -> list[Json]:
+    """Return the unregistrations that wait for their batch, oldest first."""
+    return [
+        {"cluster": r.cluster_name, "addr": r.broker_addr, "name": r.broker_name, "id": r.broker_id}
+        for r in registry.pending_unregister
+        if isinstance(r, events.UnregisterBroker)
+    ]
+
+
+def name_json(key: OuterKey) -> str:
+    """Return a key as the name of a JSON member, where null is a text like any other."""
+    if not isinstance(key, LiveKey):
+        return "null" if key is None else key
+    addr = name_json(key.broker_addr)
     return addr if key.cluster_name is None else f"{key.cluster_name}|{addr}"
 
 
@@ -122,3 +124,23 @@ def notification_json(notification: Notification) -> Json:
         "haBrokerAddr": notification.ha_broker_addr,
         "brokerName": None,
     }
+
+
+# What a table holds under one key.
+_ROWS: dict[TableName, Callable[[Registry, Any], object]] = {
+    "broker_addr_table": lambda registry, name: group_json(
+        name, registry.broker_addr_table[name], five=registry.profile.live_key_has_cluster
+    ),
+    "broker_live_table": lambda registry, key: _live_json(registry, key, five=registry.profile.live_key_has_cluster),
+    "cluster_addr_table": lambda registry, cluster: sorted(map(name_json, registry.cluster_addr_table[cluster])),
+    "filter_server_table": lambda registry, key: list(registry.filter_server_table[key]),
+    "kv_config_table": lambda registry, namespace: {
+        key: value.text for key, value in registry.kv_config_table[namespace].items()
+    },
+    "topic_queue_mapping_info_table": lambda registry, topic: {
+        name_json(bname): mapping_json(info) for bname, info in registry.topic_queue_mapping_info_table[topic].items()
+    },
+    "topic_queue_table": lambda registry, topic: {
+        name_json(name): queue_json(name, data) for name, data in registry.topic_queue_table[topic].items()
+    },
+}

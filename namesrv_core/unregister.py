@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from namesrv_core.draft import Draft, Notification, Outcome, Step
+from namesrv_core.draft import NULL_POINTER, Draft, Notification, Outcome, Step
 from namesrv_core.events import UnregisterBroker
 from namesrv_core.java_map import JavaMap, string_map
 from namesrv_core.profile import Namesrv
@@ -71,12 +71,16 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
     offline: dict[str | None, str | None] = {}
     for request in requests:
         name = request.broker_name
-        draft.remove_live(live_key_of(namesrv, request.cluster_name, request.broker_addr))
+        key = live_key_of(namesrv, request.cluster_name, request.broker_addr)
+        if None not in key:
+            draft.remove_live(key)
+        if None in key or name is None:  # no map of 5.x takes a null key: the exception ends the batch
+            return draft.step(Outcome.APPLIED)._replace(swallowed=(NULL_POINTER,))
         group = draft.group(name)
         if group is None:
             reduced[name] = None
             continue
-        was_min = bool(group.broker_addrs) and request.broker_id == min(group.addr_of)
+        was_min = request.broker_id == min(group.addr_of, default=None)
         kept = tuple(member for member in group.broker_addrs if member[1] != request.broker_addr)
         if kept:
             draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
@@ -91,7 +95,7 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
         draft.remove_topics_of(name)
     for name in reduced:
         group = draft.group(name)
-        if group is not None and group.enable_acting_master and MASTER_ID not in group.addr_of:
+        if group is not None and group.enable_acting_master and min(group.addr_of, default=1) > MASTER_ID:
             draft.wipe_write_perm(name)
     return draft.step(Outcome.APPLIED)._replace(notifications=_notifications(draft, offline, namesrv))
 

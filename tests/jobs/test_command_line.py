@@ -57,7 +57,7 @@ def test_a_trace_is_replayed_line_by_line() -> None:
         json.dumps({"ev": {"op": "wipe_perm", "t_ms": 1, "name": "broker-a"}}),
     ]
     out, err = io.StringIO(), io.StringIO()
-    assert run_trace(io.StringIO("\n".join(lines)), out, err, None, "hash") == 0
+    assert run_trace(io.BytesIO("\n".join(lines).encode()), out, err, None, "hash") == 0
     records = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [record["i"] for record in records] == [0, 1]
     assert records[1]["res"] == {"count": 0}
@@ -67,7 +67,7 @@ def test_a_trace_is_replayed_line_by_line() -> None:
 def test_a_malformed_trace_line_is_named() -> None:
     """A line that is no event ends the trace with its number and code 2."""
     out, err = io.StringIO(), io.StringIO()
-    assert run_trace(io.StringIO('{"ev": {"op": "nope", "t_ms": 0}}\n'), out, err, "4.9.7", "full") == 2
+    assert run_trace(io.BytesIO(b'{"ev": {"op": "nope", "t_ms": 0}}\n'), out, err, "4.9.7", "full") == 2
     assert "line 1" in err.getvalue()
 
 

@@ -1,0 +1,100 @@
+"""The core against RocketMQ's own classes, event by event, and the harness against what was recorded before."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.oracle.__main__ import main
+from tests.oracle.lockstep import compare, difference, explained
+from tests.oracle.oracle import VERSIONS, Oracle
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CORE = Path(__file__).resolve().parents[1] / "core"
+KNOWN = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text())["difference"]
+EVENTS = 200_000
+SEED = 5_040_907
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def oracle(request) -> Iterator[Oracle]:
+    """The real name server of one release; without a network the first time, these tests cannot run and fail."""
+    real = Oracle(request.param)
+    yield real
+    real.close()
+
+
+def test_harness_gives_what_was_recorded(oracle) -> None:
+    """Ten recorded traces: results, states and responses are those of the recording, made with another harness."""
+    paths = sorted((CORE / "traces" / oracle.version).glob("*.jsonl.gz"))
+    assert len(paths) == 10
+    for path in paths:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            recorded = [json.loads(line) for line in lines]
+        events = [line["ev"] for line in recorded]
+        for line, direct, wire in zip(recorded, oracle.take(events, states=True), oracle.wire(events), strict=True):
+            at = f"{path.name} line {line['i']}: {line['ev']}"
+            assert (direct["res"], direct["h"]) == (line["res"], line["h"]), at
+            assert direct["st"] == line.get("st", direct["st"]), at
+            assert (wire["h"], wire.get("wire")) == (line["h"], line.get("wire")), at
+
+
+@pytest.mark.slow
+def test_core_is_in_step_with_the_real_name_server(oracle) -> None:
+    """Result and state hash are equal after each of 200,000 adversarial events."""
+    compared = compare(oracle, EVENTS, SEED)
+    assert compared.difference is None, explained(oracle, compared.difference)
+    assert compared.events >= EVENTS
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known["what"][:40])
+def test_known_difference_is_still_there(oracle, known) -> None:
+    """A difference that is gone must be taken off the list, and sequences may then contain it; others show none."""
+    version: dict[str, Any] = {"state": 0} if oracle.version == "5.4.0" else {}
+    shown = {"filters": None, "ha": None, "ch": "c", "dv": {"ts": 1, "counter": 1, **version}}
+    events = [{**shown, **json.loads(event)} for event in known["events"]]
+    init = {"op": "init", "t_ms": 0, "profile": oracle.version, "config": {}, "channels": {"c": "127.0.0.1:50000"}}
+    assert (difference(oracle, [init, *events]) is not None) == (oracle.version in known["versions"])
+
+
+def test_a_fault_in_the_core_is_found_and_minimised(oracle, monkeypatch) -> None:
+    """The comparison is not blind: a core that loses write permissions is caught, with few events left."""
+    monkeypatch.setattr("namesrv_core.topics.PERM_WRITE", 0)
+    found = compare(oracle, 20_000, SEED).difference
+    assert found is not None
+    assert found.events[-1]["op"] == "add_perm"
+    assert len(found.events) <= 5
+    assert "topicQueueTable, real" in explained(oracle, found)
+
+
+def test_command_reports_equality(capsys) -> None:
+    """The command compares as many events as asked for and ends with 0."""
+    assert main(["--events", "3000", "--seed", "3", "--profile", "4.9.7"]) == 0
+    assert "no difference" in capsys.readouterr().out
+
+
+def test_command_reports_a_difference(capsys, monkeypatch) -> None:
+    """The command ends with 1 and prints the events that lead to the difference."""
+    monkeypatch.setattr("namesrv_core.topics.PERM_WRITE", 0)
+    assert main(["--events", "20000", "--profile", "5.4.0"]) == 1
+    printed = capsys.readouterr().out
+    assert '"op": "add_perm"' in printed
+
+
+def test_command_says_what_is_missing(capsys, monkeypatch, tmp_path) -> None:
+    """Without Java the command ends with 2 and says so."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert main(["--events", "1"]) == 2
+    assert "java: not found" in capsys.readouterr().err
+    assert shutil.which("java", path=str(tmp_path)) is None
