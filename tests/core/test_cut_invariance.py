@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Registry, Step, events, take
@@ -180,7 +180,6 @@ def adversarial_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
     return log, namesrv
 
 
-@settings(max_examples=150)
 @given(adversarial_logs())
 def test_adversarial_log_may_be_cut_before_any_event(made: tuple[list[Timed], Namesrv]) -> None:
     """Shared addresses, names and channels, scans at deadlines, restarts: a cut is never seen afterwards."""
@@ -220,7 +219,6 @@ def replayed_in_days(
     return state_of(registry), steps
 
 
-@settings(max_examples=150)
 @given(adversarial_logs(), st.lists(st.integers(0, 1_500_000), max_size=3))
 def test_scans_do_not_see_the_end_of_a_day(made: tuple[list[Timed], Namesrv], cuts: list[int]) -> None:
     """Ticks fall where they would have fallen, also those before the first event of the next day."""

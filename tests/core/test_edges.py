@@ -21,6 +21,7 @@ from namesrv_core.rows import (
     TopicTable,
 )
 from namesrv_core.trace import replayed
+from namesrv_core.trace_json import state_of
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
 INIT = '{"ev": {"op": "init", "profile": "5.4.0"}}'
@@ -79,6 +80,63 @@ def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
     taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
     assert (taken.outcome, taken.closed) == (Outcome.SCAN_FAILED, ("x",))
     assert [key.broker_addr for key in registry.broker_live_table] == ["10.0.0.1:10911"]
+
+
+def test_expired_entry_without_channel_closes_none() -> None:
+    """4.9.7: what was registered over no known channel is taken down by its address, and nothing is closed."""
+    registry = Registry(V4_9_7)
+    take(registry, register(addr="a:1", name="b")._replace(channel_id=None), 0, FOUR)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
+    assert (taken.outcome, taken.result, taken.closed) == (Outcome.EXPIRED, 1, ())
+    assert not registry.broker_addr_table
+
+
+@pytest.mark.parametrize("addr", [None, ""])
+def test_expired_entry_without_address_stays_in_its_group(addr: str | None) -> None:
+    """4.9.7: the lost channel's address is null or empty, so only the live entry goes; its filter servers stay."""
+    registry = Registry(V4_9_7)
+    take(registry, register(addr=addr)._replace(filter_servers=("f:1",)), 0, FOUR)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
+    assert (taken.outcome, taken.result) == (Outcome.EXPIRED, 1)
+    assert not registry.broker_live_table
+    assert dict(registry.filter_server_table) == {LiveKey(None, addr): ("f:1",)}
+    assert registry.broker_addr_table["b"].broker_addrs == ((0, addr),)
+
+
+def test_group_in_no_cluster_set_is_taken_down_all_the_same() -> None:
+    """4.9.7: rows that say so are no reason to fail; the group and its topics go."""
+    registry = Registry(V4_9_7)
+    rows = [
+        Change("broker_addr_table", ("b",), BrokerData("C", ((0, "a:1"),))),
+        Change("topic_queue_table", ("T", "b"), QueueData(4, 4, 6, 0)),
+    ]
+    registry.apply(rows, 0)
+    taken = take(registry, events.ChannelDestroyed("unknown", "a:1"), 1, FOUR)
+    assert (taken.outcome, len(taken.changes)) == (Outcome.CHANNEL_LOST, 2)
+    assert not registry.broker_addr_table
+    assert not registry.topic_queue_table
+
+
+def test_removing_rows_that_are_not_there_is_nothing() -> None:
+    """Neither an unknown outer key nor an unknown inner one, and no index is left with an empty entry."""
+    registry = Registry(V5_4_0)
+    take(registry, register(), 0, FIVE)
+    before = state_of(registry)
+    missing: list[Change] = [
+        Change("topic_queue_table", ("T", "b"), None),
+        Change("broker_addr_table", ("x",), None),
+        Change("cluster_addr_table", ("C", "x"), None),
+        Change("cluster_addr_table", ("X", "b"), None),
+        Change("broker_live_table", LiveKey("C", "a:9"), None),
+        Change("filter_server_table", LiveKey("C", "a:1"), None),
+        Change("kv_config_table", ("N", "k"), None),
+        Change("kv_config_table", ("N", None), None),
+        Change("topic_queue_mapping_info_table", ("T", "b"), None),
+    ]
+    registry.apply(missing, 1)
+    assert state_of(registry) == before
+    assert registry.clusters_of_name("b") == ["C"]
+    assert registry.clusters_of_name("x") == []
 
 
 def test_group_without_address_has_nobody_to_notify() -> None:

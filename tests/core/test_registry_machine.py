@@ -246,7 +246,7 @@ def without_leases(registry: Registry) -> dict[str, Any]:
 
 
 TestNamesrvMachine = NamesrvMachine.TestCase
-TestNamesrvMachine.settings = settings(max_examples=60, stateful_step_count=30)
+TestNamesrvMachine.settings = settings(stateful_step_count=30)
 TestNamesrvMachine.__doc__ = (
     "Any sequence of requests, lost channels, scans and restarts keeps every invariant of NamesrvMachine."
 )
