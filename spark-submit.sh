@@ -469,7 +469,6 @@ coverage() {
 # mutmut remembers verdicts in mutants/ and does not see that a test has changed; asking for a module asks anew.
 mutate() {
   cd "$CHECKOUT"
-  export PYTHONPATH=$CHECKOUT/mutants
   if (( $# > 0 )); then
     "$VENV_PYTHON" -m mutmut run "namesrv_core.$1.*"
   else

@@ -59,13 +59,66 @@ def test_kv_requests_need_namespace_and_key(namespace: str | None, key: str | No
         assert (taken.outcome, taken.result) == (Outcome.REFUSED_REQUEST, "namespace or key is null")
 
 
-def test_stop_loses_what_waits() -> None:
-    """Unregistrations that were only queued are gone with the process."""
+def test_kv_put_changes_what_is_new_and_nothing_else() -> None:
+    """Namespace and key, then a key alone, then a value alone; the same value again is no change."""
+    registry = Registry(V4_9_7)
+
+    def put(key: str, value: str | None) -> tuple[Outcome, list[tuple[tuple[str | None, ...], object]]]:
+        taken = take(registry, events.PutKvConfig("N", key, value), 0, FOUR)
+        return taken.outcome, [(change.key, change.value) for change in taken.changes]
+
+    assert put("k", "v") == (Outcome.APPLIED, [(("N", None), KvValue(None)), (("N", "k"), KvValue("v"))])
+    assert put("k", "v") == (Outcome.NO_EFFECT, [])
+    assert put("l", None) == (Outcome.APPLIED, [(("N", "l"), KvValue(None))])
+    assert put("l", None) == (Outcome.NO_EFFECT, [])
+    assert put("k", "w") == (Outcome.APPLIED, [(("N", "k"), KvValue("w"))])
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome"),
+    [(events.NamesrvStopped(), Outcome.STOPPED), (events.NamesrvStarted(), Outcome.STARTED)],
+    ids=["stop", "start"],
+)
+def test_end_of_the_process_loses_everything_but_the_kv_table(event: events.Event, outcome: Outcome) -> None:
+    """5.4.0: also the mappings, which nothing else removes, and unregistrations that were only queued."""
     registry = Registry(V5_4_0)
+    table = TopicTable(
+        [TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)], [TopicQueueMappingInfo("T", "b", 4, 1)]
+    )
+    take(registry, register()._replace(topics=table, filter_servers=("f:1",)), 0, FIVE)
     take(registry, events.UnregisterBroker("C", "a:1", "b", 0, defer=True), 0, FIVE)
-    assert len(registry.pending_unregister) == 1
-    take(registry, events.NamesrvStopped(), 1, FIVE)
-    assert not registry.pending_unregister
+    take(registry, events.PutKvConfig("N", "k", "v"), 0, FIVE)
+    taken = take(registry, event, 1, FIVE)
+    assert taken.outcome == outcome
+    assert taken.changes == (
+        *(Change("topic_queue_table", (topic, "b"), None) for topic in ("T", "U")),
+        Change("broker_addr_table", ("b",), None),
+        Change("cluster_addr_table", ("C", "b"), None),
+        Change("broker_live_table", LiveKey("C", "a:1"), None),
+        Change("filter_server_table", LiveKey("C", "a:1"), None),
+        Change("topic_queue_mapping_info_table", ("T", "b"), None),
+        Change("pending_unregister", (), ()),
+    )
+    empty = Registry(V5_4_0)
+    empty.apply([Change("kv_config_table", ("N", "k"), KvValue("v"))], 0)
+    assert state_of(registry) == state_of(empty)
+
+
+def test_end_of_the_process_brings_the_scan_back() -> None:
+    """4.9.7: the exception ended the timer of that process only."""
+    registry = Registry(V4_9_7)
+    registry.apply([Change("scan_halted", (), True)], 0)
+    assert take(registry, events.NamesrvStopped(), 1, FOUR).changes == (Change("scan_halted", (), None),)
+    assert not registry.scan_halted
+
+
+def test_name_leaves_the_first_of_two_clusters_that_holds_it() -> None:
+    """4.9.7: the first as the cluster table iterates, not the first that the broker registered in."""
+    registry = Registry(V4_9_7)
+    for cluster in ("D", "C"):
+        take(registry, register(cluster), 0, FOUR)
+    take(registry, events.ChannelDestroyed("a:1", None), 1, FOUR)
+    assert dict(registry.cluster_addr_table) == {"D": {"b": True}}
 
 
 def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
@@ -79,6 +132,7 @@ def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
         take(registry, register(addr=addr, name=name)._replace(channel_id=channel), 0, FOUR)
     taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
     assert (taken.outcome, taken.closed) == (Outcome.SCAN_FAILED, ("x",))
+    assert taken.changes[-1] == Change("scan_halted", (), True)
     assert [key.broker_addr for key in registry.broker_live_table] == ["10.0.0.1:10911"]
 
 
