@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, events, step, take
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, events, step, take
 from namesrv_core.draft import Draft
 from namesrv_core.register import RegisterResult, min_broker_id_notifications
 from namesrv_core.registry import Change
@@ -191,6 +191,46 @@ def test_removing_rows_that_are_not_there_is_nothing() -> None:
     assert state_of(registry) == before
     assert registry.clusters_of_name("b") == ["C"]
     assert registry.clusters_of_name("x") == []
+
+
+def grown_groups(namesrv: Namesrv, *names: str) -> Registry:
+    """5.4.0: groups with acting masters, each with a slave 1 and a slave 2."""
+    registry = Registry(V5_4_0)
+    for name in names:
+        for broker_id in (1, 2):
+            joined = register(addr=f"{name}:{broker_id}", name=name, broker_id=broker_id)
+            take(registry, joined._replace(enable_acting_master=True), 0, namesrv)
+    return registry
+
+
+def test_batch_goes_on_behind_a_name_that_is_not_there() -> None:
+    """5.4.0: a request for an unknown group takes its live entry, and the next request of the batch counts as ever."""
+    registry = grown_groups(FIVE, "b")
+    for name, addr in [("unknown", "b:2"), ("b", "b:1")]:
+        take(registry, events.UnregisterBroker("C", addr, name, 0, defer=True), 1, FIVE)
+    taken = take(registry, events.DrainUnregistrations(), 2, FIVE)
+    assert (taken.outcome, taken.batch) == (Outcome.APPLIED, 2)
+    assert not registry.broker_live_table
+    assert registry.broker_addr_table["b"].broker_addrs == ((2, "b:2"),)
+
+
+def test_batch_notifies_every_group_that_lost_its_smallest_id() -> None:
+    """5.4.0: name by name in the order of a HashMap, not in that of the requests."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(notify_min_broker_id_changed=True))
+    registry = grown_groups(namesrv, "p", "a")
+    for name in ("a", "p"):
+        take(registry, events.UnregisterBroker("C", f"{name}:1", name, 1, defer=True), 1, namesrv)
+    taken = take(registry, events.DrainUnregistrations(), 2, namesrv)
+    assert [(n.to, n.min_broker_id, n.offline_broker_addr) for n in taken.notifications] == [
+        ("p:2", 2, "p:1"),
+        ("a:2", 2, "a:1"),
+    ]
+
+
+def test_deferred_scan_without_expiry_queues_nothing() -> None:
+    """5.4.0: no request, no batch."""
+    taken = take(grown_groups(FIVE, "b"), events.ScanNotActiveBroker(defer=True), 1, FIVE)
+    assert (taken.outcome, taken.changes, taken.batch) == (Outcome.NO_EFFECT, (), None)
 
 
 def test_group_without_address_has_nobody_to_notify() -> None:
