@@ -7,6 +7,8 @@
 #   ./spark-submit.sh test [options]    pytest
 #   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
 #   ./spark-submit.sh lint              ruff, mypy, import-linter
+#   ./spark-submit.sh coverage          what tests/core covers of namesrv_core; fails below the bars
+#   ./spark-submit.sh mutate [module]   whether tests/core notices changes of namesrv_core, or of one module of it
 #   ./spark-submit.sh setup             make the environment and stop
 #   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
 #   ./spark-submit.sh --help            the jobs
@@ -458,6 +460,26 @@ lint() {
   exit "$status"
 }
 
+# Branches and statements have bars of their own, which coverage's one percentage cannot express.
+coverage() {
+  cd "$CHECKOUT"
+  "$VENV_PYTHON" -m coverage run -m pytest -q tests/core
+  "$VENV_PYTHON" -m coverage report
+  "$VENV_PYTHON" -m coverage json -q -o - | "$VENV_PYTHON" tests/core/coverage_bars.py
+}
+
+# mutmut remembers verdicts in mutants/ and does not see that a test has changed; asking for a module asks anew.
+mutate() {
+  cd "$CHECKOUT"
+  if (( $# > 0 )); then
+    "$VENV_PYTHON" -m mutmut run "namesrv_core.$1.*"
+  else
+    rm -rf mutants
+    "$VENV_PYTHON" -m mutmut run
+  fi
+  "$VENV_PYTHON" tests/core/mutants_by_module.py
+}
+
 main() {
   case ${1-} in
     '' | help)
@@ -474,6 +496,10 @@ main() {
     lint)
       ensure_environment
       lint
+      ;;
+    coverage | mutate)
+      ensure_environment
+      "$@"
       ;;
     test)
       require_java

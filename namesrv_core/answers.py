@@ -188,8 +188,8 @@ class _Writer:
             return json.dumps(value, ensure_ascii=False)
         return _browser_text(value)
 
-    def strings(self, values: Iterable[str | None] | None) -> str | None:
-        return None if values is None else self.array(self.text(value) or "null" for value in values)
+    def strings(self, values: Iterable[str | None]) -> str:
+        return self.array(self.text(value) or "null" for value in values)
 
     def array(self, values: Iterable[str]) -> str:
         return "[" + ",".join(values) + "]"

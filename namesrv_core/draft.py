@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
 from namesrv_core.java_map import nested_get
 from namesrv_core.registry import Change, Registry, TableName
-from namesrv_core.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey, QueueData
+from namesrv_core.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
 
 
 class Outcome(str, Enum):
@@ -90,11 +91,6 @@ class Draft:
         value = self._current("broker_live_table", key)
         return value if isinstance(value, BrokerLiveInfo) else None
 
-    def queue_data(self, topic: str | None, broker_name: str | None) -> QueueData | None:
-        """Return the queue data of `broker_name` for `topic`."""
-        value = self._current("topic_queue_table", (topic, broker_name))
-        return value if isinstance(value, QueueData) else None
-
     def names_of_addr(self, *broker_addrs: str | None) -> list[str | None]:
         """Return the names whose group lists one of `broker_addrs`, in Java's iteration order of the group table."""
         listed = [(name, addr) for addr in broker_addrs for name in self.registry.names_of_addr(addr)]
@@ -134,18 +130,15 @@ class Draft:
         for topic in self.registry.topics_of_name(broker_name):
             self.put("topic_queue_table", (topic, broker_name), None)
 
-    def set_perm(self, topic: str | None, broker_name: str | None, perm: int) -> None:
-        """Set the permission of existing queue data."""
-        queue_data = self.queue_data(topic, broker_name)
-        if queue_data is not None:
-            self.put("topic_queue_table", (topic, broker_name), queue_data._replace(perm=perm))
+    def change_perms(self, broker_name: str | None, perm_of: Callable[[int], int]) -> None:
+        """Replace the permission in all queue data that the registry has of `broker_name`."""
+        for topic in self.registry.topics_of_name(broker_name):
+            queue_data = self.registry.topic_queue_table[topic][broker_name]
+            self.put("topic_queue_table", (topic, broker_name), queue_data._replace(perm=perm_of(queue_data.perm)))
 
     def wipe_write_perm(self, broker_name: str | None) -> None:
         """Take the write bit from all queue data of `broker_name`."""
-        for topic in self.registry.topics_of_name(broker_name):
-            queue_data = self.queue_data(topic, broker_name)
-            if queue_data is not None:
-                self.set_perm(topic, broker_name, queue_data.perm & ~PERM_WRITE)
+        self.change_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def step(self, outcome: Outcome) -> Step:
         """Return the step with `outcome`, or NO_EFFECT if nothing was changed."""

@@ -115,13 +115,6 @@ class JavaMap(dict[K, V], Generic[K, V]):
         """Yield the entries in Java's iteration order."""
         return ((key, self[key]) for key in self.java_keys())
 
-    def first_of(self, keys: list[K]) -> K:
-        """Return the one of `keys` that Java's iteration meets first."""
-        if len(keys) == 1:
-            return keys[0]
-        wanted = set(keys)
-        return next(key for key in self.java_keys() if key in wanted)
-
     def bucket_of(self, key: K) -> int:
         """Return the bucket of `key`: the hash with its upper half folded in, modulo the capacity."""
         value = self._hash_of(key)

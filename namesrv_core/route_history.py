@@ -267,7 +267,7 @@ class _TopicState:
     def end_step(self) -> None:
         """Build the groups that the step changed, and forget reports about queue data that are gone."""
         for name in self._changed_groups:
-            self._apply("broker_addr_table", (name,), _group(self._members.get(name, {})))
+            self._apply("broker_addr_table", (name,), _group(self._members[name]))
         self._changed_groups.clear()
         for name in [name for name in self.listed if name not in self.queue_datas]:
             del self.listed[name]

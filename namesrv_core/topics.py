@@ -24,10 +24,8 @@ def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.addWritePermOfBrokerByLock.
     """
     draft = Draft(registry)
-    topics = registry.topics_of_name(event.broker_name)
-    for topic in topics:
-        draft.set_perm(topic, event.broker_name, PERM_READ | PERM_WRITE)
-    return draft.step(Outcome.APPLIED)._replace(result=len(topics))
+    draft.change_perms(event.broker_name, lambda _: PERM_READ | PERM_WRITE)
+    return draft.step(Outcome.APPLIED)._replace(result=len(registry.topics_of_name(event.broker_name)))
 
 
 def delete_topic(registry: Registry, event: DeleteTopic) -> Step:

@@ -196,8 +196,8 @@ def _list(topics: list[str | None], broker_addr: str | None = None) -> Json:
     return {"topicList": sorted(topics, key=name_json), "brokerAddr": broker_addr}
 
 
-def _units(unit: bool | None, sub: bool | None) -> Callable[[Registry, Namesrv, Mapping[str, Any]], Json]:  # noqa: FBT001
-    return lambda registry, namesrv, _: _list(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
+def _units(registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None) -> Json:
+    return _list(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
 
 
 def _member_group(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
@@ -244,9 +244,9 @@ _QUERIES: dict[str, Callable[[Registry, Namesrv, Mapping[str, Any]], Json]] = {
     "topic_list": lambda registry, namesrv, _: _list(queries.all_topic_list(registry, namesrv)),
     "system_topics": _system_topics,
     "topics_by_cluster": _topics_by_cluster,
-    "unit_topics": _units(unit=True, sub=None),
-    "unit_sub_topics": _units(unit=None, sub=True),
-    "unit_sub_ununit_topics": _units(unit=False, sub=True),
+    "unit_topics": lambda registry, namesrv, _: _units(registry, namesrv, unit=True, sub=None),
+    "unit_sub_topics": lambda registry, namesrv, _: _units(registry, namesrv, unit=None, sub=True),
+    "unit_sub_ununit_topics": lambda registry, namesrv, _: _units(registry, namesrv, unit=False, sub=True),
     "member_group": _member_group,
     "kv_get": _kv_get,
     "kv_list": _kv_list,

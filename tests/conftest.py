@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:  # the core's tests must not pay for pyspark
     from pyspark.sql import SparkSession
@@ -16,7 +16,20 @@ if TYPE_CHECKING:  # the core's tests must not pay for pyspark
 # In CI the same examples every time: a red run can be repeated, and a green one means something.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("developer", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "developer")
+# Under mutation testing each mutant runs all of them: few, the same ones, and a failure is not worth minimising.
+settings.register_profile(
+    "mutants",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=20,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+if "MUTANT_UNDER_TEST" in os.environ:
+    settings.load_profile("mutants")
+else:
+    settings.load_profile("ci" if os.environ.get("CI") == "true" else "developer")
 
 
 @pytest.fixture(scope="session")

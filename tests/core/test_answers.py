@@ -9,6 +9,7 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer
 from namesrv_core.answers import Answer, remark_matches
 from namesrv_core.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.profile import Profile
 from namesrv_core.registry import Change, TableName
 from namesrv_core.rows import (
     BrokerData,
@@ -85,7 +86,7 @@ def test_new_generation_shows_the_flags_of_a_group() -> None:
         (False, "é😀", '"cluster":"é😀"'),
         (True, 'a"b\\c', '"cluster":"a\\"b\\\\c"'),
         (False, 'a"b\\c', '"cluster":"a\\"b\\\\c"'),
-        (True, "\x7f", '"cluster":"\\u007F"'),
+        (True, " ~X\x7f", '"cluster":" ~X\\u007F"'),
         (True, "\ud83d", '"cluster":"\\uD83D"'),
     ],
 )
@@ -190,6 +191,74 @@ def test_lists_may_be_disabled_but_the_system_list_may_not() -> None:
     assert answer(registry, Question(106), namesrv).code == 0
     one = Namesrv(V5_4_0, NamesrvConfig(enable_topic_list=False))
     assert answer(registry, Question(206), one) == Answer(0, '{"topicList":["T"]}')
+    assert answer(registry, Question(224, "C"), one) == Answer(1, None, "disable")
+    other = Namesrv(V5_4_0, NamesrvConfig(enable_all_topic_list=False))
+    assert answer(registry, Question(206), other) == Answer(1, None, "disable")
+    assert answer(registry, Question(224, "C"), other) == Answer(0, '{"topicList":["T"]}')
+
+
+def test_lists_are_not_escaped() -> None:
+    """Only routes are asked for in standard JSON; lists are UTF-8."""
+    namesrv = Namesrv(V5_4_0)
+    answered = answer(registry_of(namesrv, *one_route("主题")), Question(206), namesrv)
+    assert answered == Answer(0, '{"topicList":["主题"]}')
+
+
+def test_standard_json_sorts_by_key() -> None:
+    """Mappings go by broker name, whatever is in them and whichever came first."""
+    namesrv = Namesrv(V5_4_0)
+    rows: list[tuple[TableName, tuple[str | None, ...], object]] = [
+        ("topic_queue_mapping_info_table", ("T", name), TopicQueueMappingInfo("T", bname, 4, 1))
+        for name, bname in [("q", "a"), ("p", "b"), ("o", "c")]
+    ]
+    body = answer(registry_of(namesrv, *one_route(), *rows), Question(ROUTE, "T"), namesrv).body or ""
+    assert list(json.loads(body)["topicQueueMappingByBroker"]) == ["o", "p", "q"]
+
+
+def test_null_names_are_the_word_null() -> None:
+    """4.9.7 holds a request without names under null: no quotes, neither as a key nor in a list."""
+    namesrv = Namesrv(V4_9_7)
+    rows: list[tuple[TableName, tuple[str | None, ...], object]] = [
+        ("broker_addr_table", (None,), BrokerData(None, ((0, "a:1"),))),
+        ("cluster_addr_table", (None, None), True),
+    ]
+    body = answer(registry_of(namesrv, *rows), Question(106), namesrv).body
+    assert body == '{"brokerAddrTable":{null:{"brokerAddrs":{0:"a:1"}}},"clusterAddrTable":{null:[null]}}'
+
+
+LETTERS = "jklmnopqrstu"  # one bucket each; p and what follows come first in 16 buckets, and last in 32
+
+
+@pytest.mark.parametrize(
+    ("profile", "names", "brokers", "queues"),
+    [
+        (V4_9_7, LETTERS, "pqrstujklmno", "pqrstujklmno"),
+        (V5_4_0, LETTERS, LETTERS, "pqrstujklmno"),
+        (V5_4_0, LETTERS[:11], "pqrstjklmno", "pqrstjklmno"),
+    ],
+    ids=["4.9.7", "5.4.0 with twelve", "5.4.0 with eleven"],
+)
+def test_groups_of_a_route_follow_a_set_of_its_names(profile: Profile, names: str, brokers: str, queues: str) -> None:
+    """5.4.0 makes the set large enough at once: from twelve names on it has more buckets than the map of queue data."""
+    namesrv = Namesrv(profile)
+    rows = [row for name in names for row in one_route(name=name)]
+    body = json.loads(answer(registry_of(namesrv, *rows), Question(ROUTE, "T"), namesrv).body or "")
+    assert "".join(broker["brokerName"] for broker in body["brokerDatas"]) == brokers
+    assert "".join(data["brokerName"] for data in body["queueDatas"]) == queues
+
+
+def test_topics_of_a_list_follow_the_set_of_their_generation() -> None:
+    """Twelve topics: a HashMap keeps its 16 buckets, a ConcurrentHashMap grows and turns the front of a bucket round."""
+    shared = ["p", chr(144), chr(160)]  # one bucket of 16; of 32 the first two share one
+    rows: list[tuple[TableName, tuple[str | None, ...], object]] = [
+        ("topic_queue_table", (topic, "b"), QueueData(4, 4, 6, 0)) for topic in [*shared, *"abcdefghi"]
+    ]
+    listed = {}
+    for profile in (V4_9_7, V5_4_0):
+        namesrv = Namesrv(profile)
+        body = answer(registry_of(namesrv, *rows), Question(206), namesrv).body or ""
+        listed[profile.name] = [topic for topic in json.loads(body)["topicList"] if topic in shared]
+    assert listed == {"4.9.7": ["p", chr(144), chr(160)], "5.4.0": [chr(160), chr(144), "p"]}
 
 
 def test_code_that_asks_nothing_is_an_error() -> None:

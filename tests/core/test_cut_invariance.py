@@ -1,31 +1,28 @@
 """Wherever a log of events is cut into days, the state, the histories and the outcomes are those of one run.
 
-At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from
-them. What rows do not
-carry, and what these tests therefore keep out of the way of a cut:
+At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from them. That
+a 4.x scan has ended for good is no row: it is read from the outcomes before the cut, as the jobs read it. What is not
+carried, and what these tests therefore keep out of the way of a cut:
 
-* unregistrations that were only queued (5.x): the jobs never defer one; recorded traces do, and are not cut
-  while some wait;
-* that a 4.x scan has ended for good: read from the outcomes of the day before, here copied from one
-  registry to the next;
+* unregistrations that were only queued (5.x): the jobs never defer one; where a log does, it is not cut while some wait;
 * the number of buckets of a map that has grown beyond its first size, and the order inside a bucket that a
-  ConcurrentHashMap's growth
-  leaves (`test_capacity_of_a_grown_map_is_not_carried`).
+  ConcurrentHashMap's growth leaves (`test_capacity_of_a_grown_map_is_not_carried`).
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from namesrv_core import Namesrv, Registry, Step, events, take
+from namesrv_core import Namesrv, Outcome, Registry, Step, events, take
 from namesrv_core.history import Histories, Interval, restored
 from namesrv_core.profile import V4_9_7
 from namesrv_core.replay import TimedEvent, replay
@@ -34,9 +31,22 @@ from namesrv_core.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.trace import _EVENTS, Trace
 from namesrv_core.trace_json import state_of
 from schemas import codec
-from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
+from tests.core.adversary import (
+    DEFERRED,
+    EVENTS,
+    NAMESRVS,
+    NAMESRVS_4_9_7,
+    NAMESRVS_5_4_0,
+    PAUSES_MS,
+    understood_by,
+    weighted,
+)
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
+GENERATIONS = [
+    pytest.param(NAMESRVS_4_9_7, id="4.9.7"),
+    pytest.param(NAMESRVS_5_4_0, id="5.4.0"),
+]
 START_MS = 1_700_000_000_000
 
 
@@ -85,11 +95,20 @@ def through_rows(intervals: Iterable[Interval]) -> list[Interval]:
     return [codec.interval_of(table, row) for table, row in reversed(rows)]
 
 
+def scan_halted(steps: Iterable[Step]) -> bool:
+    """Whether the last of these outcomes to say so says that the periodic scan has ended."""
+    told = [step.outcome for step in steps if step.outcome in (Outcome.SCAN_FAILED, Outcome.STARTED, Outcome.STOPPED)]
+    return told[-1:] == [Outcome.SCAN_FAILED]
+
+
 def cut(run: Run, namesrv: Namesrv) -> Run:
     """Return the run as the next day starts with it."""
     rows = through_rows(run.histories.open_intervals())
+    assert {(row.table, row.key): row for row in rows} == {
+        (interval.table, interval.key): interval for interval in run.histories.open_intervals()
+    }, "a row says something else than its interval"
     registry = Registry(namesrv.profile)
-    registry.scan_halted = run.registry.scan_halted
+    registry.scan_halted = scan_halted(run.steps)
     restored(registry, rows)
     carried = Histories(codec.carried(interval) for interval in rows)
     return Run(registry, carried, (*run.closed, *run.histories.open_intervals()), run.steps)
@@ -119,6 +138,7 @@ def orders(registry: Registry) -> list[object]:
         list(registry.broker_live_table.java_items()),
         list(registry.filter_server_table.java_items()),
         registry.last_update_ms,
+        registry.pending_unregister,
         registry.scan_halted,
     ]
 
@@ -161,6 +181,18 @@ def recorded(path: Path) -> tuple[list[Timed], Namesrv]:
     return log, trace.namesrv
 
 
+def require_no_cut_seen(log: Sequence[Timed], namesrv: Namesrv) -> None:
+    """Cut before all events, and compare after each: what is equal now is decided equally from now on."""
+    whole, run = fresh(namesrv), fresh(namesrv)
+    for number, timed in enumerate(log):
+        whole = proceed(whole, timed, number, namesrv)
+        run = proceed(run if run.registry.pending_unregister else cut(run, namesrv), timed, number, namesrv)
+        assert run.steps[-1] == whole.steps[-1]
+        assert state_of(run.registry) == state_of(whole.registry)
+        assert orders(run.registry) == orders(whole.registry)
+    require_equal(run, whole)
+
+
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}-{path.name[:3]}")
 def test_recorded_trace_may_be_cut_before_any_event(path: Path) -> None:
     """What really happened, cut at every position: nothing is lost, nothing is new, no order changes."""
@@ -169,22 +201,81 @@ def test_recorded_trace_may_be_cut_before_any_event(path: Path) -> None:
 
 
 @st.composite
-def adversarial_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
-    namesrv = draw(NAMESRVS)
+def adversarial_logs(
+    draw: st.DrawFn, namesrvs: st.SearchStrategy[Namesrv], size: int = 12
+) -> tuple[list[Timed], Namesrv]:
+    namesrv = draw(namesrvs)
+    happening = [(10, EVENTS), (2, st.just(events.ScanNotActiveBroker()))]
+    if namesrv.profile.batches_unregistrations:
+        happening += [(1, DEFERRED), (1, st.just(events.DrainUnregistrations()))]
     at_ms, log = START_MS, []
-    scans = st.just(events.ScanNotActiveBroker())
-    for event, pause in draw(st.lists(st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, scans), PAUSES_MS), max_size=12)):
+    # A size that is drawn: lists would be short.
+    length = draw(st.integers(0, size))
+    for event, pause in draw(st.lists(st.tuples(weighted(happening), PAUSES_MS), min_size=length, max_size=length)):
         if understood_by(namesrv, event):
             at_ms += pause
             log.append(Timed(event, at_ms))
     return log, namesrv
 
 
-@settings(max_examples=150)
-@given(adversarial_logs())
-def test_adversarial_log_may_be_cut_before_any_event(made: tuple[list[Timed], Namesrv]) -> None:
+@pytest.mark.parametrize("namesrvs", GENERATIONS)
+def test_adversarial_log_may_be_cut_before_any_event(namesrvs: st.SearchStrategy[Namesrv]) -> None:
     """Shared addresses, names and channels, scans at deadlines, restarts: a cut is never seen afterwards."""
-    require_cut_invariance(*made)
+
+    @given(adversarial_logs(namesrvs))
+    def may_be_cut(made: tuple[list[Timed], Namesrv]) -> None:
+        require_cut_invariance(*made)
+
+    may_be_cut()
+
+
+@pytest.mark.parametrize("namesrvs", GENERATIONS)
+def test_long_adversarial_log_may_be_cut_before_every_event(namesrvs: st.SearchStrategy[Namesrv]) -> None:
+    """After each of many events nothing tells a registry that was rebuilt from rows each time from one that never was."""
+
+    @given(adversarial_logs(namesrvs, size=50))
+    def may_be_cut(made: tuple[list[Timed], Namesrv]) -> None:
+        require_no_cut_seen(*made)
+
+    may_be_cut()
+
+
+ONLY_4_9_7 = {Outcome.VERSION_DIFFERS, Outcome.SCAN_FAILED, Outcome.SCAN_HALTED}
+ONLY_5_4_0 = {Outcome.QUEUED, Outcome.REFUSED_LONE_TOPIC, Outcome.REJECTED_STATE_VERSION}
+
+
+@pytest.mark.parametrize(
+    ("namesrvs", "beyond"), [(NAMESRVS_4_9_7, ONLY_5_4_0), (NAMESRVS_5_4_0, ONLY_4_9_7)], ids=["4.9.7", "5.4.0"]
+)
+def test_adversary_reaches_every_outcome(namesrvs: st.SearchStrategy[Namesrv], beyond: set[Outcome]) -> None:
+    """The tests above mean something: their logs are not mostly events that nothing comes of."""
+    outcomes: Counter[Outcome] = Counter()
+
+    @settings(derandomize=True, database=None, max_examples=150, phases=[Phase.generate])
+    @given(adversarial_logs(namesrvs, size=50))
+    def play(made: tuple[list[Timed], Namesrv]) -> None:
+        log, namesrv = made
+        registry = Registry(namesrv.profile)
+        outcomes.update(take(registry, timed.event, timed.at_ms, namesrv).outcome for timed in log)
+
+    play()
+    assert set(outcomes) == set(Outcome) - beyond
+
+
+def test_ended_scan_is_carried_over_a_cut() -> None:
+    """4.9.7: after the exception no tick runs, on the next day neither; a restart brings the timer back."""
+    namesrv = Namesrv(V4_9_7)
+    run = fresh(namesrv)
+    for number, (addr, name) in enumerate([("10.0.0.3:10911", "b"), ("10.0.0.2:10911", "c"), ("10.0.0.1:10911", "d")]):
+        joined = events.RegisterBroker("C", addr, name, 0, None, None, TopicTable([]), None, "shared")
+        run = proceed(run, Timed(joined, START_MS), number, namesrv)
+    scan = Timed(events.ScanNotActiveBroker(), START_MS + 120_001)
+    run = cut(proceed(cut(run, namesrv), scan, 3, namesrv), namesrv)
+    assert run.steps[-1].outcome == Outcome.SCAN_FAILED
+    run = cut(proceed(run, scan, 4, namesrv), namesrv)
+    assert (run.steps[-1].outcome, run.registry.scan_halted) == (Outcome.SCAN_HALTED, True)
+    run = cut(proceed(run, Timed(events.NamesrvStarted(), START_MS + 120_002), 5, namesrv), namesrv)
+    assert not run.registry.scan_halted
 
 
 # -- with the scans in between
@@ -220,8 +311,7 @@ def replayed_in_days(
     return state_of(registry), steps
 
 
-@settings(max_examples=150)
-@given(adversarial_logs(), st.lists(st.integers(0, 1_500_000), max_size=3))
+@given(adversarial_logs(NAMESRVS), st.lists(st.integers(0, 1_500_000), max_size=3))
 def test_scans_do_not_see_the_end_of_a_day(made: tuple[list[Timed], Namesrv], cuts: list[int]) -> None:
     """Ticks fall where they would have fallen, also those before the first event of the next day."""
     log, namesrv = made

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, events, step, take
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, events, step, take
 from namesrv_core.draft import NULL_POINTER, Draft
 from namesrv_core.register import RegisterResult, min_broker_id_notifications
 from namesrv_core.registry import Change
@@ -21,6 +21,7 @@ from namesrv_core.rows import (
     TopicTable,
 )
 from namesrv_core.trace import replayed
+from namesrv_core.trace_json import state_of
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
 INIT = '{"ev": {"op": "init", "profile": "5.4.0"}}'
@@ -62,13 +63,66 @@ def test_kv_requests_need_namespace_and_key(namespace: str | None, key: str | No
         assert (taken.outcome, taken.result) == (Outcome.REFUSED_REQUEST, "namespace or key is null")
 
 
-def test_stop_loses_what_waits() -> None:
-    """Unregistrations that were only queued are gone with the process."""
+def test_kv_put_changes_what_is_new_and_nothing_else() -> None:
+    """Namespace and key, then a key alone, then a value alone; the same value again is no change."""
+    registry = Registry(V4_9_7)
+
+    def put(key: str, value: str | None) -> tuple[Outcome, list[tuple[tuple[str | None, ...], object]]]:
+        taken = take(registry, events.PutKvConfig("N", key, value), 0, FOUR)
+        return taken.outcome, [(change.key, change.value) for change in taken.changes]
+
+    assert put("k", "v") == (Outcome.APPLIED, [(("N", None), KvValue(None)), (("N", "k"), KvValue("v"))])
+    assert put("k", "v") == (Outcome.NO_EFFECT, [])
+    assert put("l", None) == (Outcome.APPLIED, [(("N", "l"), KvValue(None))])
+    assert put("l", None) == (Outcome.NO_EFFECT, [])
+    assert put("k", "w") == (Outcome.APPLIED, [(("N", "k"), KvValue("w"))])
+
+
+@pytest.mark.parametrize(
+    ("event", "outcome"),
+    [(events.NamesrvStopped(), Outcome.STOPPED), (events.NamesrvStarted(), Outcome.STARTED)],
+    ids=["stop", "start"],
+)
+def test_end_of_the_process_loses_everything_but_the_kv_table(event: events.Event, outcome: Outcome) -> None:
+    """5.4.0: also the mappings, which nothing else removes, and unregistrations that were only queued."""
     registry = Registry(V5_4_0)
+    table = TopicTable(
+        [TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)], [TopicQueueMappingInfo("T", "b", 4, 1)]
+    )
+    take(registry, register()._replace(topics=table, filter_servers=("f:1",)), 0, FIVE)
     take(registry, events.UnregisterBroker("C", "a:1", "b", 0, defer=True), 0, FIVE)
-    assert len(registry.pending_unregister) == 1
-    take(registry, events.NamesrvStopped(), 1, FIVE)
-    assert not registry.pending_unregister
+    take(registry, events.PutKvConfig("N", "k", "v"), 0, FIVE)
+    taken = take(registry, event, 1, FIVE)
+    assert taken.outcome == outcome
+    assert taken.changes == (
+        *(Change("topic_queue_table", (topic, "b"), None) for topic in ("T", "U")),
+        Change("broker_addr_table", ("b",), None),
+        Change("cluster_addr_table", ("C", "b"), None),
+        Change("broker_live_table", LiveKey("C", "a:1"), None),
+        Change("filter_server_table", LiveKey("C", "a:1"), None),
+        Change("topic_queue_mapping_info_table", ("T", "b"), None),
+        Change("pending_unregister", (), ()),
+    )
+    empty = Registry(V5_4_0)
+    empty.apply([Change("kv_config_table", ("N", "k"), KvValue("v"))], 0)
+    assert state_of(registry) == state_of(empty)
+
+
+def test_end_of_the_process_brings_the_scan_back() -> None:
+    """4.9.7: the exception ended the timer of that process only."""
+    registry = Registry(V4_9_7)
+    registry.apply([Change("scan_halted", (), True)], 0)
+    assert take(registry, events.NamesrvStopped(), 1, FOUR).changes == (Change("scan_halted", (), None),)
+    assert not registry.scan_halted
+
+
+def test_name_leaves_the_first_of_two_clusters_that_holds_it() -> None:
+    """4.9.7: the first as the cluster table iterates, not the first that the broker registered in."""
+    registry = Registry(V4_9_7)
+    for cluster in ("D", "C"):
+        take(registry, register(cluster), 0, FOUR)
+    take(registry, events.ChannelDestroyed("a:1", None), 1, FOUR)
+    assert dict(registry.cluster_addr_table) == {"D": {"b": True}}
 
 
 def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
@@ -82,7 +136,105 @@ def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
         take(registry, register(addr=addr, name=name)._replace(channel_id=channel), 0, FOUR)
     taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
     assert (taken.outcome, taken.closed) == (Outcome.SCAN_FAILED, ("x",))
+    assert taken.changes[-1] == Change("scan_halted", (), True)
     assert [key.broker_addr for key in registry.broker_live_table] == ["10.0.0.1:10911"]
+
+
+def test_expired_entry_without_channel_closes_none() -> None:
+    """4.9.7: what was registered over no known channel is taken down by its address, and nothing is closed."""
+    registry = Registry(V4_9_7)
+    take(registry, register(addr="a:1", name="b")._replace(channel_id=None), 0, FOUR)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
+    assert (taken.outcome, taken.result, taken.closed) == (Outcome.EXPIRED, 1, ())
+    assert not registry.broker_addr_table
+
+
+@pytest.mark.parametrize("addr", [None, ""])
+def test_expired_entry_without_address_stays_in_its_group(addr: str | None) -> None:
+    """4.9.7: the lost channel's address is null or empty, so only the live entry goes; its filter servers stay."""
+    registry = Registry(V4_9_7)
+    take(registry, register(addr=addr)._replace(filter_servers=("f:1",)), 0, FOUR)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
+    assert (taken.outcome, taken.result) == (Outcome.EXPIRED, 1)
+    assert not registry.broker_live_table
+    assert dict(registry.filter_server_table) == {LiveKey(None, addr): ("f:1",)}
+    assert registry.broker_addr_table["b"].broker_addrs == ((0, addr),)
+
+
+def test_group_in_no_cluster_set_is_taken_down_all_the_same() -> None:
+    """4.9.7: rows that say so are no reason to fail; the group and its topics go."""
+    registry = Registry(V4_9_7)
+    rows = [
+        Change("broker_addr_table", ("b",), BrokerData("C", ((0, "a:1"),))),
+        Change("topic_queue_table", ("T", "b"), QueueData(4, 4, 6, 0)),
+    ]
+    registry.apply(rows, 0)
+    taken = take(registry, events.ChannelDestroyed("unknown", "a:1"), 1, FOUR)
+    assert (taken.outcome, len(taken.changes)) == (Outcome.CHANNEL_LOST, 2)
+    assert not registry.broker_addr_table
+    assert not registry.topic_queue_table
+
+
+def test_removing_rows_that_are_not_there_is_nothing() -> None:
+    """Neither an unknown outer key nor an unknown inner one, and no index is left with an empty entry."""
+    registry = Registry(V5_4_0)
+    take(registry, register(), 0, FIVE)
+    before = state_of(registry)
+    missing: list[Change] = [
+        Change("topic_queue_table", ("T", "b"), None),
+        Change("broker_addr_table", ("x",), None),
+        Change("cluster_addr_table", ("C", "x"), None),
+        Change("cluster_addr_table", ("X", "b"), None),
+        Change("broker_live_table", LiveKey("C", "a:9"), None),
+        Change("filter_server_table", LiveKey("C", "a:1"), None),
+        Change("kv_config_table", ("N", "k"), None),
+        Change("kv_config_table", ("N", None), None),
+        Change("topic_queue_mapping_info_table", ("T", "b"), None),
+    ]
+    registry.apply(missing, 1)
+    assert state_of(registry) == before
+    assert registry.clusters_of_name("b") == ["C"]
+    assert registry.clusters_of_name("x") == []
+
+
+def grown_groups(namesrv: Namesrv, *names: str) -> Registry:
+    """5.4.0: groups with acting masters, each with a slave 1 and a slave 2."""
+    registry = Registry(V5_4_0)
+    for name in names:
+        for broker_id in (1, 2):
+            joined = register(addr=f"{name}:{broker_id}", name=name, broker_id=broker_id)
+            take(registry, joined._replace(enable_acting_master=True), 0, namesrv)
+    return registry
+
+
+def test_batch_goes_on_behind_a_name_that_is_not_there() -> None:
+    """5.4.0: a request for an unknown group takes its live entry, and the next request of the batch counts as ever."""
+    registry = grown_groups(FIVE, "b")
+    for name, addr in [("unknown", "b:2"), ("b", "b:1")]:
+        take(registry, events.UnregisterBroker("C", addr, name, 0, defer=True), 1, FIVE)
+    taken = take(registry, events.DrainUnregistrations(), 2, FIVE)
+    assert (taken.outcome, taken.batch) == (Outcome.APPLIED, 2)
+    assert not registry.broker_live_table
+    assert registry.broker_addr_table["b"].broker_addrs == ((2, "b:2"),)
+
+
+def test_batch_notifies_every_group_that_lost_its_smallest_id() -> None:
+    """5.4.0: name by name in the order of a HashMap, not in that of the requests."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(notify_min_broker_id_changed=True))
+    registry = grown_groups(namesrv, "p", "a")
+    for name in ("a", "p"):
+        take(registry, events.UnregisterBroker("C", f"{name}:1", name, 1, defer=True), 1, namesrv)
+    taken = take(registry, events.DrainUnregistrations(), 2, namesrv)
+    assert [(n.to, n.min_broker_id, n.offline_broker_addr) for n in taken.notifications] == [
+        ("p:2", 2, "p:1"),
+        ("a:2", 2, "a:1"),
+    ]
+
+
+def test_deferred_scan_without_expiry_queues_nothing() -> None:
+    """5.4.0: no request, no batch."""
+    taken = take(grown_groups(FIVE, "b"), events.ScanNotActiveBroker(defer=True), 1, FIVE)
+    assert (taken.outcome, taken.changes, taken.batch) == (Outcome.NO_EFFECT, (), None)
 
 
 def test_group_without_address_has_nobody_to_notify() -> None:

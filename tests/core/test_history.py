@@ -220,3 +220,22 @@ def test_timeline_of_a_group_that_goes() -> None:
     assert [change.changes for change in timeline] == [
         (group((0, "a:1")),), (Change("broker_addr_table", ("broker-a",), None),),
     ]  # fmt: skip
+
+
+def test_timeline_begins_with_the_event_at_the_start() -> None:
+    """A row that opens or closes at the very position of the start is a change; without an arrival it arrived there."""
+    histories = Histories()
+    record(histories, 1, put(OLD))
+    closed = record(histories, 3, put(None), put(NEW, ("U", "broker-a")))
+    timeline = timeline_of([*closed, *histories.open_intervals()], 3, {})
+    assert [(change.seq, change.arrival_seq) for change in timeline] == [(3, 3)]
+    assert timeline[0].changes == (put(None), put(NEW, ("U", "broker-a")))
+
+
+def test_timeline_keeps_the_order_in_which_ids_entered_their_group() -> None:
+    """A flag that changes all members at one position does not sort them by id."""
+    histories = Histories()
+    record(histories, 1, group((16, "a:2"), (0, "a:1")))
+    closed = record(histories, 2, group((16, "a:2"), (0, "a:1"), acting=True))
+    timeline = timeline_of([*closed, *histories.open_intervals()], 0, {})
+    assert timeline[-1].changes == (group((16, "a:2"), (0, "a:1"), acting=True),)

@@ -105,13 +105,6 @@ def test_removing_what_is_not_there_is_nothing() -> None:
     assert table.java_keys() == [1]
 
 
-def test_first_of_follows_the_iteration() -> None:
-    """The order of the question does not matter."""
-    table = filled([17, 1, 2])
-    assert table.first_of([2, 1, 17]) == 17
-    assert table.first_of([2]) == 2
-
-
 def test_hash_map_grows_above_three_quarters_and_a_concurrent_one_at_them() -> None:
     """With 16 buckets: the 13th key of a HashMap, the 12th of a ConcurrentHashMap."""
     twelve = list(range(12))

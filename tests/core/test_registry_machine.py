@@ -23,6 +23,7 @@ from tests.core.adversary import (
     REGISTRATIONS,
     UNREGISTRATIONS,
     understood_by,
+    weighted,
 )
 
 START_MS = 1_700_000_000_000
@@ -107,30 +108,34 @@ class NamesrvMachine(RuleBasedStateMachine):
         """Registrations and unregistrations, the most of what happens."""
         self.happen(event, pause)
 
-    @rule(event=st.one_of(CHANNEL_ENDS, OTHERS, EVENTS), pause=PAUSES_MS)
+    @rule(event=weighted([(2, CHANNEL_ENDS), (6, OTHERS), (2, EVENTS)]), pause=PAUSES_MS)
     def something_happens(self, event: events.Event, pause: int) -> None:
         """Everything else, restarts included."""
         self.happen(event, pause)
 
     @rule(defer=st.booleans(), pause=PAUSES_MS)
     def scan_runs(self, *, defer: bool, pause: int) -> None:
-        """Meets what has expired, and nothing else."""
-        at_ms = self.at_ms + pause
-        leases = {
-            key: self.registry.last_update_ms[key] + live.heartbeat_timeout_ms
-            for key, live in self.registry.broker_live_table.items()
+        """Meets what has expired, and nothing else, in the order of the live table."""
+        at_ms, registry = self.at_ms + pause, self.registry
+        expired = {
+            key: live.channel_id
+            for key, live in registry.broker_live_table.java_items()
+            if registry.last_update_ms[key] + live.heartbeat_timeout_ms < at_ms
         }
-        halted = self.registry.scan_halted
-        taken = self.happen(events.ScanNotActiveBroker(defer and self.namesrv.profile.batches_unregistrations), pause)
-        expired = {key for key, end in leases.items() if end < at_ms}
+        channels = tuple(channel for channel in expired.values() if channel is not None)
+        halted, batches = registry.scan_halted, self.namesrv.profile.batches_unregistrations
+        taken = self.happen(events.ScanNotActiveBroker(defer and batches), pause)
         if halted:
             assert taken.outcome == Outcome.SCAN_HALTED
             assert not taken.changes
-        elif self.namesrv.profile.batches_unregistrations:
-            closed = [self.channel_at_scan[key] for key in expired if self.channel_at_scan[key] is not None]
-            assert sorted(taken.closed) == sorted(map(str, closed))
-        elif taken.exception is None:
-            assert not expired & self.registry.broker_live_table.keys()
+        elif taken.exception is not None:
+            assert registry.scan_halted
+            assert taken.closed == channels[: len(taken.closed)]
+        else:
+            assert taken.closed == channels
+            if not batches:
+                assert taken.result == len(expired)
+                assert not expired.keys() & registry.broker_live_table.keys()
 
     @rule(event=st.one_of(UNREGISTRATIONS, CHANNEL_ENDS))
     def unregistration_waits(self, event: Any) -> None:
@@ -153,11 +158,18 @@ class NamesrvMachine(RuleBasedStateMachine):
         self.at_ms += pause
         self.seq += 1
         before = snapshot(self.registry)
-        self.channel_at_scan = {key: live.channel_id for key, live in self.registry.broker_live_table.items()}
+        mappings = {
+            (topic, bname) for topic, rows in self.registry.topic_queue_mapping_info_table.items() for bname in rows
+        }
+        namespaces = set(self.registry.kv_config_table)
         decided = step(self.registry, event, self.at_ms, self.namesrv)
         assert snapshot(self.registry) == before, "step() changed the registry"
         taken = take(self.registry, event, self.at_ms, self.namesrv)
         assert taken == decided
+        if type(event) not in {events.NamesrvStarted, events.NamesrvStopped}:
+            for topic, bname in mappings:
+                assert bname in self.registry.topic_queue_mapping_info_table[topic], "a mapping was forgotten"
+        assert namespaces <= self.registry.kv_config_table.keys(), "a KV namespace was forgotten"
         if not taken.changes and taken.refreshed is None and not isinstance(event, events.NamesrvStarted):
             assert snapshot(self.registry) == before, "something changed without a change"
         at_us = self.at_ms * 1_000
@@ -168,21 +180,35 @@ class NamesrvMachine(RuleBasedStateMachine):
 
     @invariant()
     def tables_hold_together(self) -> None:
-        """What is always true of the tables, and what in 4.x alone."""
+        """What is always true of the tables of both generations."""
         registry = self.registry
-        assert all(registry.cluster_addr_table.values())
-        assert all(registry.topic_queue_table.values())
+        assert all(registry.cluster_addr_table.values()), "an empty cluster set"
+        assert all(registry.topic_queue_table.values()), "a topic without queue data"
         names = {name for queue_datas in registry.topic_queue_table.values() for name in queue_datas}
-        assert names <= registry.broker_addr_table.keys()
+        assert names <= registry.broker_addr_table.keys(), "queue data of a name without group"
+        in_sets = {name for members in registry.cluster_addr_table.values() for name in members}
+        assert registry.broker_addr_table.keys() <= in_sets, "a group whose name is in no cluster set"
         for group in registry.broker_addr_table.values():
             addrs = [addr for _, addr in group.broker_addrs]
             assert len(addrs) == len(set(addrs)), "an address has two ids in one group"
             assert len(group.addr_of) == len(addrs), "an id has two addresses"
-            assert addrs or registry.profile.live_key_has_cluster, "a group without address in 4.x"
         assert registry.broker_live_table.keys() == registry.last_update_ms.keys()
-        if not registry.profile.stores_topic_queue_mapping:
-            assert not registry.topic_queue_mapping_info_table
-            assert not registry.pending_unregister
+        assert all(registry.filter_server_table.values()), "an empty list of filter servers"
+
+    @invariant()
+    def generations_differ_as_they_should(self) -> None:
+        """4.x: a group has an address, a live key no cluster, and what 5.x brought is not there."""
+        registry = self.registry
+        if registry.profile.live_key_has_cluster:
+            assert all(key.cluster_name is not None for key in registry.broker_live_table)
+            assert not registry.scan_halted
+            return
+        assert all(group.broker_addrs for group in registry.broker_addr_table.values()), "a group without address"
+        assert all(key.cluster_name is None for key in registry.broker_live_table)
+        assert not registry.topic_queue_mapping_info_table
+        assert not registry.pending_unregister
+        assert not any(group.enable_acting_master or group.zone_name for group in registry.broker_addr_table.values())
+        assert {live.heartbeat_timeout_ms for live in registry.broker_live_table.values()} <= {120_000}
 
     @invariant()
     def indexes_follow_from_the_tables(self) -> None:
@@ -191,11 +217,21 @@ class NamesrvMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_lease_is_watched(self) -> None:
-        """A live entry is watched from some time before its lease's end, or known to have ended."""
+        """A live entry is watched from some time before its lease's end, or known to have ended; nothing else is."""
         registry = self.registry
-        for key, live in registry.broker_live_table.items():
-            end = registry.last_update_ms[key] + live.heartbeat_timeout_ms
-            assert key in registry._ended or registry._deadline_of[key] <= end
+        ends = {
+            key: registry.last_update_ms[key] + live.heartbeat_timeout_ms
+            for key, live in registry.broker_live_table.items()
+        }
+        watched, ended = registry._deadline_of, registry._ended
+        assert watched.keys() | ended.keys() == ends.keys()
+        assert not watched.keys() & ended.keys()
+        assert all(end <= ends[key] for key, end in watched.items())
+        assert {(end, key) for key, end in watched.items()} <= set(registry._deadlines)
+        assert all(ends[key] < self.at_ms for key in ended)
+        assert registry.has_ended_leases == bool(ended)
+        next_end = registry.next_lease_end()
+        assert next_end == min(watched.values(), default=None)
 
     @invariant()
     def intervals_give_the_registry_back(self) -> None:
@@ -246,7 +282,7 @@ def without_leases(registry: Registry) -> dict[str, Any]:
 
 
 TestNamesrvMachine = NamesrvMachine.TestCase
-TestNamesrvMachine.settings = settings(max_examples=60, stateful_step_count=30)
+TestNamesrvMachine.settings = settings(stateful_step_count=30)
 TestNamesrvMachine.__doc__ = (
     "Any sequence of requests, lost channels, scans and restarts keeps every invariant of NamesrvMachine."
 )

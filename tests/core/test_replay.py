@@ -138,6 +138,50 @@ def test_ghost_is_tried_again_after_a_change() -> None:
     assert LiveKey("D", MASTER) in [change.key for change in scans[-1].step.changes]
 
 
+def regrouped_ghost() -> list[TimedEvent]:
+    """5.4.0: the address of (C, MASTER) leaves its group, its lease ends, and later another id of the group has it."""
+    other = register()._replace(broker_addr="10.0.0.2:10911", channel_id="c1")
+    beats = [at(ms, events.BrokerHeartbeat("C", "10.0.0.2:10911")) for ms in (100_000, 200_000)]
+    again = register("D", channel="c2")._replace(broker_id=1)
+    return [at(1_000, register()), at(1_001, other), beats[0], at(130_000, again), beats[1]]
+
+
+def test_ghost_is_met_by_the_next_scan_after_its_group_has_the_address_again() -> None:
+    """5.4.0: the live entry that no group explained at 125 s is taken down at 135 s, long before any other lease ends."""
+    found = taken(V5_4_0, regrouped_ghost(), until_ms=240_000)
+    (scanned,) = (t for t in found if isinstance(t.timed.event, events.ScanNotActiveBroker))
+    assert scanned.timed.effect_us == 135_000_000
+    assert [change.key for change in scanned.step.changes] == [LiveKey("C", MASTER), ("broker-a",)]
+
+
+def test_ghost_is_met_in_the_next_part_of_a_replay_too() -> None:
+    """A replay that goes on with the same registry scans where an undivided one would have scanned."""
+    namesrv, registry = Namesrv(V5_4_0), Registry(V5_4_0)
+    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], namesrv.scan_period_ms)
+    first, second = regrouped_ghost()[:4], regrouped_ghost()[4:]
+    list(replay(registry, first, namesrv, schedule, until_seq=134_000 * MS))
+    found = replay(registry, second, namesrv, schedule, from_seq=134_000 * MS, until_seq=240_000 * MS)
+    assert [t.step.outcome for t in found] == [Outcome.EXPIRED, Outcome.REFRESHED]
+
+
+def test_scan_reads_the_clock_in_whole_milliseconds() -> None:
+    """A tick half a millisecond after a deadline comes within the deadline's millisecond: that broker lives."""
+    namesrv = Namesrv(V4_9_7)
+    late = register(name="broker-b")._replace(broker_addr="10.0.0.2:10911", channel_id="c1")
+    schedule = ScanSchedule([ScanEpoch(0, MS // 2 + 1, phase_known=True)], namesrv.scan_period_ms)
+    log = [at(1_000, register()), at(5_000, late)]
+    found = list(replay(Registry(V4_9_7), log, namesrv, schedule, namesrv_id="ns", until_seq=130_000 * MS))
+    assert [t.step.closed for t in found[2:]] == [("c0",)]
+    assert (found[2].timed.seq, found[2].timed.effect_us) == (125_000 * MS + MS // 2 + 1, 125_000_500)
+
+
+def test_scan_id_tells_name_server_and_tick() -> None:
+    """As long as every event id, the same in every replay, and another one for each name server and tick."""
+    assert scan_id("ns", 5) == scan_id("ns", 5)
+    assert len({scan_id("ns", 5), scan_id("ns", 6), scan_id("other", 5)}) == 3
+    assert len(scan_id("ns", 5)) == 32
+
+
 def test_scan_that_threw_never_runs_again() -> None:
     """4.9.7: the brokers that are silent afterwards stay."""
     silent = [

@@ -61,9 +61,9 @@ def test_a_route_appears_and_vanishes_with_the_events_that_did_it() -> None:
     up, down = at(2_000, "up"), at(3_000, "down")
     found = sweep(queues("broker-a", up, down), member(opened=up, closed=down), live(MASTER, up, down))
 
-    assert [(c.change, c.caused_by, c.effect_us) for c in found.changes] == [
-        ("appeared", "up", 2_000),
-        ("vanished", "down", 3_000),
+    assert [(c.change, c.caused_by, c.seq, c.effect_us) for c in found.changes] == [
+        ("appeared", "up", 2_000_000, 2_000),
+        ("vanished", "down", 3_000_000, 3_000),
     ]
     assert found.changes[0].route_before is None
     assert found.changes[0].route_after == found.changes[1].route_before
@@ -161,6 +161,9 @@ def test_stale_order_conf_judges_names_and_queue_counts() -> None:
     assert stale_order_conf("broker-a:5", held)
     assert stale_order_conf("broker-b:1", held)
     assert stale_order_conf("broker-a", held)
+    assert stale_order_conf("broker-a:x", held)
+    assert stale_order_conf(";broker-b:1", held)
+    assert not stale_order_conf("a:b:4", {"a:b": QueueData(8, 4, 6, 0)})
 
 
 def test_residual_lasts_from_the_report_that_omits_the_topic_to_the_one_that_lists_it() -> None:
@@ -190,3 +193,98 @@ def test_open_orphans_keep_their_beginning_and_those_that_no_longer_hold_are_dro
         Orphan("no_live_broker", None, 5, "yesterday", 2_000, "back"),
         Orphan("residual", "broker-a", 6, "before"),
     )
+
+
+def test_rows_that_open_at_the_start_are_changes() -> None:
+    """The start is the first instant of the day, not the last of the day before."""
+    first = at(START, "first")
+    found = sweep(queues(opened=first), member(opened=first), live(opened=first))
+    assert [(change.change, change.caused_by) for change in found.changes] == [("appeared", "first")]
+
+
+def test_deleted_topic_vanishes_though_its_broker_stays() -> None:
+    """Without queue data there is no route, and nothing to complain about."""
+    found = sweep(queues(closed=at(2_000, "delete")), member(), live())
+    assert [(change.change, change.caused_by) for change in found.changes] == [("vanished", "delete")]
+    assert found.orphans == ()
+
+
+def test_replaced_queue_data_are_a_change_whichever_value_is_smaller() -> None:
+    """A wiped and a restored permission: the old row goes before the new one comes, at one position."""
+    wiped, restored = at(2_000, "wipe"), at(3_000, "add")
+    rows = [queues(closed=wiped), queues(opened=wiped, closed=restored, perm=4), queues(opened=restored)]
+    found = sweep(*rows, member(), live())
+    assert [(change.change, change.caused_by) for change in found.changes] == [("changed", "wipe"), ("changed", "add")]
+    assert found.orphans == (Orphan("no_writable_queue", None, 2_000, "wipe", 3_000, "add"),)
+
+
+def test_queue_data_without_any_group_have_no_broker_address() -> None:
+    """5.x: registered with REGISTER_TOPIC, and then the group left."""
+    up = at(2_000, "up")
+    found = sweep(queues(opened=up))
+    assert found.changes == ()
+    assert [orphan.reason for orphan in found.orphans] == ["no_broker_address", "no_writable_queue"]
+
+
+def test_topic_is_without_live_broker_from_the_end_of_the_last_live_entry() -> None:
+    """A live entry that goes while the group stays (5.x: a rejected registration) leaves the address behind."""
+    gone, back = at(2_000, "rejected"), at(3_000, "register")
+    found = sweep(queues(), member(), live(closed=gone), live(opened=back))
+    assert found.orphans == (Orphan("no_live_broker", None, 2_000, "rejected", 3_000, "register"),)
+    assert found.changes == ()
+
+
+def test_reason_that_holds_at_the_start_begins_with_the_youngest_row() -> None:
+    """Without an interval of the day before, the latest event that made the state is named."""
+    youngest = Position(9, 0, "youngest", 7)
+    found = sweep(queues(), member(opened=youngest))
+    assert found.orphans == (Orphan("no_live_broker", None, 7, "youngest"),)
+
+
+def test_orphans_come_in_the_order_of_their_beginnings() -> None:
+    """Then by reason, then by broker name; whatever ended first."""
+    reports = [RouteRow("reported", name, False, at(2_000, "report", 9)) for name in ("broker-b", "broker-a")]
+    put, deleted = at(1_500, "put"), at(4_000, "delete")
+    conf = RouteRow("kv_config_table", None, KvValue("nobody:1"), put, at(3_000, "unput"))
+    rows = [queues(closed=deleted), queues("broker-b", closed=deleted), member(), member(name="broker-b", addr=SLAVE)]
+    found = sweep(*rows, live(), *reports, conf)
+    assert found.orphans == (
+        Orphan("stale_order_conf", None, 1_500, "put", 3_000, "unput"),
+        Orphan("residual", "broker-a", 2_000, "report", 4_000, "delete"),
+        Orphan("residual", "broker-b", 2_000, "report", 4_000, "delete"),
+    )
+
+
+def test_latest_report_before_the_start_counts() -> None:
+    """Whatever the order of the rows: a topic that was omitted last is residual, one that was listed last is not."""
+    earlier, later = Position(2, 0, "earlier", 2), Position(3, 0, "later", 3)
+    for listed_last in (False, True):
+        reports = [
+            RouteRow("reported", "broker-a", listed_last, later),
+            RouteRow("reported", "broker-a", not listed_last, earlier),
+        ]
+        found = sweep(queues(), member(), live(), *reports)
+        assert [orphan.reason for orphan in found.orphans] == ([] if listed_last else ["residual"])
+
+
+def test_zone_of_a_group_is_part_of_its_route() -> None:
+    """5.4.0: a group that changes its zone changes what clients see."""
+    moved = at(2_000, "moved")
+    rows = [
+        RouteRow("broker_addr_table", None, Member("broker-a", 0, MASTER, "C", False, zone), opened, closed)
+        for zone, opened, closed in [("zone-a", OLD, moved), ("zone-b", moved, None)]
+    ]
+    (change,) = sweep(queues(), *rows, live(cluster="C"), namesrv=Namesrv(V5_4_0)).changes
+    assert '"zoneName":"zone-a"' in (change.route_before or "")
+    assert '"zoneName":"zone-b"' in (change.route_after or "")
+
+
+def test_broker_without_a_name_has_a_place_in_a_route() -> None:
+    """4.9.7 registers a request without a broker name under null; its name is left out, and it sorts first."""
+    up = at(2_000, "up")
+    nameless = RouteRow("broker_addr_table", None, Member(None, 0, SLAVE, "C"), up)
+    rows = [queues(opened=up), member(opened=up), RouteRow("topic_queue_table", None, QueueData(1, 1, 6, 0), up)]
+    (change,) = sweep(*rows, nameless, live(opened=up)).changes
+    route = json.loads(change.route_after or "")
+    assert route["brokerDatas"][0] == {"brokerAddrs": {"0": SLAVE}, "cluster": "C"}
+    assert [data.get("brokerName") for data in route["queueDatas"]] == [None, "broker-a"]

@@ -66,6 +66,53 @@ def test_close_far_from_a_tick_is_none() -> None:
     assert ticks.first_tick(16 * SECOND, 0) == 25 * SECOND
 
 
+def test_close_at_the_first_tick_calibrates() -> None:
+    """The very first scan may be the one that says where the timer stands."""
+    ticks = schedule(closes=(5 * SECOND + 200_000_000,))
+    assert ticks.first_tick(6 * SECOND, 0) == 15 * SECOND + 200_000_000
+
+
+def test_close_before_the_first_tick_has_another_reason() -> None:
+    """No scan runs in the first five seconds, so a close a period before the first tick is none."""
+    ticks = schedule(ScanEpoch(0, 20 * SECOND, phase_known=False), closes=(14 * SECOND,))
+    assert ticks.first_tick(20 * SECOND, 0) == 25 * SECOND
+
+
+@pytest.mark.parametrize(("off_ns", "shift_ns"), [(750_000_000, 750_000_000), (750_000_001, 0)])
+def test_phase_is_known_to_three_quarters_of_a_second(off_ns: int, shift_ns: int) -> None:
+    """A close just so far off the timer is still its tick; one a nanosecond further is not."""
+    ticks = schedule(closes=(25 * SECOND + off_ns,))
+    assert ticks.first_tick(30 * SECOND, 0) == 35 * SECOND + shift_ns
+
+
+def test_single_tick_is_as_late_as_three_quarters_of_a_second() -> None:
+    """The same bound holds for the packets after the one that set the phase."""
+    for off_ns, tick in [(750_000_000, 45 * SECOND + 750_000_000 - 1), (750_000_001, 45 * SECOND)]:
+        ticks = schedule(closes=(25 * SECOND, 45 * SECOND + off_ns))
+        assert ticks.first_tick(36 * SECOND, 0) == tick
+
+
+def test_unknown_phase_may_be_off_by_half_a_period() -> None:
+    """Whatever the close, it is less than half a period from some tick."""
+    for close_s in (21, 29):
+        ticks = schedule(ScanEpoch(0, 0, phase_known=False), closes=(close_s * SECOND,))
+        assert ticks.first_tick(30 * SECOND, 0) == (close_s + 10) * SECOND
+
+
+def test_delay_is_no_period() -> None:
+    """With a period of seven seconds: ticks at 5, 12, 19 s, and a close at 19.1 s fits the third."""
+    start = ScanEpoch(0, 0, phase_known=True)
+    assert ScanSchedule([start], 7_000).first_tick(5 * SECOND, 0) == 12 * SECOND
+    moved = ScanSchedule([start], 7_000, (19_100_000_000,))
+    assert moved.first_tick(20 * SECOND, 0) == 26_100_000_000
+
+
+def test_lease_that_ends_in_the_millisecond_of_a_tick_outlives_it() -> None:
+    """The server compares whole milliseconds."""
+    ticks = schedule(ScanEpoch(0, 500_000, phase_known=True))
+    assert ticks.first_tick(0, 5_000) == 15 * SECOND + 500_000
+
+
 def test_unknown_phase_takes_any_close() -> None:
     """A server that ran before the recording began.
 

@@ -238,3 +238,42 @@ def test_restart_without_its_file_forgets_the_kv_table() -> None:
     kept = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2}}']))[-1]["st"]["kvConfig"]
     lost = list(replayed([init, put, '{"ev": {"op": "restart", "t_ms": 2, "keep_kv": false}}']))[-1]["st"]["kvConfig"]
     assert (kept, lost) == ({"N": {"k": "v"}}, {})
+
+
+def test_state_hash_is_that_of_the_text_in_utf_8() -> None:
+    """Names beyond ASCII are not escaped before they are hashed; half a surrogate pair is hashed as it stands."""
+    text = '{"a":{"b":1},"主题":2}'
+    assert state_hash({"主题": 2, "a": {"b": 1}}) == hashlib.sha256(text.encode()).hexdigest()[:16]
+    half = b'{"\xed\xa0\xbd":1}'
+    assert state_hash({"\ud83d": 1}) == hashlib.sha256(half).hexdigest()[:16]
+
+
+def asked(*evs: dict[str, Any], profile: str = "4.9.7") -> list[Any]:
+    """Return what each event of a trace returns."""
+    init = {"op": "init", "profile": profile}
+    return [record["res"] for record in replayed([json.dumps({"ev": ev}) for ev in (init, *evs)], states=False)][1:]
+
+
+def test_kv_list_is_the_json_of_the_name_server() -> None:
+    """No blanks, nothing escaped, no key whose value is null."""
+    puts = [
+        {"op": "kv_put", "t_ms": 1, "ns": "N", "key": k, "value": v} for k, v in [("a", "é"), ("b", None), ("c", "x")]
+    ]
+    assert asked(*puts, {"op": "kv_list", "ns": "N"})[-1] == {"json": '{"table":{"a":"é","c":"x"}}'}
+
+
+def test_topics_of_a_trace_are_listed() -> None:
+    """By cluster, by unit flags, and with null names, which sort as the word None."""
+    topics = [{"name": f"T{flag}", "r": 4, "w": 4, "perm": 6, "sys": flag} for flag in range(4)]
+    found = asked(
+        {**REGISTER, "topics": topics},
+        {**REGISTER, "cluster": None, "name": None, "addr": "a:2"},
+        {"op": "topics_by_cluster", "cluster": "C"},
+        {"op": "unit_topics"},
+        {"op": "unit_sub_topics"},
+        {"op": "unit_sub_ununit_topics"},
+        {"op": "system_topics"},
+    )[2:]
+    assert [listed["topicList"] for listed in found] == [
+        ["T0", "T1", "T2", "T3"], ["T1", "T3"], ["T2", "T3"], ["T2"], ["C", None, "b"],
+    ]  # fmt: skip
