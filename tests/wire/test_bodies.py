@@ -18,11 +18,11 @@ from namesrv_wire.bodies import (
     decode_data_version,
     decode_queue_datas,
     decode_register_body,
-    java_long,
     topic_table,
 )
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.java_numbers import java_long
 from namesrv_wire.limits import MAX_TOPICS, MIB
 from tests.wire.forge import compressed_body, long_string, register_json
 
