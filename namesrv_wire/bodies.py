@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.inflate import Inflated
-from namesrv_wire.java_numbers import INT, LONG, java_int, java_integer
+from namesrv_wire.java_values import INT, LONG, java_int, java_integer, java_text
 from namesrv_wire.json_text import ambiguous, canonical_json, object_of, parse_json, text_of
 from namesrv_wire.limits import MAX_TOPICS
 
@@ -223,7 +223,7 @@ def _compressed_body(body: bytes, version: int, now_ms: int) -> RegisterBody:
     data_version = decode_data_version(parts.block(), now_ms)
     topics: dict[str, Record] = {}
     for _ in range(parts.count("topics")):
-        topic = _topic_text(parts.block().decode("utf-8", "replace"))
+        topic = _topic_text(java_text(parts.block()))
         topics[topic["topic"]] = topic
     filters = _lenient_strings(parts.block())
     mappings: dict[str, Record] = {}
@@ -261,7 +261,7 @@ def _lenient_strings(raw: bytes) -> list[str] | None:
     try:
         value = parse_json(raw, "filter list")
     except DecodeError as error:
-        if error.reason is Reason.BAD_JSON:
+        if error.reason is Reason.BAD_JSON and raw.strip():
             return []
         raise
     return _strings(value)
@@ -297,7 +297,7 @@ def _integer(fields: Record, name: str, default: int | None, bounds: tuple[int, 
         return value
     if value is None and default != 0:
         raise ambiguous(f"{name} is null")
-    return java_integer(value, bounds, name, Reason.BAD_BODY)
+    return java_integer(value, bounds, name)
 
 
 def _require_topics(count: int) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as struct_error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_numbers import INT, java_integer
+from namesrv_wire.java_values import INT, java_integer, java_text
 from namesrv_wire.json_text import Fraction, ambiguous, object_of, parse_json, text_of
 from namesrv_wire.limits import (
     MAX_EXT_FIELDS,
@@ -124,14 +124,16 @@ def _json_frame(data: bytes, header_end: int) -> Frame:
 def _int32(value: object, name: str) -> int:
     if type(value) is int and -0x80000000 <= value <= 0x7FFFFFFF:
         return value
-    return java_integer(value, INT, name, Reason.BAD_HEADER)
+    return java_integer(value, INT, name)
 
 
-def _language(value: object) -> str | None:
+def _language(value: Any) -> str | None:
     """Return the name of a language, None for one that Java does not know."""
-    if value is None or isinstance(value, str):
-        return value if value in LANGUAGES else None
-    raise ambiguous("a language that is no name")
+    if value in LANGUAGES:
+        return value
+    if value is None or (isinstance(value, str) and value.upper() not in LANGUAGES):
+        return None
+    raise ambiguous("a language that is no name, or one in other case")
 
 
 def _json_ext(fields: object) -> dict[str, str | None]:
@@ -198,7 +200,7 @@ def _string(data: bytes, at: int, length: Struct, limit: int) -> tuple[str | Non
         return None, start
     if size < 0 or size > limit or start + size > len(data):
         raise DecodeError(Reason.BAD_HEADER, f"a string of {size} bytes, at most {limit}")
-    return data[start : start + size].decode("utf-8", "replace"), start + size
+    return java_text(data[start : start + size]), start + size
 
 
 class Cut(NamedTuple):

@@ -2,7 +2,7 @@
 
 What RocketMQ writes is strict JSON, but for one irregularity: unquoted integer keys. Its own readers
 (fastjson 1.2.69 in 4.9.7, fastjson2 2.0.43 in 5.4.0) take a lot more, and not for the same: duplicate keys, names in
-other case, NaN, comments. Such a text is ambiguous here: no row is made of it, and none is taken for refused.
+other case, NaN, comments, bytes that are no UTF-8. Such a text is ambiguous here: no row is made of it, and none is taken for refused.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_JSON_DEPTH, MAX_JSON_ITEMS, MAX_JSON_NODES
 
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|([{\[])|([}\]])', re.DOTALL)
-_STRING_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(?=\s*:)', re.DOTALL)
-_MAY_BE_READ = re.compile(rb"(?:[\x00-\x20]|\xef\xbb\xbf)*[{\[/]")
-"""How a text begins that a tolerant reader may take for an object: brace, list or comment."""
+_BARE_KEYS = re.compile(r'"currIdMap"\s*:\s*\{[-\d\s:,]*\}')
+_BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)")
+_NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{\[/\"']{8}|[^{\[/\"']*\Z")
+"""How a text begins that no reader takes for an object: compressed data, or nothing that looks like JSON."""
 _COMMANDS: Final = frozenset({"@type", "$ref"})
 """Keys that are instructions to one reader and mere names to the other."""
 
@@ -31,22 +32,21 @@ class Fraction:
 
 
 def parse_json(raw: bytes, what: str) -> Any:
-    """Return the value of a JSON text; bytes that are no UTF-8 become U+FFFD as in Java.
+    """Return the value of a JSON text in UTF-8.
 
-    Unquoted integer keys are accepted (5.x static topics: `"currIdMap":{2:0,4:1}`), numbers that are not whole are
+    Unquoted integer keys of queue maps are accepted (5.x static topics: `"currIdMap":{2:0,4:1}`), numbers that are not whole are
     `Fraction`. Raises `DecodeError`: too deep, too big, no JSON, or ambiguous.
     """
     _require_bounds(raw, what)
-    text = raw.decode("utf-8", "replace")
     try:
-        return _whole_characters(raw, _DECODER.decode(text))
+        text = raw.decode("utf-8")
+        try:
+            return _whole_characters(raw, _DECODER.decode(text))
+        except ValueError:
+            return _whole_characters(raw, _DECODER.decode(_quote_bare_keys(text)))
     except (ValueError, RecursionError) as error:
-        strict_error = error
-    try:
-        return _whole_characters(raw, _DECODER.decode(_quote_bare_keys(text)))
-    except (ValueError, RecursionError):
-        reason = Reason.AMBIGUOUS_JSON if _MAY_BE_READ.match(raw) else Reason.BAD_JSON
-        raise DecodeError(reason, f"{what}: {_short(strict_error)}") from strict_error
+        reason = Reason.BAD_JSON if _NO_JSON.match(raw) else Reason.AMBIGUOUS_JSON
+        raise DecodeError(reason, f"{what}: {_short(error)}") from error
 
 
 def ambiguous(detail: str) -> DecodeError:
@@ -108,8 +108,8 @@ def _require_bounds(raw: bytes, what: str) -> None:
 
 
 def _quote_bare_keys(text: str) -> str:
-    """Return the text with integer keys in quotes; strings are left alone."""
-    return _STRING_OR_BARE_KEY.sub(lambda found: f'{found[1]}"{found[2]}"' if found[2] else found[0], text)
+    """Return the text with the integer keys of queue maps in quotes. No string can hold what is looked for."""
+    return _BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text)
 
 
 def _whole_characters(raw: bytes, value: Any) -> Any:
@@ -158,5 +158,5 @@ def _short(error: BaseException) -> str:
 
 
 _DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=Fraction, object_pairs_hook=_object, strict=False
+    parse_constant=_refuse_constant, parse_float=Fraction, object_pairs_hook=_object
 )

@@ -77,6 +77,18 @@ def queues_question(body: bytes) -> Question:
     return Question(f"queues {_base64(body)}", lambda: _of_queues(body), "queues", body)
 
 
+def never_ends(question: Question) -> bool:
+    """Return whether 4.9.7 would read this for ever: fastjson 1.2.69 does so with an enum's text that is cut off."""
+    text = question.data
+    if question.kind == "frame":
+        text = text[8 : 8 + int.from_bytes(text[5:8], "big")]
+    for key in (b'"language":"', b'"serializeTypeCurrentRPC":"', b'"topicFilterType":"'):
+        at = text.find(key)
+        if at >= 0 and b'"' not in text[at + len(key) :]:
+            return True
+    return False
+
+
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
@@ -235,7 +247,7 @@ def test_both_releases_decode_what_we_decode() -> None:
         closing(_jvm(java, classpaths["4.9.7"])) as old,
         closing(_jvm(java, classpaths["5.4.0"])) as new,
     ):
-        for batch in _batches(inputs(INPUTS, seed=20_260_101)):
+        for batch in _batches(question for question in inputs(INPUTS, seed=20_260_101) if not never_ends(question)):
             lines = [question.line for question in batch]
             for question, *texts in zip(batch, old.ask(lines), new.ask(lines), strict=True):
                 answers = dict(zip(RELEASES, map(json.loads, texts), strict=True))

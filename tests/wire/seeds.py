@@ -7,10 +7,11 @@ import gzip
 import json
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from namesrv_wire import read_capture
+from namesrv_wire import Segment, read_capture
 from namesrv_wire.frames import decode_frame
 from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request
 
@@ -79,3 +80,33 @@ def register_bodies() -> tuple[tuple[int, bool, bytes], ...]:
         (OLD_VERSION, False, json.dumps(wrapper).encode()),
         (VERSION_5, False, static),
     )
+
+
+def pcap_of(segments: Iterable[Segment]) -> Iterator[bytes]:
+    """Yield a conversation as a pcap and as a pcapng file, both with raw IPv4 packets."""
+    packets = [(segment.time_ns, _ip_packet(segment)) for segment in segments]
+    pcap = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 101)
+    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+    pcapng = _block(0x0A0D0D0A, section) + _block(1, struct.pack("<HHI", 101, 0, 65_535))
+    for time_ns, data in packets:
+        seconds, rest = divmod(time_ns, 1_000_000_000)
+        pcap += struct.pack("<IIII", seconds, rest // 1_000, len(data), len(data)) + data
+        micros = time_ns // 1_000
+        padded = data + bytes(-len(data) % 4)
+        pcapng += _block(6, struct.pack("<IIIII", 0, micros >> 32, micros & 0xFFFFFFFF, len(data), len(data)) + padded)
+    yield pcap
+    yield pcapng
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    size = struct.pack("<I", len(body) + 12)
+    return struct.pack("<I", kind) + size + body + size
+
+
+def _ip_packet(segment: Segment) -> bytes:
+    ends = [end.partition(":") for end in (segment.src, segment.dst)]
+    ports = [int(port) for _, _, port in ends]
+    tcp = struct.pack(">HHIIBBHHH", *ports, segment.seq, segment.ack, 0x50, segment.flags, 8_192, 0, 0)
+    addresses = b"".join(bytes(map(int, address.split("."))) for address, _, _ in ends)
+    size = 40 + len(segment.payload)
+    return struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0, 64, 6, 0) + addresses + tcp + segment.payload

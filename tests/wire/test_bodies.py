@@ -22,7 +22,7 @@ from namesrv_wire.bodies import (
 )
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_numbers import java_long
+from namesrv_wire.java_values import java_long
 from namesrv_wire.limits import MAX_TOPICS, MIB
 from tests.wire.forge import compressed_body, long_string, register_json
 

@@ -7,6 +7,11 @@ import java.util.Base64;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
@@ -22,7 +27,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  *   queues BASE64                 the body of a topic registration
  * </pre>
  *
- * An answer is {"value": ...}, or {"refused": "name of the exception"}.
+ * An answer is {"value": ...}, or {"refused": "name of the exception"}, "never ends" for want of one.
  */
 public final class DecodeOracle {
     private static final String[] BODIES = {
@@ -32,6 +37,10 @@ public final class DecodeOracle {
     private static final String[] ROUTES = {
         "org.apache.rocketmq.remoting.protocol.route.", "org.apache.rocketmq.common.protocol.route."};
 
+    private static final int PATIENCE_SECONDS = 10;
+
+    private static ExecutorService worker = newWorker();
+
     private DecodeOracle() {
     }
 
@@ -40,7 +49,26 @@ public final class DecodeOracle {
         LineServer.serve(DecodeOracle::respond);
     }
 
-    private static String respond(String line) {
+    /** Some texts send a reader round in circles for ever; the thread is given up then. */
+    private static String respond(String line) throws Exception {
+        Future<String> task = worker.submit(() -> verdict(line));
+        try {
+            return task.get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+        } catch (TimeoutException error) {
+            worker = newWorker();
+            return "{\"refused\":\"never ends\"}";
+        }
+    }
+
+    private static ExecutorService newWorker() {
+        return Executors.newSingleThreadExecutor(task -> {
+            Thread thread = new Thread(task, "decoder");
+            thread.setDaemon(true);
+            return thread;
+        });
+    }
+
+    private static String verdict(String line) {
         StringBuilder answer = new StringBuilder("{\"value\":");
         try {
             write(answer, answer(line.split(" ", -1)));

@@ -1,15 +1,16 @@
-"""Whole numbers as Java reads them from text and from JSON."""
+"""Numbers and texts as Java reads them."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import Fraction, ambiguous
 
 INT: Final = (-(1 << 31), (1 << 31) - 1)
 LONG: Final = (-(1 << 63), (1 << 63) - 1)
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_REPLACEMENT = "\ufffd".encode()
 _PLAIN = re.compile(r"-?[0-9]{1,40}")
 
 
@@ -33,23 +34,25 @@ def java_int(text: str | None) -> int | None:
     return value if value is not None and INT[0] <= value <= INT[1] else None
 
 
-def java_integer(value: object, bounds: tuple[int, int], what: str, refusal: Reason) -> int:
+def java_integer(value: object, bounds: tuple[int, int], what: str) -> int:
     """Return the number that a Java field of type int or long gets from a JSON value; a null leaves 0.
 
-    Digits in quotes are read, and a fraction loses what is behind its point. Raises `DecodeError`: `refusal` for a
-    number out of `bounds`, ambiguous for anything else.
+    Digits in quotes are read, and a fraction loses what is behind its point. Raises `DecodeError` for anything else.
     """
     if value is None:
         return 0
-    number = value
     if isinstance(value, Fraction):
-        number = value.text.partition(".")[0]
-    if isinstance(number, str) and _PLAIN.fullmatch(number):
-        number = int(number)
-    if type(number) is not int:
-        raise ambiguous(f"{what} is no plain number")
-    if bounds[0] <= number <= bounds[1]:
-        return number
-    if isinstance(value, Fraction):
-        raise ambiguous(f"{what} is out of range and no whole number")
-    raise DecodeError(refusal, f"{what} is out of range")
+        value = value.text.partition(".")[0]
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        value = int(value)
+    if type(value) is not int or not bounds[0] <= value <= bounds[1]:
+        raise ambiguous(f"{what} is no plain number in range")
+    return value
+
+
+def java_text(data: bytes) -> str:
+    """Return UTF-8 as `new String(bytes, UTF_8)` reads it: U+FFFD for what is none, one for an encoded surrogate."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_REPLACEMENT, data).decode("utf-8", "replace")
