@@ -6,6 +6,7 @@
 #                                       all others are the job's, and so is everything after --
 #   ./spark-submit.sh test [options]    pytest
 #   ./spark-submit.sh lint              ruff, mypy, import-linter
+#   ./spark-submit.sh fuzz [options]    coverage-guided fuzzing of the decoders: --inputs N, --target NAME, --help
 #   ./spark-submit.sh setup             make the environment and stop
 #   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
 #   ./spark-submit.sh --help            the jobs
@@ -479,6 +480,11 @@ main() {
       stay_on_loopback
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m pytest "${@:2}"
+      ;;
+    fuzz)
+      ensure_environment
+      cd "$CHECKOUT"
+      run "$VENV_PYTHON" -m tests.wire.fuzz "${@:2}"
       ;;
     *)
       split_arguments "$@"

@@ -256,14 +256,14 @@ def _topic_text(text: str) -> Record:
 
 def _lenient_strings(raw: bytes) -> list[str] | None:
     """Return the filter list of a compressed body; one that cannot be parsed is empty there."""
-    if not raw:
+    if not raw.strip(b" "):
         return None
     try:
         value = parse_json(raw, "filter list")
     except DecodeError as error:
         if error.reason is Reason.BAD_JSON and raw.strip():
             return []
-        raise
+        raise ambiguous(f"filter list: {error.detail}") from error
     return _strings(value)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
@@ -127,11 +127,14 @@ def _int32(value: object, name: str) -> int:
     return java_integer(value, INT, name)
 
 
-def _language(value: Any) -> str | None:
+def _language(value: object) -> str | None:
     """Return the name of a language, None for one that Java does not know."""
-    if value in LANGUAGES:
-        return value
-    if value is None or (isinstance(value, str) and value.upper() not in LANGUAGES):
+    if isinstance(value, str):
+        if value in LANGUAGES:
+            return value
+        if value.upper() not in LANGUAGES:
+            return None
+    elif value is None:
         return None
     raise ambiguous("a language that is no name, or one in other case")
 

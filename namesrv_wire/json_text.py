@@ -2,7 +2,8 @@
 
 What RocketMQ writes is strict JSON, but for one irregularity: unquoted integer keys. Its own readers
 (fastjson 1.2.69 in 4.9.7, fastjson2 2.0.43 in 5.4.0) take a lot more, and not for the same: duplicate keys, names in
-other case, NaN, comments, bytes that are no UTF-8. Such a text is ambiguous here: no row is made of it, and none is taken for refused.
+other case, NaN, comments, bytes that are no UTF-8. Such a text is ambiguous here: no row is made
+of it, and none is taken for refused.
 """
 
 from __future__ import annotations
@@ -157,6 +158,4 @@ def _short(error: BaseException) -> str:
     return str(error)[:120]
 
 
-_DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=Fraction, object_pairs_hook=_object
-)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Fraction, object_pairs_hook=_object)

@@ -14,6 +14,7 @@ import base64
 import json
 import os
 import random
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,9 +33,9 @@ from tests.oracle.jvm import Jvm, JvmUnavailableError, compiled, jars
 from tests.wire.mutate import mutated_body, mutated_frame, odd_json
 from tests.wire.seeds import forged_frames, real_frames, register_bodies
 
-try:
+if sys.version_info >= (3, 11):
     import tomllib
-except ModuleNotFoundError:  # Python 3.10
+else:
     import tomli as tomllib
 
 HERE = Path(__file__).parent
@@ -104,7 +105,12 @@ def _of_body(body: bytes, version: int, *, compressed: bool) -> dict[str, Any]:
     if got.topics is not None:
         topics = sorted(list(topic.values()) for topic in got.topics.topics)
         mappings = sorted((list(mapping.values()) for mapping in got.topics.mappings), key=repr)
-    return {"version": _of_version(got.data_version), "topics": topics, "mappings": mappings, "filters": got.filter_servers}
+    return {
+        "version": _of_version(got.data_version),
+        "topics": topics,
+        "mappings": mappings,
+        "filters": got.filter_servers,
+    }
 
 
 def _of_version(version: dict[str, Any] | None) -> list[Any] | None:
@@ -164,7 +170,9 @@ def compare(question: Question, answers: dict[str, dict[str, Any]]) -> tuple[set
 
 
 def _frame_form(value: list[Any]) -> list[Any]:
-    ext = {_whole(key): _whole(text) for key, text in (value[6] or {}).items() if not is_secret(key) and key != "\0null"}
+    ext = {
+        _whole(key): _whole(text) for key, text in (value[6] or {}).items() if not is_secret(key) and key != "\0null"
+    }
     return [*value[:5], _whole(value[5]), ext, value[7]]
 
 
@@ -251,19 +259,21 @@ def test_both_releases_decode_what_we_decode() -> None:
             lines = [question.line for question in batch]
             for question, *texts in zip(batch, old.ask(lines), new.ask(lines), strict=True):
                 answers = dict(zip(RELEASES, map(json.loads, texts), strict=True))
-                differences, error = compare(question, answers)
+                differences, fault = compare(question, answers)
                 counts.update(differences)
                 counts["accepted by both"] += all("value" in answer for answer in answers.values())
                 counts["refused by both"] += not any("value" in answer for answer in answers.values())
                 total += 1
-                if error is not None:
-                    wrong.append(f"{question.kind} {question.data!r}\n    {error}")
+                if fault is not None:
+                    wrong.append(f"{question.kind} {question.data!r}\n    {fault}")
     print(f"{total} inputs: {dict(counts)}")  # noqa: T201  shown with -s and on failure
     assert not wrong, f"{len(wrong)} of {total}\n" + "\n".join(wrong[:20])
     accepted, refused = counts.pop("accepted by both"), counts.pop("refused by both")
     assert min(accepted, refused) > total // 5, "the mutations must reach both verdicts"
     assert {name for name in counts if name not in documented} == set()
-    too_many = {name: counts[name] / total for name, entry in documented.items() if counts[name] / total > entry["share"]}
+    too_many = {
+        name: counts[name] / total for name, entry in documented.items() if counts[name] / total > entry["share"]
+    }
     assert too_many == {}
     assert {name for name in documented if not counts[name]} == set(), "a documented difference that never occurs"
 

@@ -11,7 +11,25 @@ from typing import Final
 
 from tests.wire.forge import frame
 
-ODD_BYTES: Final = (0x00, 0x01, 0x1A, 0x20, 0x22, 0x27, 0x2C, 0x5C, 0x5B, 0x5D, 0x7B, 0x7D, 0x7F, 0x80, 0xC0, 0xED, 0xFF)
+ODD_BYTES: Final = (
+    0x00,
+    0x01,
+    0x1A,
+    0x20,
+    0x22,
+    0x27,
+    0x2C,
+    0x5C,
+    0x5B,
+    0x5D,
+    0x7B,
+    0x7D,
+    0x7F,
+    0x80,
+    0xC0,
+    0xED,
+    0xFF,
+)
 ODD_NUMBERS: Final = (-(2**31), -1, 0, 1, 3, 20, 21, 22, 127, 128, 255, 1_025, 32_767, 65_536, 2**24, 2**31 - 1)
 ODD_TEXTS: Final = (
     b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\\ud800", b"\\u00e4", b"\\x41",
@@ -61,8 +79,8 @@ def odd_json(chance: random.Random, text: bytes) -> bytes:
 
 
 def _picked(chance: random.Random, pattern: re.Pattern[bytes], text: bytes) -> re.Match[bytes] | None:
-    found = list(pattern.finditer(text))
-    return chance.choice(found) if found else None
+    """Return a match behind a random place, which may well be inside a string."""
+    return pattern.search(text, chance.randrange(len(text) + 1)) or pattern.search(text)
 
 
 def _other_value(chance: random.Random, text: bytes) -> bytes:
@@ -116,7 +134,21 @@ def _at_a_place(chance: random.Random, text: bytes) -> bytes:
     """Put something between tokens: comments, commas, blanks, junk."""
     found = _picked(chance, _PLACE, text)
     at = len(text) if found is None or chance.randrange(8) == 0 else found.start() + chance.randrange(2)
-    odd = (b"/*c*/", b"//c\n", b",", b" ", b"\t\n", b"\x0c", b"\x00", b"\xc2\xa0", b"\xef\xbb\xbf", b";", b":", b"x", b"}")
+    odd = (
+        b"/*c*/",
+        b"//c\n",
+        b",",
+        b" ",
+        b"\t\n",
+        b"\x0c",
+        b"\x00",
+        b"\xc2\xa0",
+        b"\xef\xbb\xbf",
+        b";",
+        b":",
+        b"x",
+        b"}",
+    )
     return text[:at] + chance.choice(odd) + text[at:]
 
 

@@ -17,7 +17,9 @@ from tests.wire.forge import binary_header, compressed_body, frame, long_string,
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 FRAMES_5 = Path(__file__).parent / "frames-5.4.0.txt.gz"
-MAPPING = b'{"topic":"T","bname":"b","totalQueues":8,"epoch":3,"dirty":false,"scope":"__global__","currIdMap":{2:0,4:1}}'
+MAPPING = (
+    b'{"topic":"T","bname":"b","totalQueues":8,"epoch":3,"dirty":false,"scope":"__global__","currIdMap":{2:0,4:1}}'
+)
 OLD_VERSION, VERSION_4, VERSION_5 = 36, 407, 493
 
 
@@ -45,7 +47,7 @@ def forged_frames() -> tuple[bytes, ...]:
     many = {f"key{n}": "v" * (n % 7) for n in range(60)}
     header = {"code": 105, "opaque": 7, "flag": 0, "version": 493, "language": "GO", "extFields": {**ext, "n": None}}
     return (
-        request(105, ext, opaque=-1, version=VERSION_5, remark="a \"remark\"\n"),
+        request(105, ext, opaque=-1, version=VERSION_5, remark='a "remark"\n'),
         request(322, many, b'{"counter":3,"stateVersion":1,"timestamp":1700000000000}'),
         frame(json.dumps(header, ensure_ascii=False).encode(), b"body"),
         frame(json.dumps({**header, "serializeTypeCurrentRPC": "JSON"}, indent=1).encode()),

@@ -28,10 +28,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--inputs", type=int, default=1_000_000, help="inputs over all targets (default: 1,000,000)")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only this one; may be repeated")
     parser.add_argument("--seed", type=int, default=1, help="seed of the mutations (default: 1)")
-    parser.add_argument("--findings", type=Path, default=Path(), help="where inputs that fail are kept (default: here)")
+    parser.add_argument(
+        "--findings", type=Path, default=Path(), help="folder for inputs that fail (default: the checkout)"
+    )
     options = parser.parse_args(arguments)
     if importlib.util.find_spec("atheris") is None:
-        print("fuzz: atheris is not installed; it exists for Linux on x86_64 with Python 3.11 or newer", file=sys.stderr)
+        print(
+            "fuzz: atheris is not installed; it exists for Linux on x86_64 with Python 3.11 or newer", file=sys.stderr
+        )
         return 2
     chosen = options.target or list(TARGETS)
     shares = sum(TARGETS[name].share for name in chosen)

@@ -55,7 +55,7 @@ def bodies(data: bytes) -> None:
 
 def streams(data: bytes) -> None:
     """Cut into chunks of one direction: frames, holes and resynchronisation."""
-    cutter = FrameCutter(synced=not data[:1] == b"\x01")
+    cutter = FrameCutter(synced=data[:1] != b"\x01")
     at = 1
     while at < len(data):
         size = data[at]
@@ -147,7 +147,9 @@ def _event_seeds() -> Iterable[bytes]:
     talk = Talk().open()
     for data in real_frames():
         talk.ask(data)
-    lines = [line_of(row).encode() for row in rows_of(talk.segments) if row.table not in ("quarantine", "topic_configs")]
+    lines = [
+        line_of(row).encode() for row in rows_of(talk.segments) if row.table not in ("quarantine", "topic_configs")
+    ]
     yield from lines
     yield b"\n".join(lines)
 
