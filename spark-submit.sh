@@ -9,6 +9,7 @@
 #   ./spark-submit.sh lint              ruff, mypy, import-linter
 #   ./spark-submit.sh coverage          what tests/core covers of namesrv_core; fails below the bars
 #   ./spark-submit.sh mutate [module]   whether tests/core notices changes of namesrv_core, or of one module of it
+#   ./spark-submit.sh fuzz [options]    coverage-guided fuzzing of the decoders: --inputs N, --target NAME, --help
 #   ./spark-submit.sh setup             make the environment and stop
 #   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
 #   ./spark-submit.sh --help            the jobs
@@ -513,6 +514,11 @@ main() {
       ensure_environment
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m tests.oracle "${@:2}"
+      ;;
+    fuzz)
+      ensure_environment
+      cd "$CHECKOUT"
+      run "$VENV_PYTHON" -m tests.wire.fuzz "${@:2}"
       ;;
     *)
       split_arguments "$@"

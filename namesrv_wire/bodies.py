@@ -7,20 +7,45 @@ Source: 4.9.7 and 5.4.0 `RegisterBrokerBody.decode`, `TopicConfig.decode`,
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any, Final, NamedTuple
 
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.inflate import Inflated
-from namesrv_wire.json_text import canonical_json, parse_json
+from namesrv_wire.java_values import INT, LONG, java_int, java_integer, java_text
+from namesrv_wire.json_text import ambiguous, canonical_json, object_of, parse_json, text_of
 from namesrv_wire.limits import MAX_TOPICS
 
 DEFAULT_QUEUE_NUMS: Final = 16
 """Source: `TopicConfig.readQueueNums`, `writeQueueNums` when the JSON has none."""
 DEFAULT_PERM: Final = 6
 FILTER_TYPES: Final = frozenset({"SINGLE_TAG", "MULTI_TAG"})
-INT: Final = (-(1 << 31), (1 << 31) - 1)
-LONG: Final = (-(1 << 63), (1 << 63) - 1)
+_FILTER_VALUES: Final = (None, 0, 1, "SINGLE_TAG", "MULTI_TAG")
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+_REGISTRATION: Final = frozenset({"topicConfigSerializeWrapper", "filterServerList"})
+_WRAPPER: Final = frozenset(
+    {
+        *("topicConfigTable", "dataVersion", "topicQueueMappingInfoMap"),
+        *("topicQueueMappingDetailMap", "mappingDataVersion"),
+    }
+)
+_DATA_VERSION: Final = frozenset({"stateVersion", "timestamp", "counter"})
+_TOPIC: Final = frozenset(
+    {
+        *("topicName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag"),
+        *("topicFilterType", "order", "attributes"),
+    }
+)
+_MAPPING: Final = frozenset({"topic", "scope", "totalQueues", "bname", "epoch", "dirty", "currIdMap"})
+_ROUTE: Final = frozenset(
+    {
+        *("queueDatas", "brokerDatas", "filterServerTable", "orderTopicConf", "topicQueueMappingByBroker"),
+        *("topicQueueMappingInfo",),
+    }
+)
+_QUEUE: Final = frozenset({"brokerName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag", "topicSynFlag"})
+_INTEGER_KEY = re.compile(r"-?[0-9]{1,9}")
 
 Record = dict[str, Any]
 
@@ -59,16 +84,14 @@ def decode_register_body(body: bytes, *, compressed: bool, version: int, now_ms:
         return RegisterBody(_version(0, 0, 0), topic_table([], []), [] if whole else None)
     if whole and compressed:
         return _compressed_body(body, version, now_ms)
-    value = _object(parse_json(body, "register body"), "register body")
+    value = parse_json(body, "register body")
     if not whole:
         return RegisterBody(*_wrapper(value, now_ms), None)
-    filters = _strings(value["filterServerList"]) if "filterServerList" in value else []
-    if "topicConfigSerializeWrapper" not in value:
-        return RegisterBody(_version(0, now_ms, 0), topic_table([], []), filters)
-    wrapper = value["topicConfigSerializeWrapper"]
-    if wrapper is None:
-        return RegisterBody(None, None, filters)
-    return RegisterBody(*_wrapper(_object(wrapper, "topic wrapper"), now_ms), filters)
+    if value is None:
+        raise _refused("null for a register body")
+    fields = object_of(value, _REGISTRATION, "register body")
+    filters = _strings(fields["filterServerList"]) if "filterServerList" in fields else []
+    return RegisterBody(*_wrapper(fields.get("topicConfigSerializeWrapper", {}), now_ms), filters)
 
 
 def decode_data_version(body: bytes, now_ms: int) -> Record | None:
@@ -80,7 +103,7 @@ def data_version_of(value: object, now_ms: int) -> Record | None:
     """Return a data version: no counter is 0, a null one None; no timestamp is the server's clock."""
     if value is None:
         return None
-    fields = _object(value, "data version")
+    fields = object_of(value, _DATA_VERSION, "data version")
     no_counter = "counter" in fields and fields["counter"] is None
     return _version(
         _integer(fields, "stateVersion", 0, LONG),
@@ -94,13 +117,13 @@ def decode_queue_datas(body: bytes) -> list[Record] | None:
     if not body:
         return None
     route = parse_json(body, "topic route")
-    queues = None if route is None else _object(route, "topic route").get("queueDatas")
-    if queues is None:
+    if route is None:
         return None
-    if not isinstance(queues, list):
-        raise _refused("queueDatas is no list")
-    _require_topics(len(queues))
-    return [_queue_data(_object(queue, "queue data")) for queue in queues]
+    fields = object_of(route, _ROUTE, "topic route")
+    if fields.get("queueDatas", ()) is None:
+        return None
+    queues = _list(fields.get("queueDatas"), "queueDatas")
+    return [_queue_data(object_of(queue, _QUEUE, "queue data")) for queue in queues]
 
 
 def topic_table(topics: list[Record], mappings: list[Record]) -> TopicTable:
@@ -115,75 +138,79 @@ def topic_table(topics: list[Record], mappings: list[Record]) -> TopicTable:
     return TopicTable(hashlib.sha256(canonical_json(ordered).encode()).hexdigest()[:32], topics, mappings)
 
 
-def java_long(text: str | None) -> int | None:
-    """Return the number that `Long.parseLong` reads.
-
-    None for what it refuses (the name server logs that and goes on).
-    """
-    if text is None:
-        return None
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not digits or len(digits) > 40 or not (digits.isascii() and digits.isdigit()):
-        return None
-    value = int(text)
-    return value if LONG[0] <= value <= LONG[1] else None
-
-
-def java_int(text: str | None) -> int | None:
-    """Return the number that `Integer.parseInt` reads; None for what it refuses."""
-    value = java_long(text)
-    return value if value is not None and INT[0] <= value <= INT[1] else None
-
-
-def _wrapper(value: Record, now_ms: int) -> tuple[Record | None, TopicTable | None]:
-    version = data_version_of(value["dataVersion"], now_ms) if "dataVersion" in value else _version(0, now_ms, 0)
-    table = value.get("topicConfigTable", {})
+def _wrapper(value: object, now_ms: int) -> tuple[Record | None, TopicTable | None]:
+    if value is None:
+        return None, None
+    fields = object_of(value, _WRAPPER, "topic wrapper")
+    version = data_version_of(fields["dataVersion"], now_ms) if "dataVersion" in fields else _version(0, now_ms, 0)
+    data_version_of(fields.get("mappingDataVersion"), now_ms)
+    _entries(fields.get("topicQueueMappingDetailMap"), "topicQueueMappingDetailMap")
+    infos = _entries(fields.get("topicQueueMappingInfoMap"), "topicQueueMappingInfoMap")
+    mappings = [_mapping(name, info) for name, info in infos.items()]
+    table = fields.get("topicConfigTable", {})
     if table is None:
         return version, None
-    entries = _object(table, "topicConfigTable")
+    topics = [_topic(name, topic) for name, topic in _entries(table, "topicConfigTable").items()]
+    return version, topic_table(topics, mappings)
+
+
+def _entries(value: object, what: str) -> Record:
+    """Return a map of names to objects, an empty one for null."""
+    entries = {} if value is None else object_of(value, _NO_NAMES, what)
     _require_topics(len(entries))
-    infos = value.get("topicQueueMappingInfoMap")
-    mappings = {} if infos is None else _object(infos, "topicQueueMappingInfoMap")
-    _require_topics(len(mappings))
-    return version, topic_table(
-        [_topic(name, _object(topic, "topic")) for name, topic in entries.items()],
-        [_mapping(name, _object(info, "mapping")) for name, info in mappings.items()],
-    )
+    return entries
 
 
-def _topic(key: str, value: Record) -> Record:
-    name = value.get("topicName")
+def _topic(key: str, value: object) -> Record:
+    fields = object_of(value, _TOPIC, "topic")
+    if not (
+        fields.get("topicFilterType") in _FILTER_VALUES
+        and fields.get("order") in (None, True, False)
+        and (fields.get("attributes") is None or isinstance(fields["attributes"], dict))
+    ):
+        raise ambiguous("a topic whose filter type, order or attributes are of another type")
+    name = text_of(fields.get("topicName"), "topicName")
     return {
-        "topic": name if isinstance(name, str) else key,
-        "read_queue_nums": _integer(value, "readQueueNums", DEFAULT_QUEUE_NUMS),
-        "write_queue_nums": _integer(value, "writeQueueNums", DEFAULT_QUEUE_NUMS),
-        "perm": _integer(value, "perm", DEFAULT_PERM),
-        "topic_sys_flag": _integer(value, "topicSysFlag", 0),
+        "topic": key if name is None else name,
+        "read_queue_nums": _integer(fields, "readQueueNums", DEFAULT_QUEUE_NUMS),
+        "write_queue_nums": _integer(fields, "writeQueueNums", DEFAULT_QUEUE_NUMS),
+        "perm": _integer(fields, "perm", DEFAULT_PERM),
+        "topic_sys_flag": _integer(fields, "topicSysFlag", 0),
     }
 
 
-def _mapping(key: str, value: Record) -> Record:
-    ids = value.get("currIdMap")
-    topic, bname, scope = value.get("topic"), value.get("bname"), value.get("scope", "__global__")
+def _mapping(key: str, value: object) -> Record:
+    fields = object_of(value, _MAPPING, "mapping")
+    ids = fields.get("currIdMap", {})
+    if fields.get("dirty") not in (None, True, False):
+        raise ambiguous("dirty is no truth value")
+    topic = text_of(fields.get("topic"), "topic")
     return {
-        "topic": topic if isinstance(topic, str) else key,
-        "bname": bname if isinstance(bname, str) else None,
-        "total_queues": _integer(value, "totalQueues", 0),
-        "epoch": _integer(value, "epoch", 0, LONG),
-        "dirty": value.get("dirty", False) in (True, "true"),
-        "scope": scope if isinstance(scope, str) else None,
-        "curr_id_map": None if ids is None else canonical_json(_object(ids, "currIdMap")),
+        "topic": key if topic is None else topic,
+        "bname": text_of(fields.get("bname"), "bname"),
+        "total_queues": _integer(fields, "totalQueues", 0),
+        "epoch": _integer(fields, "epoch", 0, LONG),
+        "dirty": bool(fields.get("dirty")),
+        "scope": text_of(fields.get("scope", "__global__"), "scope"),
+        "curr_id_map": None if ids is None else canonical_json(_queue_ids(ids)),
     }
 
 
-def _queue_data(value: Record) -> Record:
-    name = value.get("brokerName")
+def _queue_ids(value: object) -> dict[str, int]:
+    """Return physical queue ids by logical ones."""
+    ids = object_of(value, _NO_NAMES, "currIdMap")
+    if not all(_INTEGER_KEY.fullmatch(key) for key in ids):
+        raise ambiguous("a queue id that is no number")
+    return {str(int(key)): _integer(ids, key, None) for key in ids}
+
+
+def _queue_data(fields: Record) -> Record:
     return {
-        "broker_name": name if isinstance(name, str) else None,
-        "read_queue_nums": _integer(value, "readQueueNums", 0),
-        "write_queue_nums": _integer(value, "writeQueueNums", 0),
-        "perm": _integer(value, "perm", 0),
-        "topic_sys_flag": _integer(value, "topicSysFlag", 0),
+        "broker_name": text_of(fields.get("brokerName"), "brokerName"),
+        "read_queue_nums": _integer(fields, "readQueueNums", 0),
+        "write_queue_nums": _integer(fields, "writeQueueNums", 0),
+        "perm": _integer(fields, "perm", 0),
+        "topic_sys_flag": _integer(fields, "topicSysFlag", 0),
     }
 
 
@@ -193,16 +220,16 @@ def _compressed_body(body: bytes, version: int, now_ms: int) -> RegisterBody:
     Source: `RegisterBrokerBody.decode`. Such topics have no topicSysFlag: it becomes 0.
     """
     parts = Inflated(body)
-    data_version = data_version_of(parse_json(parts.block(), "data version"), now_ms)
+    data_version = decode_data_version(parts.block(), now_ms)
     topics: dict[str, Record] = {}
     for _ in range(parts.count("topics")):
-        topic = _topic_text(parts.block().decode("utf-8", "replace"))
+        topic = _topic_text(java_text(parts.block()))
         topics[topic["topic"]] = topic
     filters = _lenient_strings(parts.block())
     mappings: dict[str, Record] = {}
     if version >= V5_0_0:
         for _ in range(parts.count("mappings")):
-            mapping = _mapping("", _object(parse_json(parts.block(), "mapping"), "mapping"))
+            mapping = _mapping("", parse_json(parts.block(), "mapping"))
             mappings[mapping["topic"]] = mapping
     return RegisterBody(data_version, topic_table(list(topics.values()), list(mappings.values())), filters)
 
@@ -212,7 +239,7 @@ def _topic_text(text: str) -> Record:
 
     A space in the name shifts all, as in Java.
     """
-    words = text.split(" ")
+    words = text.rstrip(" ").split(" ")
     if len(words) < 5:
         raise _refused("a topic with fewer than 5 words")
     numbers = [java_int(word) for word in words[1:4]]
@@ -229,48 +256,48 @@ def _topic_text(text: str) -> Record:
 
 def _lenient_strings(raw: bytes) -> list[str] | None:
     """Return the filter list of a compressed body; one that cannot be parsed is empty there."""
+    if not raw.strip(b" "):
+        return None
     try:
-        return _strings(parse_json(raw, "filter list")) if raw else None
-    except DecodeError:
-        return []
+        value = parse_json(raw, "filter list")
+    except DecodeError as error:
+        if error.reason is Reason.BAD_JSON and raw.strip():
+            return []
+        raise ambiguous(f"filter list: {error.detail}") from error
+    return _strings(value)
 
 
 def _strings(value: object) -> list[str] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _refused("a list of filter servers that is no list of strings")
+    texts = [text_of(item, "a filter server") for item in _list(value, "filter list")]
+    if None in texts:
+        raise ambiguous("a filter server that is null")
+    return [text for text in texts if text is not None]
+
+
+def _list(value: object, what: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ambiguous(f"{what} is no list")
     _require_topics(len(value))
-    return list(value)
+    return value
 
 
 def _version(state_version: int, timestamp: int, counter: int | None) -> Record:
     return {"state_version": state_version, "timestamp": timestamp, "counter": counter}
 
 
-def _object(value: object, what: str) -> Record:
-    if not isinstance(value, dict):
-        raise _refused(f"{what} is no object")
-    return value
+def _integer(fields: Record, name: str, default: int | None, bounds: tuple[int, int] = INT) -> int:
+    """Return a field as Java's JSON readers set it; `default` if it is absent.
 
-
-def _integer(fields: Record, name: str, default: int, bounds: tuple[int, int] = INT) -> int:
-    """Return a field as Java's JSON reader sets it.
-
-    Absent or null leaves the default, text and whole fractions are cast.
+    Null becomes 0 in one of them and leaves the default in the other.
     """
-    number: object = fields.get(name)
-    if type(number) is int and bounds[0] <= number <= bounds[1]:
-        return number
-    if number is None:
-        return default
-    if isinstance(number, str):
-        number = java_long(number)
-    elif isinstance(number, float) and number.is_integer():
-        number = int(number)
-    if isinstance(number, bool) or not isinstance(number, int) or not bounds[0] <= number <= bounds[1]:
-        raise _refused(f"{name}: a number that cannot be read or is out of range")
-    return number
+    value = fields.get(name, default)
+    if type(value) is int and bounds[0] <= value <= bounds[1]:
+        return value
+    if value is None and default != 0:
+        raise ambiguous(f"{name} is null")
+    return java_integer(value, bounds, name)
 
 
 def _require_topics(count: int) -> None:

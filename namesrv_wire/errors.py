@@ -36,6 +36,7 @@ class Reason(str, Enum):
     JSON_TOO_DEEP = "json_too_deep"
     JSON_TOO_BIG = "json_too_big"
     BAD_JSON = "bad_json"
+    AMBIGUOUS_JSON = "ambiguous_json"
     BAD_BODY = "undecodable_body"
     INFLATED_TOO_BIG = "inflated_too_big"
     TOO_MANY_TOPICS = "too_many_topics"
@@ -53,6 +54,7 @@ LIMITS = frozenset(
         Reason.TOO_MANY_EXT_FIELDS,
         Reason.JSON_TOO_DEEP,
         Reason.JSON_TOO_BIG,
+        Reason.AMBIGUOUS_JSON,
         Reason.INFLATED_TOO_BIG,
         Reason.TOO_MANY_TOPICS,
         Reason.LINE_TOO_LONG,

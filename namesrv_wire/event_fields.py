@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from namesrv_wire.bodies import INT, LONG
 from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.java_values import INT, LONG
 from namesrv_wire.limits import MAX_TOPICS
 
 Type = Literal["string", "int", "long", "boolean", "strings", "data_version", "queue_datas"]

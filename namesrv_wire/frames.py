@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.json_text import parse_json
+from namesrv_wire.java_values import INT, java_integer, java_text
+from namesrv_wire.json_text import Fraction, ambiguous, object_of, parse_json, text_of
 from namesrv_wire.limits import (
     MAX_EXT_FIELDS,
     MAX_FRAME_BYTES,
@@ -42,6 +43,13 @@ _SAFE_KEYS: Final = frozenset(
         *("value", "changed", "masterAddr", "cluster"),
     }
 )
+_HEADER_FIELDS: Final = frozenset(
+    {
+        *("code", "language", "version", "opaque", "flag", "remark", "extFields", "serializeTypeCurrentRPC", "body"),
+        *("customHeader", "suspended", "processTimer", "callbackList"),
+    }
+)
+"""Source: the fields of `RemotingCommand`, 4.9.7 and 5.4.0; the last four are no part of the protocol."""
 _LENGTHS = Struct(">iI")
 _FIXED = Struct(">hbhii")
 _INT = Struct(">i")
@@ -93,18 +101,21 @@ def decode_frame(data: bytes) -> Frame:
 
 def _json_frame(data: bytes, header_end: int) -> Frame:
     header = parse_json(data[8:header_end], "header")
-    if not isinstance(header, dict):
+    if header is None or isinstance(header, str | int | Fraction):
         raise DecodeError(Reason.BAD_HEADER, "the header is no object")
-    fields = header.get
-    language, remark, ext = fields("language"), fields("remark"), fields("extFields")
+    fields = object_of(header, _HEADER_FIELDS, "header").get
+    if fields("opaque") is None:
+        raise ambiguous("a header without opaque: the name server makes one up")
+    if fields("body") is not None or not isinstance(fields("serializeTypeCurrentRPC", ""), str):
+        raise ambiguous("a header with a body, or a serialization that is no name")
     return Frame(
         _int32(fields("code", 0), "code"),
-        language if isinstance(language, str) else None,
+        _language(fields("language", "JAVA")),
         _int32(fields("version", 0), "version"),
-        _int32(fields("opaque", 0), "opaque"),
+        _int32(fields("opaque"), "opaque"),
         _int32(fields("flag", 0), "flag"),
-        remark if isinstance(remark, str) else None,
-        _json_ext(ext) if ext else {},
+        text_of(fields("remark"), "remark"),
+        _json_ext(fields("extFields")),
         data[header_end:],
         JSON,
     )
@@ -113,29 +124,34 @@ def _json_frame(data: bytes, header_end: int) -> Frame:
 def _int32(value: object, name: str) -> int:
     if type(value) is int and -0x80000000 <= value <= 0x7FFFFFFF:
         return value
-    raise DecodeError(Reason.BAD_HEADER, f"{name} is no 32-bit integer")
+    return java_integer(value, INT, name)
+
+
+def _language(value: object) -> str | None:
+    """Return the name of a language, None for one that Java does not know."""
+    if isinstance(value, str):
+        if value in LANGUAGES:
+            return value
+        if value.upper() not in LANGUAGES:
+            return None
+    elif value is None:
+        return None
+    raise ambiguous("a language that is no name, or one in other case")
 
 
 def _json_ext(fields: object) -> dict[str, str | None]:
+    if fields is None:
+        return {}
     if not isinstance(fields, dict):
-        raise DecodeError(Reason.BAD_HEADER, "extFields is no object")
+        raise ambiguous("extFields is no object")
     if len(fields) > MAX_EXT_FIELDS:
         raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"{len(fields)} ext fields, at most {MAX_EXT_FIELDS}")
     ext: dict[str, str | None] = {}
     for key, value in fields.items():
         if key not in _SAFE_KEYS and is_secret(key):
             continue
-        ext[key] = value if type(value) is str or value is None else _scalar_text(value)
+        ext[key] = value if type(value) is str else text_of(value, "an ext field")
     return ext
-
-
-def _scalar_text(value: object) -> str:
-    """Return a number or boolean as the text that Java's map of strings would hold."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    raise DecodeError(Reason.BAD_HEADER, "an ext field is no scalar")
 
 
 def _binary_frame(data: bytes, header_length: int) -> Frame:
@@ -187,7 +203,7 @@ def _string(data: bytes, at: int, length: Struct, limit: int) -> tuple[str | Non
         return None, start
     if size < 0 or size > limit or start + size > len(data):
         raise DecodeError(Reason.BAD_HEADER, f"a string of {size} bytes, at most {limit}")
-    return data[start : start + size].decode("utf-8", "replace"), start + size
+    return java_text(data[start : start + size]), start + size
 
 
 class Cut(NamedTuple):

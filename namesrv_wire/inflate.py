@@ -13,6 +13,8 @@ from namesrv_wire.limits import (
     MAX_TOPICS,
 )
 
+_CHUNK_BYTES = 4_096
+
 
 class Inflated:
     """Reads a zlib stream part by part and inflates no further than it is asked for.
@@ -23,9 +25,10 @@ class Inflated:
     def __init__(self, packed: bytes) -> None:
         self._inflater = zlib.decompressobj()
         self._packed = packed
-        self._size = len(packed)
-        self._ready = bytearray()
         self._at = 0
+        """How much of `packed` was handed to the inflater."""
+        self._pending = b""
+        """What the inflater has not looked at yet of that."""
         self._total = 0
 
     def block(self) -> bytes:
@@ -39,47 +42,45 @@ class Inflated:
         """Return the next number, a count of `what`. Raises `DecodeError` above the limit."""
         number = self._int()
         if number > MAX_TOPICS:
-            self._require_bytes(4 * MAX_TOPICS + 4, what)
+            for _ in range(MAX_TOPICS):  # a count that is a lie is refused by the server as well
+                self._take(max(self._int(), 0))
             raise DecodeError(Reason.TOO_MANY_TOPICS, f"{number} {what}, at most {MAX_TOPICS}")
         return number
-
-    def _require_bytes(self, size: int, what: str) -> None:
-        """Raise as the server does if the body cannot hold `size` more bytes: the count was a lie."""
-        if not self._fill(size):
-            raise DecodeError(Reason.BAD_BODY, f"the body ends inside its {what}")
 
     def _int(self) -> int:
         return int.from_bytes(self._take(4), "big", signed=True)
 
     def _take(self, size: int) -> bytes:
-        if not self._fill(size):
-            raise DecodeError(Reason.BAD_BODY, f"the inflated body ends before a part of {size} bytes")
-        part = bytes(self._ready[self._at : self._at + size])
-        self._at += size
-        if self._at > INFLATE_STEP_BYTES:
-            del self._ready[: self._at]
-            self._at = 0
-        return part
+        """Return the next `size` bytes. The stream is inflated to their end: damage behind it does no harm."""
+        whole = bytearray()
+        while len(whole) < size:
+            more = self._some(min(size - len(whole), INFLATE_STEP_BYTES))
+            if not more:
+                raise DecodeError(Reason.BAD_BODY, f"the inflated body ends before a part of {size} bytes")
+            whole += more
+        return bytes(whole)
 
-    def _fill(self, size: int) -> bool:
-        """Inflate until `size` bytes are ready; False if the stream has no more."""
-        while len(self._ready) - self._at < size:
-            if self._inflater.eof:
-                return False
+    def _some(self, size: int) -> bytes:
+        """Return up to `size` bytes, none at the end of the stream."""
+        more = b""
+        while size and not more and not self._inflater.eof:
+            if not self._pending:
+                self._pending = self._packed[self._at : self._at + _CHUNK_BYTES]
+                self._at += len(self._pending)
+            at_end = not self._pending
             try:
-                more = self._inflater.decompress(self._packed, INFLATE_STEP_BYTES)
+                more = self._inflater.decompress(self._pending, size)
             except zlib.error as error:
                 raise DecodeError(Reason.BAD_BODY, f"no zlib stream ({str(error)[:80]})") from None
-            self._packed = self._inflater.unconsumed_tail
-            if not more and not self._packed:
-                return False
-            self._ready += more
-            self._total += len(more)
-            self._require_ceiling()
-        return True
+            self._pending = self._inflater.unconsumed_tail
+            if at_end and not more:
+                break
+        self._total += len(more)
+        self._require_ceiling()
+        return more
 
     def _require_ceiling(self) -> None:
-        used = self._size - len(self._packed)
+        used = self._at - len(self._pending)
         if self._total > MAX_INFLATED_BYTES or (
             self._total > INFLATE_FREE_BYTES and self._total > MAX_INFLATE_RATIO * max(used, 1)
         ):

@@ -1,43 +1,91 @@
 """JSON from strangers, bounded before it is parsed.
 
-One irregularity is accepted, since RocketMQ itself writes it: unquoted integer keys.
+What RocketMQ writes is strict JSON, but for one irregularity: unquoted integer keys. Its own readers
+(fastjson 1.2.69 in 4.9.7, fastjson2 2.0.43 in 5.4.0) take a lot more, and not for the same: duplicate keys, names in
+other case, NaN, comments, bytes that are no UTF-8. Such a text is ambiguous here: no row is made
+of it, and none is taken for refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_JSON_DEPTH, MAX_JSON_ITEMS, MAX_JSON_NODES
 
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|([{\[])|([}\]])', re.DOTALL)
-_STRING_OR_BARE_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(?=\s*:)', re.DOTALL)
+_BARE_KEYS = re.compile(r'"currIdMap"\s*:\s*\{[-\d\s:,]*\}')
+_BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)")
+_NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{\[/\"']{8}|[^{\[/\"']*\Z")
+"""How a text begins that no reader takes for an object: compressed data, or nothing that looks like JSON."""
+_COMMANDS: Final = frozenset({"@type", "$ref"})
+"""Keys that are instructions to one reader and mere names to the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction:
+    """A number with a fraction or an exponent, as it was written."""
+
+    text: str
 
 
 def parse_json(raw: bytes, what: str) -> Any:
-    """Return the value of a JSON text; bytes that are no UTF-8 become U+FFFD as in Java.
+    """Return the value of a JSON text in UTF-8.
 
-    Unquoted integer keys are accepted (5.x static topics: `"currIdMap":{2:0,4:1}`). The last of duplicate
-    keys counts. Raises `DecodeError`: too deep, too big, or no JSON (NaN and numbers beyond CPython's digit
-    limit included).
+    Unquoted integer keys of queue maps are accepted (5.x static topics: `"currIdMap":{2:0,4:1}`), numbers that are not whole are
+    `Fraction`. Raises `DecodeError`: too deep, too big, no JSON, or ambiguous.
     """
     _require_bounds(raw, what)
-    text = raw.decode("utf-8", "replace")
     try:
-        return _whole_characters(raw, _DECODER.decode(text))
+        text = raw.decode("utf-8")
+        try:
+            return _whole_characters(raw, _DECODER.decode(text))
+        except ValueError:
+            return _whole_characters(raw, _DECODER.decode(_quote_bare_keys(text)))
     except (ValueError, RecursionError) as error:
-        strict_error = error
-    try:
-        return _whole_characters(raw, _DECODER.decode(_quote_bare_keys(text)))
-    except (ValueError, RecursionError):
-        raise DecodeError(Reason.BAD_JSON, f"{what}: {_short(strict_error)}") from strict_error
+        reason = Reason.BAD_JSON if _NO_JSON.match(raw) else Reason.AMBIGUOUS_JSON
+        raise DecodeError(reason, f"{what}: {_short(error)}") from error
+
+
+def ambiguous(detail: str) -> DecodeError:
+    """Return the error for JSON that RocketMQ's readers may take, but not all for the same."""
+    return DecodeError(Reason.AMBIGUOUS_JSON, detail)
+
+
+def object_of(value: object, names: frozenset[str], what: str) -> dict[str, Any]:
+    """Return an object whose fields are `names`, unknown ones aside.
+
+    Raises `DecodeError` if it is none, or if an unknown field differs from a known one in case or separators only.
+    """
+    if not isinstance(value, dict):
+        raise ambiguous(f"{what} is no object")
+    if not value.keys() <= names:
+        known = {_folded(name) for name in names}
+        for key in value.keys() - names:
+            if _folded(key) in known:
+                raise ambiguous(f"{what}: {key[:60]!r} resembles a field")
+    return value
+
+
+def text_of(value: object, what: str) -> str | None:
+    """Return a scalar as the text that a Java field of type String gets. Raises `DecodeError` for another value."""
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Fraction) and value.text.replace(".", "").isdigit():
+        return value.text
+    raise ambiguous(f"{what} is no plain text")
 
 
 def canonical_json(value: object) -> str:
     """Return the one strict JSON text of a value: keys sorted, no spaces, ASCII only."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_written)
 
 
 def _require_bounds(raw: bytes, what: str) -> None:
@@ -61,8 +109,8 @@ def _require_bounds(raw: bytes, what: str) -> None:
 
 
 def _quote_bare_keys(text: str) -> str:
-    """Return the text with integer keys in quotes; strings are left alone."""
-    return _STRING_OR_BARE_KEY.sub(lambda found: f'{found[1]}"{found[2]}"' if found[2] else found[0], text)
+    """Return the text with the integer keys of queue maps in quotes. No string can hold what is looked for."""
+    return _BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text)
 
 
 def _whole_characters(raw: bytes, value: Any) -> Any:
@@ -83,6 +131,24 @@ def _mend(value: Any) -> Any:
     return value
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object. Of duplicate keys one reader takes the first and one the last, so they are refused."""
+    value = dict(pairs)
+    if len(value) != len(pairs) or not _COMMANDS.isdisjoint(value):
+        raise ValueError("a duplicate key or a reader's command")
+    return value
+
+
+def _folded(name: str) -> str:
+    """Return a name as fastjson compares names that have no exact match."""
+    return name.replace("_", "").replace("-", "").lower().removeprefix("is")
+
+
+def _written(value: object) -> str:
+    assert isinstance(value, Fraction)
+    return value.text
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
@@ -92,4 +158,4 @@ def _short(error: BaseException) -> str:
     return str(error)[:120]
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, strict=False)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Fraction, object_pairs_hook=_object)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import zlib
 
-from namesrv_wire.bodies import TopicTable, decode_data_version, decode_queue_datas, java_int, java_long
+from namesrv_wire.bodies import TopicTable, decode_data_version, decode_queue_datas
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import EVENT_TABLES, request_name
 from namesrv_wire.errors import LIMITS, DecodeError
 from namesrv_wire.frames import Frame
+from namesrv_wire.java_values import java_int, java_long
 from namesrv_wire.rows import Row, Values
 
 CRC32_MISMATCH = "crc32_mismatch"

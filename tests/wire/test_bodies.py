@@ -18,11 +18,11 @@ from namesrv_wire.bodies import (
     decode_data_version,
     decode_queue_datas,
     decode_register_body,
-    java_long,
     topic_table,
 )
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.java_values import java_long
 from namesrv_wire.limits import MAX_TOPICS, MIB
 from tests.wire.forge import compressed_body, long_string, register_json
 
@@ -167,7 +167,7 @@ def test_queue_numbers_are_numbers_and_nothing_more() -> None:
     table = decode(register_json({"T": 2**31 - 1, "U": -5})).topics
     assert table is not None
     assert [topic["read_queue_nums"] for topic in table.topics] == [2**31 - 1, -5]
-    assert refusal(register_json({"T": 2**31})) is Reason.BAD_BODY
+    assert refusal(register_json({"T": 2**31})) is Reason.AMBIGUOUS_JSON
 
 
 def test_topic_count_lies() -> None:
@@ -222,20 +222,46 @@ def test_deep_bodies_hit_our_limit(body: bytes) -> None:
     assert refusal(body) is Reason.JSON_TOO_DEEP
 
 
+def test_a_body_that_is_null_is_refused() -> None:
+    """Both releases refuse null; before V3_0_11 it registers without a data version."""
+    assert refusal(b"null") is Reason.BAD_BODY
+    assert decode(b"null", version=36) == (None, None, None)
+
+
 @pytest.mark.parametrize(
     "body",
     [
-        b"null",
         b"[]",
         b'{"topicConfigSerializeWrapper":[]}',
         b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":null}}}',
-        b'{"filterServerList":[1]}',
-        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":1.5}}}}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":null}}}}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"Perm":4}}}}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":4,"perm":6}}}}',
+        b'{"topicConfigSerializeWrapper":{"dataVersion":{"timestamp":null}}}',
+        b'{"filterServerList":[null]}',
+        b'{"filterServerList":["a"],}',
+        b'{"filterServerList":["\xff"]}',
     ],
 )
-def test_bodies_of_other_shapes_are_refused(body: bytes) -> None:
-    """JSON of the wrong shape cannot be decoded by the server either."""
-    assert refusal(body) is Reason.BAD_BODY
+def test_bodies_that_the_releases_read_differently_are_ambiguous(body: bytes) -> None:
+    """Other shapes, other case, duplicates, nulls in numbers, loose syntax: neither decoded nor taken for refused."""
+    assert refusal(body) is Reason.AMBIGUOUS_JSON
+
+
+def test_scalars_become_what_java_makes_of_them() -> None:
+    """Where both releases cast alike, we do: fractions are cut, numbers become text."""
+    body = b'{"filterServerList":[1,true,1.50],"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":1.5}}}}'
+    got = decode(body)
+    assert got.filter_servers == ["1", "true", "1.50"]
+    assert got.topics is not None
+    assert got.topics.topics[0]["perm"] == 1
+
+
+def test_damage_behind_the_last_part_of_a_compressed_body_does_no_harm() -> None:
+    """Java inflates no further than it reads: what stands behind the last part, and its checksum, are never seen."""
+    body = zlib.compress(zlib.decompress(compressed_body([b"T 4 4 6 SINGLE_TAG"])) + bytes(100))
+    broken = body[:-1] + bytes([body[-1] ^ 1])
+    assert decode(broken, compressed=True) == decode(body, compressed=True)
 
 
 @given(st.binary(max_size=100), st.booleans(), st.sampled_from([-1, 3, 407, 493]))
@@ -265,11 +291,11 @@ def test_queue_datas_of_register_topic() -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("0", 0), ("-7", -7), ("+7", 7), ("", None), ("-", None), (" 1", None), ("1_0", None), ("٣", None),
+    [("0", 0), ("-7", -7), ("+7", 7), ("", None), ("-", None), (" 1", None), ("1_0", None), ("٣", 3),
      (str(2**63 - 1), 2**63 - 1), (str(2**63), None), ("9" * 10_000, None), (None, None)],
 )  # fmt: skip
 def test_java_long_reads_what_parse_long_reads(text: str | None, number: int | None) -> None:
-    """Only an optional sign and digits in range are a number; anything else leaves the field null."""
+    """An optional sign and digits of any script, in range; anything else leaves the field null."""
     assert java_long(text) == number
 
 

@@ -308,7 +308,7 @@ def test_a_broken_frame_does_not_lose_the_rest() -> None:
     talk = Talk().open().ask(bad + REGISTER).answer(response(3)).ask(lie + request(104, BROKER, opaque=5))
     transcript = Transcript(namesrv=[NAMESRV])
     rows = rows_of(talk.segments, transcript)
-    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["bad_json", "frame_too_long"]
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["ambiguous_json", "frame_too_long"]
     assert len(of_table(rows, "registrations")) == len(of_table(rows, "unregistrations")) == 1
     assert transcript.counts.accounted == transcript.counts.frames == 4
 

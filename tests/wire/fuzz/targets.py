@@ -1,0 +1,168 @@
+"""What is fuzzed: each target takes arbitrary bytes, and may raise nothing but the package's documented errors."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from namesrv_wire import Segment, Transcript, WireError, read_capture
+from namesrv_wire.bodies import decode_data_version, decode_queue_datas
+from namesrv_wire.body_cache import BodyCache
+from namesrv_wire.event_log import line_of, read_event_log
+from namesrv_wire.frames import FrameCutter, decode_frame
+from namesrv_wire.secrets import blot
+from tests.wire.forge import NAMESRV, Talk, rows_of
+from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies
+
+_SCRATCH = Path(tempfile.mkdtemp(prefix="namesrv-fuzz-"))
+
+
+@dataclass(frozen=True)
+class Target:
+    """One entry point: what to call, what to begin with, its longest input, its share of all inputs."""
+
+    run: Callable[[bytes], None]
+    seeds: Callable[[], Iterable[bytes]]
+    longest: int
+    share: int
+
+
+def frames(data: bytes) -> None:
+    """Decode as one frame, with the length field put right as well; blot its secrets."""
+    for whole in (data, struct.pack(">i", len(data)) + data):
+        with suppress(WireError):
+            decode_frame(whole)
+    assert len(blot(data)) == len(data)
+
+
+def bodies(data: bytes) -> None:
+    """Decode as a registration body: the first byte chooses layout and protocol version."""
+    mode, body = data[:1], data[1:]
+    version = (-1, 3, 36, 407, 493, 10_000)[(mode or b"\0")[0] % 6]
+    cache = BodyCache()
+    for _ in range(2):
+        with suppress(WireError):
+            cache.decode(body, compressed=bool(mode and mode[0] & 0x80), version=version, now_ms=1)
+    with suppress(WireError):
+        decode_data_version(body, 1)
+    with suppress(WireError):
+        decode_queue_datas(body)
+
+
+def streams(data: bytes) -> None:
+    """Cut into chunks of one direction: frames, holes and resynchronisation."""
+    cutter = FrameCutter(synced=data[:1] != b"\x01")
+    at = 1
+    while at < len(data):
+        size = data[at]
+        cuts = cutter.gap(size) if size > 250 else cutter.feed(data[at + 1 : at + 1 + size])
+        for cut in cuts:
+            if cut.error is None:
+                with suppress(WireError):
+                    decode_frame(cut.data)
+        at += 1 + size
+    cutter.end()
+    assert len(cutter.buffer) == 0
+
+
+def segments(data: bytes) -> None:
+    """Feed a transcript with segments of a conversation: order, flags, holes and lost bytes from the input."""
+    transcript = Transcript(namesrv=[NAMESRV])
+    client = "10.0.0.2:40000"
+    made: list[Segment] = []
+    at, time_ns = 0, 1_700_000_000_000_000_000
+    while at + 8 <= len(data) and len(made) < 200:
+        shape, flags, seq, lost, wait, size = struct.unpack_from(">BBHBBH", data, at)
+        payload = data[at + 8 : at + 8 + size % 1_024]
+        time_ns += wait * (1 if shape & 2 else 1_000_000_000)
+        ends = (NAMESRV, client) if shape & 1 else (client, NAMESRV)
+        lost_bytes = lost if shape & 4 else 0
+        made.append(Segment(len(made) + 1, time_ns, *ends, seq, seq + 1, flags, payload, lost_bytes))
+        at += 8 + len(payload)
+    rows_of(made, transcript)
+    carried = Transcript(namesrv=[NAMESRV], carry=transcript.carry())
+    rows_of(made, carried)
+
+
+def captures(data: bytes) -> None:
+    """Read as a capture file, and the segments in it as conversations."""
+    path = _SCRATCH / "capture"
+    path.write_bytes(data)
+    transcript = Transcript()
+    with suppress(WireError):
+        for segment in read_capture(path):
+            transcript.feed(segment, "capture")
+    transcript.finish()
+    transcript.carry()
+
+
+def event_logs(data: bytes) -> None:
+    """Read as an event log; what was read can be written."""
+    path = _SCRATCH / "events"
+    path.write_bytes(data)
+    with suppress(WireError):
+        for row in read_event_log(path):
+            if row.table not in ("quarantine", "topic_configs"):
+                line_of(row)
+
+
+def _body_seeds() -> Iterable[bytes]:
+    modes = {3: 1, 36: 2, 407: 3, 493: 4}
+    for version, compressed, body in register_bodies():
+        yield bytes([modes.get(version, 3) + (0x80 - 0x80 % 6 + 6 if compressed else 0)]) + body
+
+
+def _stream_seeds() -> Iterable[bytes]:
+    for first in b"\x00\x01":
+        chunks = b"".join(
+            bytes([len(piece)]) + piece
+            for frame in (*real_frames(), *forged_frames())[::4]
+            for piece in (frame[at : at + 200] for at in range(0, len(frame), 200))
+        )
+        yield bytes([first]) + chunks
+        yield bytes([first, 251]) + chunks[:900]
+
+
+def _segment_seeds() -> Iterable[bytes]:
+    for data in real_frames()[::3]:
+        talk = Talk().open().ask(data).answer(data).client_fin().server_fin()
+        yield b"".join(
+            struct.pack(">BBHBBH", segment.src == NAMESRV, segment.flags, segment.seq & 0xFFFF, 0, 0, len(part)) + part
+            for segment in talk.segments
+            for part in (segment.payload[:1_000],)
+        )
+
+
+def _capture_seeds() -> Iterable[bytes]:
+    for data in (*real_frames()[::5], *forged_frames()[:2]):
+        talk = Talk().open().ask(data).answer(data).client_fin().server_fin()
+        yield from pcap_of(talk.segments)
+
+
+def _event_seeds() -> Iterable[bytes]:
+    talk = Talk().open()
+    for data in real_frames():
+        talk.ask(data)
+    lines = [
+        line_of(row).encode() for row in rows_of(talk.segments) if row.table not in ("quarantine", "topic_configs")
+    ]
+    yield from lines
+    yield b"\n".join(lines)
+
+
+def _frame_seeds() -> Iterable[bytes]:
+    return (*real_frames(), *forged_frames())
+
+
+TARGETS = {
+    "frames": Target(frames, _frame_seeds, 4_096, 30),
+    "bodies": Target(bodies, _body_seeds, 4_096, 25),
+    "streams": Target(streams, _stream_seeds, 8_192, 15),
+    "segments": Target(segments, _segment_seeds, 8_192, 10),
+    "captures": Target(captures, _capture_seeds, 8_192, 8),
+    "event-logs": Target(event_logs, _event_seeds, 8_192, 12),
+}
