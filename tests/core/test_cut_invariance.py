@@ -28,7 +28,8 @@ from namesrv_core.profile import V4_9_7
 from namesrv_core.replay import TimedEvent, replay
 from namesrv_core.rows import DataVersion, QueueData, TopicConfig, TopicTable
 from namesrv_core.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.trace import _EVENTS, Trace
+from namesrv_core.trace import Trace
+from namesrv_core.trace_events import _EVENTS
 from namesrv_core.trace_json import state_of
 from schemas import codec
 from tests.core.adversary import (

@@ -140,20 +140,11 @@ def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
     assert [key.broker_addr for key in registry.broker_live_table] == ["10.0.0.1:10911"]
 
 
-def test_expired_entry_without_channel_closes_none() -> None:
-    """4.9.7: what was registered over no known channel is taken down by its address, and nothing is closed."""
-    registry = Registry(V4_9_7)
-    take(registry, register(addr="a:1", name="b")._replace(channel_id=None), 0, FOUR)
-    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
-    assert (taken.outcome, taken.result, taken.closed) == (Outcome.EXPIRED, 1, ())
-    assert not registry.broker_addr_table
-
-
 @pytest.mark.parametrize("addr", [None, ""])
 def test_expired_entry_without_address_stays_in_its_group(addr: str | None) -> None:
     """4.9.7: the lost channel's address is null or empty, so only the live entry goes; its filter servers stay."""
     registry = Registry(V4_9_7)
-    take(registry, register(addr=addr)._replace(filter_servers=("f:1",)), 0, FOUR)
+    take(registry, register(addr=addr)._replace(channel_id="x", filter_servers=("f:1",)), 0, FOUR)
     taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
     assert (taken.outcome, taken.result) == (Outcome.EXPIRED, 1)
     assert not registry.broker_live_table
