@@ -49,10 +49,13 @@ def parser() -> argparse.ArgumentParser:
     _input_options(nightly)
     _warehouse_options(nightly)
     nightly.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
+    _snapshot_option(nightly)
     for step, text in _STEPS.items():
         job = jobs.add_parser(step, help=text)
         if step == "ingest":
             _input_options(job)
+        if step in ("ingest", "replay"):
+            _snapshot_option(job)
         _warehouse_options(job)
         if step in ("replay", "flag", "verify"):
             job.add_argument(
@@ -74,6 +77,11 @@ def parser() -> argparse.ArgumentParser:
     export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
     _warehouse_options(export)
     export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
+    snapshot = jobs.add_parser("snapshot", help="write the state of a name server at an instant as a snapshot file")
+    snapshot.add_argument("of", metavar="NAMESRV_ID", help="name server, ip:port")
+    snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
+    snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
+    _warehouse_options(snapshot)
     trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
     trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
     trace.add_argument(
@@ -85,6 +93,17 @@ def parser() -> argparse.ArgumentParser:
 def _input_options(job: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--input", nargs="+", required=True, metavar="PATH", help="captures or event logs, files or folders"
+    )
+
+
+def _snapshot_option(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--snapshot",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="states to start from where a recording begins in the middle of a name server's life",
     )
 
 

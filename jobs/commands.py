@@ -20,9 +20,12 @@ from jobs.ingest import ingest
 from jobs.night import GateError, Warehouse, WarehouseBusyError
 from jobs.session import CHECKOUT, spark_session
 from jobs.views import NothingPublishedError
+from namesrv_core.snapshot import SnapshotError, snapshot_of
+from schemas import bronze
 
 EXIT_OK, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 2, 3, 4, 5, 6
 _STATEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;'"`])+""")
+_MAX_SNAPSHOT_BYTES = 256 << 20
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
 
@@ -64,6 +67,8 @@ def _warehouse(arguments: argparse.Namespace) -> Warehouse:
     for name in getattr(arguments, "input", []):
         if not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
+    for name in getattr(arguments, "snapshot", None) or []:
+        _check_snapshot(Path(name))
     for name in ("first", "last"):
         if getattr(arguments, name, None):
             setattr(arguments, name, _day(getattr(arguments, name)))
@@ -81,6 +86,24 @@ def _warehouse(arguments: argparse.Namespace) -> Warehouse:
     return Warehouse(spark_session(f"namesrv-history {arguments.job}"), path, conf, run_id, started)
 
 
+def _check_snapshot(path: Path) -> None:
+    """Read a snapshot once before anything is started."""
+    try:
+        if path.stat().st_size > _MAX_SNAPSHOT_BYTES:
+            raise _UsageError(f"snapshot {path}: longer than {_MAX_SNAPSHOT_BYTES >> 20} MiB")
+        snapshot_of(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, SnapshotError) as error:
+        raise _UsageError(f"snapshot {path}: {error}") from error
+
+
+def _instant(text: str) -> dt.datetime:
+    try:
+        at = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise _UsageError(f"instant {text!r}: expected ISO 8601, such as 2026-11-21T09:00:00Z") from error
+    return at if at.tzinfo is not None else at.replace(tzinfo=dt.timezone.utc)
+
+
 def _day(text: str) -> dt.date:
     try:
         return dt.date.fromisoformat(text)
@@ -89,7 +112,7 @@ def _day(text: str) -> dt.date:
 
 
 def _nightly(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
-    summary = nightly.run(house, arguments.input, console)
+    summary = nightly.run(house, arguments.input, console, getattr(arguments, "snapshot", None) or ())
     if arguments.summary:
         summary.write(Path(arguments.summary))
     report.show_run(summary, console)
@@ -105,7 +128,9 @@ def _demo(house: Warehouse, arguments: argparse.Namespace, console: Console) -> 
 
 def _ingest(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     with night.lease(house.path):
-        ingested = ingest(house.spark, house.path, arguments.input, house.conf, house.run_id, house.started)
+        ingested = ingest(
+            house.spark, house.path, arguments.input, house.conf, house.run_id, house.started, arguments.snapshot
+        )
     report.show_ingested(ingested, console)
     return EXIT_INPUT if ingested.errors else EXIT_OK
 
@@ -120,6 +145,9 @@ def _validate(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
 def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     steps = {"replay": night.replay, "flag": night.flag_days, "verify": night.verify_days}
     with night.lease(house.path):
+        if getattr(arguments, "snapshot", None):
+            ingest(house.spark, house.path, [], house.conf, house.run_id, house.started, arguments.snapshot)
+            house.forget(*bronze.TABLES)
         days = night.days_of(night.recorded(house), arguments.first, arguments.last)
         steps[arguments.job](house, days)
     console.line(f"{arguments.job}: {len(days)} day(s)" + (f", {days[0]} to {days[-1]}" if days else ""))
@@ -160,6 +188,18 @@ def _export(house: Warehouse, arguments: argparse.Namespace, console: Console) -
     return EXIT_OK
 
 
+def _snapshot(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
+    from jobs.snapshot import SnapshotUnknownError, snapshot_at  # noqa: PLC0415  the one command that needs it
+
+    try:
+        text = snapshot_at(house, arguments.of, _instant(arguments.at))
+    except SnapshotUnknownError as error:
+        raise _UsageError(str(error)) from error
+    Path(arguments.output).write_text(text, encoding="utf-8")
+    console.line(f"{arguments.output}: {arguments.of} at {arguments.at}")
+    return EXIT_OK
+
+
 _COMMANDS = {
     "demo": _demo,
     "nightly": _nightly,
@@ -171,4 +211,5 @@ _COMMANDS = {
     "publish": _publish,
     "sql": _sql,
     "export": _export,
+    "snapshot": _snapshot,
 }

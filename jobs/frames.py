@@ -3,25 +3,64 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.tables import union_all
+from namesrv_core.instants import NS_PER_US
 from schemas.bronze import EVENT_TABLES
 from schemas.table import Table
 
 Frames = Mapping[str, DataFrame]
+# MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it.
+_STANDARD_JSON_SINCE = 401
 
 
-def day_events(bronze: Frames, day: dt.date) -> DataFrame:
+def day_events(bronze: Frames, day: dt.date, unknown: Sequence[str] = ()) -> DataFrame:
     """Return the day's events of all tables in one frame: `kind` is the table, `operation` what it asks for.
 
-    `received_us`: when a request had arrived; `arrival_us`: the same for one that was answered.
+    `received_us`: when a request had arrived; `arrival_us`: the same for one that was answered. `unknown`: name servers
+    of whose past something is unknown; what they answered, and snapshots of them, are events, too.
     """
     events = union_all(_events_of(bronze[table.name], table, day) for table in EVENT_TABLES)
-    return events.drop("response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed")
+    events = events.drop("response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed")
+    if not unknown:
+        return events
+    answers = observation_rows(bronze["route_observations"], day).withColumns(
+        {"kind": F.lit("route_observations"), "effect_us": F.expr(f"seq DIV {NS_PER_US}")}
+    )
+    snapshots = (
+        bronze["snapshots"]
+        .where(F.col("day") == F.lit(day))
+        .select(
+            "namesrv_id",
+            "event_id",
+            "seq",
+            "snapshot",
+            F.lit("snapshots").alias("kind"),
+            F.unix_micros("effect_time").alias("effect_us"),
+        )
+    )
+    is_unknown = F.col("namesrv_id").isin(*unknown)
+    return union_all([events, answers.where(is_unknown), snapshots.where(is_unknown)])
+
+
+def observation_rows(observations: DataFrame, day: dt.date) -> DataFrame:
+    """Return the answers of `day` with the columns of which the codec makes questions and answers."""
+    return observations.where(F.col("day") == F.lit(day)).select(
+        "namesrv_id",
+        "event_id",
+        "seq",
+        "request_seq",
+        "code",
+        "subject",
+        (F.col("standard_json") | (F.col("request_version") >= _STANDARD_JSON_SINCE)).alias("standard_json"),
+        "response_code",
+        "remark",
+        "body",
+    )
 
 
 def _events_of(frame: DataFrame, table: Table, day: dt.date) -> DataFrame:
@@ -49,7 +88,7 @@ def topic_tables_of(events: DataFrame, topic_configs: DataFrame, *per: str) -> D
 
 def codec_ready(frame: DataFrame) -> DataFrame:
     """Return history rows with their times as microseconds, as the codec takes them."""
-    for column in ("valid_from", "valid_to", "first_update_time", "last_update_time"):
+    for column in ("valid_from", "valid_to", "known_from", "first_update_time", "last_update_time"):
         if column in frame.columns:
             frame = frame.withColumn(column, F.unix_micros(column))
     return frame.drop("day")

@@ -1,6 +1,6 @@
-"""Read captures and event logs into the bronze tables.
+"""Read captures, event logs and snapshots into the bronze tables.
 
-Reads   packet captures and JSON-lines event logs, files or folders
+Reads   packet captures and JSON-lines event logs, files or folders; snapshot files
 Writes  all bronze tables; a file that was read before, by content, changes nothing. What breaks a rule goes to quarantine
 """
 
@@ -12,7 +12,7 @@ import hashlib
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -21,6 +21,8 @@ from jobs import tables
 from jobs.conf import PipelineConf
 from jobs.ingest_write import STAGED, write_staged
 from jobs.staging import Staging
+from namesrv_core.instants import NS_PER_US
+from namesrv_core.snapshot import SnapshotError, snapshot_of
 from namesrv_wire.capture import read_capture
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.event_log import read_event_log
@@ -69,7 +71,7 @@ class Ingested:
 
 @dataclass(frozen=True)
 class Source:
-    """An input file. `kind`: capture or event_log."""
+    """An input file. `kind`: capture, event_log or snapshot."""
 
     path: Path
     kind: str
@@ -99,10 +101,13 @@ def ingest(
     conf: PipelineConf,
     run_id: str,
     started: dt.datetime,
+    snapshots: Sequence[str] = (),
 ) -> Ingested:
-    """Read `inputs` into the bronze tables of `warehouse` and return what was read."""
+    """Read `inputs` and `snapshots` into the bronze tables of `warehouse` and return what was read."""
     result = Ingested()
-    sources = sorted((_source(path) for path in expand(inputs)), key=lambda s: (s.first_time_ns, s.path.name))
+    found = [_source(path) for path in expand(inputs)]
+    found += [replace(_source(path), kind="snapshot") for path in expand(snapshots)]
+    sources = sorted(found, key=lambda s: (s.first_time_ns, s.path.name))
     known = _known_sources(spark, warehouse)
     fresh: list[Source] = []
     for source in sources:
@@ -186,6 +191,8 @@ def _read_all(
         last_ns = None
         if source.kind == "event_log":
             error = _read_log(source, staging, result)
+        elif source.kind == "snapshot":
+            error = _read_snapshot(source, staging)
         else:
             error, last_ns = _read_capture(source, transcript, staging)
         if error:
@@ -236,6 +243,26 @@ def _read_log(source: Source, staging: Staging, result: Ingested) -> str | None:
                 result.read_rows += is_frame
     except (CaptureError, OSError, EOFError) as error:
         return str(error)
+    return None
+
+
+def _read_snapshot(source: Source, staging: Staging) -> str | None:
+    """Stage one snapshot; return what is wrong with it, if anything is."""
+    try:
+        text = source.path.read_text(encoding="utf-8")
+        snapshot = snapshot_of(text)
+    except (SnapshotError, OSError, UnicodeDecodeError) as error:
+        return f"{source.path.name}: {error}"
+    values = {
+        "namesrv_id": snapshot.namesrv_id,
+        "seq": snapshot.at_us * NS_PER_US,
+        "event_id": source.sha256[:32],
+        "effect_time": snapshot.at_us,
+        "snapshot": text,
+        "source_file": source.path.name,
+        "source_offset": 1,
+    }
+    staging.add(bronze.SNAPSHOTS.name, values)
     return None
 
 

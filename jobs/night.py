@@ -25,7 +25,13 @@ from jobs.flag import flag
 from jobs.ingest import Ingested
 from jobs.order import decided_day
 from jobs.replay import REPLAYED_TABLES, namesrv_days, replayed_day, table_from
-from jobs.verify import answer_checks_from, judged_from, route_mismatches_from, verdicts_from
+from jobs.verify import (
+    answer_checks_from,
+    explained_answers_from,
+    judged_from,
+    route_mismatches_from,
+    verdicts_from,
+)
 from namesrv_core.profile import Namesrv
 from schemas import bronze, gold
 from schemas.table import Table
@@ -221,7 +227,8 @@ def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
 
 def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
     """Return the slices of the last day before `day` that has any; every name server's state is carried through each day."""
-    frames = {table.name: house.table(table) for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
+    carried = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE)
+    frames = {table.name: house.table(table) for table in carried}
     last_days = tables.union_all(
         frame.where(F.col("day") < F.lit(day)).agg(F.max("day").alias("day")) for frame in frames.values()
     )
@@ -260,9 +267,7 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
         )
         observations = frames["route_observations"].where(F.col("day") == F.lit(day))
         verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs)
-        explained = replayed["order_decisions"].where(F.col("day") == F.lit(day))
-        explained = explained.select(F.explode("evidence_against").alias("event_id"), "decision_id")
-        judged = judged_from(verdicts, observations, explained).persist()
+        judged = judged_from(verdicts, observations, explained_answers_from(replayed, day)).persist()
         found = {gold.ANSWER_CHECKS: answer_checks_from(judged), gold.ROUTE_MISMATCHES: route_mismatches_from(judged)}
         tables.in_parallel(
             {t.name: partial(tables.write_days, rows, house.path, t, [day]) for t, rows in found.items()}

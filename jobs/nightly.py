@@ -73,13 +73,13 @@ def timed(summary: Summary, step: str, console: Console) -> Iterator[None]:
         console.end(step, summary.seconds[step])
 
 
-def run(house: Warehouse, inputs: Sequence[str], console: Console) -> Summary:
+def run(house: Warehouse, inputs: Sequence[str], console: Console, snapshots: Sequence[str] = ()) -> Summary:
     """Run the night and return its summary. Raises GateError; what was published before stays published."""
     summary = Summary(run_id=house.run_id)
     with night.lease(house.path):
         with timed(summary, "ingest", console):
             tune_for(house.spark, small=sum(path.stat().st_size for path in expand(inputs)) < _SMALL_BYTES)
-            ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started)
+            ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started, snapshots)
             house.forget(*bronze.TABLES)
         _note_ingested(summary, ingested)
         read = night.recorded(house)

@@ -7,7 +7,7 @@ Gives   order_decisions, and the positions of the events that take effect elsewh
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.frames import Frames, codec_ready, day_events, topic_tables_of
+from jobs.frames import Frames, codec_ready, day_events, observation_rows, topic_tables_of
 from jobs.replay_unit import NamesrvDay
 from jobs.tables import union_all
-from jobs.verify import observation_rows, observed_of
+from jobs.verify import observed_of
 from namesrv_core.decisions import STALL_NS, Decided, Placed, decide
 from namesrv_core.history import Interval, restored
 from namesrv_core.instants import NS_PER_US
@@ -31,7 +31,7 @@ from schemas import codec, gold
 from schemas.codec import topic_table_of
 from schemas.table import STRING, struct_of
 
-_TOPIC_CONFIG_RANK, _CARRIED_RANK, _EVENT_RANK, _OBSERVATION_RANK = range(4)
+_TOPIC_CONFIG_RANK, _CARRIED_RANK, _EVENT_RANK, _OBSERVATION_RANK, _PAST_RANK = range(5)
 _NS_PER_S = 1_000_000_000
 
 
@@ -87,7 +87,8 @@ def decided_day(
     racing = [row["namesrv_id"] for row in racing_namesrvs_from(day_events(bronze, day), live).collect()]
     if not racing:
         return spark.createDataFrame([], gold.ORDER_DECISIONS.schema), None
-    rows = _rows_of_whole_days(bronze, carried, day).where(F.col("namesrv_id").isin(sorted(racing)))
+    unknown = [name for name in racing if contexts[name].has_unknown_past]
+    rows = _rows_of_whole_days(bronze, carried, day, unknown).where(F.col("namesrv_id").isin(sorted(racing)))
 
     def decide_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decide the races of one name server; `key` is (namesrv_id,)."""
@@ -120,17 +121,19 @@ _DECIDED_SCHEMA = T.StructType(
 _DECIDED_ARROW = to_arrow_schema(_DECIDED_SCHEMA, timezone="UTC")
 
 
-def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFrame:
+def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date, unknown: Sequence[str]) -> DataFrame:
     """Return everything about a day in one frame: carried rows, topic configurations, events, answers."""
-    events = day_events(bronze, day).withColumn("rank", F.lit(_EVENT_RANK))
+    events = day_events(bronze, day, unknown).withColumn("rank", F.lit(_EVENT_RANK))
     configs = topic_tables_of(events, bronze["topic_configs"], "namesrv_id")
-    carried_rows = (
+    carried_rows = [
         codec_ready(carried[table.name].where("closed_by IS NULL"))
         .withColumn("rank", F.lit(_CARRIED_RANK))
         .withColumn("kind", F.lit(table.name))
         for table in gold.HISTORY_TABLES
         if table.name in carried and table is not gold.DATA_VERSION_HISTORY
-    )
+    ]
+    if unknown:
+        carried_rows.append(carried[gold.PAST_KNOWLEDGE.name].drop("day").withColumn("rank", F.lit(_PAST_RANK)))
     return union_all(
         [
             events,
@@ -150,11 +153,13 @@ def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
         codec.carried(codec.interval_of(row["kind"].removesuffix("_history"), row))
         for row in by_rank.get(_CARRIED_RANK, ())
     ]
+    past = [codec.fact_of(row) for row in by_rank.get(_PAST_RANK, ())]
     events = by_rank.get(_EVENT_RANK, [])
 
     def start() -> Registry:
         registry = Registry(context.namesrv.profile)
         registry.scan_halted = context.scan_halted
+        registry.past = context.past_of(past)
         restored(registry, carried)
         return registry
 

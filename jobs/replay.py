@@ -7,10 +7,10 @@ Gives   the slices of the history tables, event_outcomes and refreshes_hourly of
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,7 +19,7 @@ from jobs import units
 from jobs.frames import Frames, codec_ready, day_events, topic_tables_of
 from jobs.replay_unit import CARRIED_RANK, EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, UnitReplay
 from jobs.tables import union_all
-from namesrv_core.instants import NS_PER_US
+from namesrv_core.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.profile import Namesrv
 from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from schemas import gold
@@ -27,10 +27,11 @@ from schemas.bronze import EVENT_TABLES, RECORDED_TABLES
 from schemas.codec import day_start_seq
 from schemas.table import Table
 
-REPLAYED_TABLES = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.REFRESHES_HOURLY)
+REPLAYED_TABLES = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
 _ROWS_PER_BATCH = 10_000
 _PUT_KV, _DELETE_KV, _DELETE_TOPIC = 100, 102, 216
 _KV_UNIT = "kv"
+_WHOLE_UNIT = "whole"
 # How far back a scan's packet tells when the timer ticks.
 _PHASE_MEMORY = dt.timedelta(days=7)
 
@@ -49,14 +50,17 @@ def replayed_day(
     (event_id, seq, looked_up) for events that take effect elsewhere than recorded. Grain, keys and order of
     the result are those of the tables in it.
     """
-    events = _with_order(day_events(bronze, day), order).persist()
+    unknown = sorted(name for name, context in contexts.items() if context.has_unknown_past)
+    events = _with_order(day_events(bronze, day, unknown), order).persist()
     open_rows = {t.name: carried[t.name].where("closed_by IS NULL") for t in gold.HISTORY_TABLES if t.name in carried}
+    if unknown and gold.PAST_KNOWLEDGE.name in carried:
+        open_rows[gold.PAST_KNOWLEDGE.name] = carried[gold.PAST_KNOWLEDGE.name]
     edges = [units.Edge(*row) for row in _edges_of(events, open_rows).collect()]
     unit_of = spark.createDataFrame(
         units.components(edges, units.must_stay_whole(edges, {name: c.namesrv for name, c in contexts.items()})),
         "namesrv_id STRING, node STRING, unit STRING",
     )
-    rows = _replay_input(events, open_rows, bronze["topic_configs"], unit_of)
+    rows = _replay_input(events, open_rows, bronze["topic_configs"], unit_of, unknown)
 
     def replay_unit(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Replay one unit; `key` is (namesrv_id, unit)."""
@@ -87,7 +91,7 @@ def namesrv_days(
     starts = (
         bronze["namesrv_events"]
         .where(F.col("kind").isin("started", "observed_from") & (F.col("day") <= F.lit(day)))
-        .select("namesrv_id", "seq", "kind")
+        .select("namesrv_id", "seq", "kind", "day")
         .collect()
     )
     with_start = {row["namesrv_id"] for row in starts}
@@ -96,7 +100,9 @@ def namesrv_days(
         first_seen = {row["namesrv_id"]: row["seq"] for row in _first_seen(bronze).collect()}
     closes = _scan_closes(bronze["channel_events"].where(F.col("day").between(day - _PHASE_MEMORY, day))).collect()
     known_until = {row["namesrv_id"]: row["until_seq"] for row in _known_until(bronze, day).collect()}
-    halted = _scan_halted(carried)
+    halted, past_carried = _scan_halted(carried), _with_carried_past(carried)
+    snapshots = bronze["snapshots"].where(F.col("day") <= F.lit(day)).select("namesrv_id", "seq", "day")
+    first_known = _first_of_each([*starts, *snapshots.withColumn("kind", F.lit("snapshot")).collect()])
     contexts = {}
     for namesrv_id, namesrv in namesrvs.items():
         epochs = [
@@ -112,8 +118,43 @@ def namesrv_days(
         )
         start = day_start_seq(day)
         until = known_until.get(namesrv_id, start)
-        contexts[namesrv_id] = NamesrvDay(namesrv_id, namesrv, schedule, start, until, namesrv_id in halted)
+        contexts[namesrv_id] = NamesrvDay(
+            namesrv_id,
+            namesrv,
+            schedule,
+            start,
+            until,
+            namesrv_id in halted,
+            _unknown_from_ms(first_known.get(namesrv_id), day, namesrv),
+            namesrv_id in past_carried,
+        )
     return contexts
+
+
+def _first_of_each(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return the first row of each name server."""
+    first: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row["seq"]):
+        first.setdefault(row["namesrv_id"], row)
+    return first
+
+
+def _unknown_from_ms(first: Row | None, day: dt.date, namesrv: Namesrv) -> int | None:
+    """Return since when something is unknown of a name server of which `first` was known first; None: not since `day`.
+
+    A process that starts has its KV table from a file; only with orderMessageEnable do its answers depend on that.
+    """
+    if first is None or first["day"] != day:
+        return None
+    unknown = first["kind"] != "started" or namesrv.config.order_message_enable
+    return int(first["seq"] // NS_PER_MS) if unknown else None
+
+
+def _with_carried_past(carried: Frames) -> set[str]:
+    """Return the name servers of whose past something was unknown at the end of the day before."""
+    if gold.PAST_KNOWLEDGE.name not in carried:
+        return set()
+    return {row["namesrv_id"] for row in carried[gold.PAST_KNOWLEDGE.name].select("namesrv_id").distinct().collect()}
 
 
 def _scan_closes(channel_events: DataFrame) -> DataFrame:
@@ -203,13 +244,26 @@ def _edges_of(events: DataFrame, open_rows: Frames) -> DataFrame:
     return edges.unionAll(remote.join(known, on=["namesrv_id", "one"], how="left_semi")).distinct()
 
 
-def _replay_input(events: DataFrame, open_rows: Frames, topic_configs: DataFrame, unit_of: DataFrame) -> DataFrame:
-    """Return all rows that the units need, with `unit` and `rank`, one wide schema."""
-    placed = _placed(events, unit_of)
+def _replay_input(
+    events: DataFrame, open_rows: Frames, topic_configs: DataFrame, unit_of: DataFrame, unknown: Sequence[str]
+) -> DataFrame:
+    """Return all rows that the units need, with `unit` and `rank`, one wide schema.
+
+    `unknown`: name servers of whose past something is unknown. They are one unit each: what is not known may tie
+    anything to anything, and an answer shows rows of many brokers.
+    """
+    is_unknown = F.col("namesrv_id").isin(*unknown) if unknown else F.lit(False)
+    placed = union_all(
+        [
+            _placed(events.where(~is_unknown), unit_of),
+            events.where(is_unknown).withColumn("unit", F.lit(_WHOLE_UNIT)),
+        ]
+    )
     configs = topic_tables_of(placed, topic_configs, "namesrv_id", "unit")
     configs = configs.withColumn("rank", F.lit(TOPIC_CONFIG_RANK))
     carried = (_carried_rows(frame, table, unit_of) for table, frame in open_rows.items())
-    return union_all([placed.withColumn("rank", F.lit(EVENT_RANK)), configs, *carried])
+    rows = union_all([placed.withColumn("rank", F.lit(EVENT_RANK)), configs, *carried])
+    return rows.withColumn("unit", F.when(is_unknown, F.lit(_WHOLE_UNIT)).otherwise(F.col("unit")))
 
 
 def _placed(events: DataFrame, unit_of: DataFrame) -> DataFrame:

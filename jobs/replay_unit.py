@@ -7,7 +7,7 @@ at the end of the day before (`rank` 1), the day's events by `seq` (`rank` 2). O
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from namesrv_core import events
 from namesrv_core.draft import Outcome
 from namesrv_core.history import Histories, Interval, restored
 from namesrv_core.instants import US_PER_MS
+from namesrv_core.past import Fact, Past
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
 from namesrv_core.replay import Taken, TimedEvent, replay
@@ -37,6 +38,19 @@ class NamesrvDay:
     from_seq: int
     until_seq: int
     scan_halted: bool = False
+    unknown_from_ms: int | None = None
+    past_is_carried: bool = False
+
+    @property
+    def has_unknown_past(self) -> bool:
+        """Return whether something about the name server's past is not known where this day begins."""
+        return self.past_is_carried or self.unknown_from_ms is not None
+
+    def past_of(self, carried: Sequence[Fact]) -> Past | None:
+        """Return what is known where the day begins; None: everything."""
+        if carried:
+            return Past.load(carried)
+        return None if self.unknown_from_ms is None else Past(self.unknown_from_ms)
 
 
 class UnitReplay:
@@ -46,6 +60,7 @@ class UnitReplay:
         self._day = day
         self._topic_tables: dict[str, TopicTable] = {}
         self._carried: list[Interval] = []
+        self._past: list[Fact] = []
         self._histories = Histories()
         self._hours: dict[tuple[LiveKey, int], list[int]] = {}
         self._row_of: dict[str, Row] = {}
@@ -57,6 +72,7 @@ class UnitReplay:
         self._histories = Histories([codec.carried(interval) for interval in self._carried])
         registry = Registry(self._day.namesrv.profile)
         registry.scan_halted = self._day.scan_halted
+        registry.past = self._day.past_of(self._past)
         restored(registry, self._carried)
         for taken in replay(
             registry,
@@ -71,12 +87,16 @@ class UnitReplay:
         for interval in self._histories.open_intervals():
             yield self._interval_row(interval)
         yield from self._hour_rows()
+        for fact in registry.past.dump() if registry.past is not None else ():
+            yield {"table": "past_knowledge", **codec.past_row(fact, self._day.namesrv_id)}
 
     def _take_preamble(self, rows: Iterator[Row]) -> Row | None:
         """Take topic configurations and carried rows; return the first event's row."""
         for row in rows:
             if row["rank"] == TOPIC_CONFIG_RANK:
                 self._topic_tables[row["topic_config_digest"]] = codec.topic_table_of(row)
+            elif row["rank"] == CARRIED_RANK and row["kind"] == "past_knowledge":
+                self._past.append(codec.fact_of(row))
             elif row["rank"] == CARRIED_RANK:
                 self._carried.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
             else:
@@ -95,9 +115,14 @@ class UnitReplay:
         row = self._row_of.get(timed.event_id, {})
         yield from self._version_row(timed, row)
         for interval in self._histories.record(
-            step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us
+            step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us, certainty=step.certainty
         ):
             yield self._interval_row(interval)
+        if isinstance(timed.event, events.AnswerObserved) and step.outcome != Outcome.UNKNOWN_PAST:
+            return
+        if isinstance(timed.event, events.StateKnown) and step.outcome == Outcome.RESTORED:
+            for key, beat_ms in timed.event.beats:
+                self._histories.refreshed(key, beat_ms)
         if step.refreshed is not None:
             self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
             if step.outcome == Outcome.REFRESHED:

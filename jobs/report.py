@@ -22,6 +22,12 @@ from schemas.questions import QUESTIONS
 _EXIT_OK, _EXIT_USAGE = 0, 2
 
 
+_EXPLANATIONS = {
+    "order_decision": "explained by another order than the one taken",
+    "unknown_past": "differ only in what was not known yet: the recording began in the middle of a life",
+}
+
+
 def show_run(summary: Summary, console: Console) -> None:
     """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
     console.line()
@@ -59,7 +65,7 @@ def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
     console.line(f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})")
     console.line(f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte")
     for name, count in numbers["explained"].items():
-        console.line(f"             {count:,} explained by another order than the one taken ({name})")
+        console.line(f"             {count:,} {_EXPLANATIONS[name]} ({name})")
     console.line(
         f"             {numbers['mismatched']:,} mismatched; {numbers['order_decisions']:,} order decision(s), see order_decisions"
     )

@@ -15,9 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs.frames import Frames, codec_ready
+from jobs.frames import Frames, codec_ready, observation_rows
 from jobs.tables import union_all
-from namesrv_core.answers import GET_ROUTEINFO_BY_TOPIC, Answer, Question
 from namesrv_core.history import Interval, restored
 from namesrv_core.instants import NS_PER_US
 from namesrv_core.profile import Namesrv
@@ -27,8 +26,8 @@ from namesrv_core.verification import Observed, Verdict, verify
 from schemas import codec, gold
 from schemas.table import BOOLEAN, STRING, struct_of
 
-# MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it.
-_STANDARD_JSON_SINCE = 401
+# Columns of answer_checks for answers that do not match, by their classification.
+_COLUMN_OF = {"order_decision": "explained", "unknown_past": "unknown_past", "mismatched": "mismatched"}
 _INTERVAL_RANK, _OUTCOME_RANK, _OBSERVATION_RANK = 0, 1, 2
 _VERDICT_SCHEMA = struct_of(
     namesrv_id=STRING,
@@ -72,28 +71,60 @@ def verdicts_from(
     )
 
 
-def judged_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
-    """Return the verdicts with their answers and, where an order decision explains one, its `decision_id`.
+def explained_answers_from(replayed: Frames, day: dt.date) -> DataFrame:
+    """Return (event_id, classification, decision_id) of the answers of `day` that need not match.
 
-    `explained`: (event_id, decision_id). Both reports are made of these rows: persist them.
+    Those that another order explains; and those that showed, when they were given, nothing but what was not known yet.
     """
-    by_decision = explained.groupBy("event_id").agg(F.min("decision_id").alias("decision_id"))
-    return verdicts.join(observations.drop("namesrv_id"), on="event_id", how="inner").join(
-        F.broadcast(by_decision), on="event_id", how="left"
+    today = F.col("day") == F.lit(day)
+    by_order = replayed["order_decisions"].where(today)
+    by_past = replayed["event_outcomes"].where(
+        today & F.expr("operation = 'observed_answer' AND outcome = 'unknown_past'")
     )
+    return union_all(
+        [
+            by_order.select(
+                F.explode("evidence_against").alias("event_id"),
+                F.lit("order_decision").alias("classification"),
+                "decision_id",
+            ),
+            by_past.select(
+                "event_id",
+                F.lit("unknown_past").alias("classification"),
+                F.lit(None).cast("string").alias("decision_id"),
+            ),
+        ]
+    )
+
+
+def judged_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
+    """Return the verdicts with their answers, the `classification` of those that do not match, and a `decision_id`.
+
+    `explained`: see `explained_answers_from`. Both reports are made of these rows: persist them.
+    """
+    one_each = explained.groupBy("event_id").agg(
+        F.min("classification").alias("classification"), F.min("decision_id").alias("decision_id")
+    )
+    judged = verdicts.join(observations.drop("namesrv_id"), on="event_id", how="inner").join(
+        F.broadcast(one_each), on="event_id", how="left"
+    )
+    return judged.withColumn("classification", F.coalesce("classification", F.lit("mismatched")))
 
 
 def answer_checks_from(judged: DataFrame) -> DataFrame:
     """Return the counts by name server, request code and day."""
     matched = F.col("matched")
+    unmatched = {
+        name: F.count_if(~matched & (F.col("classification") == classification)).alias(name)
+        for classification, name in _COLUMN_OF.items()
+    }
     return judged.groupBy("namesrv_id", "code", "day").agg(
         F.count("*").alias("answers"),
         F.count_if(matched).alias("matched"),
         F.count_if(matched & F.col("same_order")).alias("same_order"),
         F.count_if(matched & F.col("same_bytes")).alias("same_bytes"),
         F.count_if(matched & F.col("in_flight")).alias("in_flight"),
-        F.count_if(~matched & F.col("decision_id").isNotNull()).alias("explained"),
-        F.count_if(~matched & F.col("decision_id").isNull()).alias("mismatched"),
+        *unmatched.values(),
     )
 
 
@@ -106,7 +137,7 @@ def route_mismatches_from(judged: DataFrame) -> DataFrame:
         "subject",
         F.timestamp_micros(F.expr("request_seq div 1000")).alias("request_time"),
         F.col("effect_time").alias("answer_time"),
-        F.when(F.col("decision_id").isNull(), "mismatched").otherwise("order_decision").alias("classification"),
+        "classification",
         "decision_id",
         F.coalesce("body", "remark").alias("answered"),
         "expected",
@@ -114,29 +145,9 @@ def route_mismatches_from(judged: DataFrame) -> DataFrame:
     )
 
 
-def observation_rows(observations: DataFrame, day: dt.date) -> DataFrame:
-    """Return the answers of `day` with the columns that `observed_of` takes."""
-    return observations.where(F.col("day") == F.lit(day)).select(
-        "namesrv_id",
-        "event_id",
-        "seq",
-        "request_seq",
-        "code",
-        "subject",
-        (F.col("standard_json") | (F.col("request_version") >= _STANDARD_JSON_SINCE)).alias("standard_json"),
-        "response_code",
-        "remark",
-        "body",
-    )
-
-
 def observed_of(row: Mapping[str, Any]) -> Observed:
     """Return the core's observation of a row of `observation_rows`."""
-    # Only a route comes in two dialects; one question for everyone else keeps its answer cached.
-    standard = row["standard_json"] or row["code"] != GET_ROUTEINFO_BY_TOPIC
-    question = Question(row["code"], row["subject"], standard_json=standard)
-    answered = Answer(row["response_code"], row["body"], row["remark"])
-    return Observed(row["event_id"], row["request_seq"], row["seq"], question, answered)
+    return Observed(row["event_id"], row["request_seq"], row["seq"], codec.question_of(row), codec.answer_of(row))
 
 
 def _verify_input(

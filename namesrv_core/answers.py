@@ -25,6 +25,7 @@ _UNIT_LISTS: dict[int, tuple[bool | None, bool | None]] = {
     GET_HAS_UNIT_SUB_TOPIC_LIST: (None, True),
     GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: (False, True),
 }
+LIST_CODES = frozenset({GET_ALL_TOPIC_LIST, GET_TOPICS_BY_CLUSTER, GET_SYSTEM_TOPIC_LIST, *_UNIT_LISTS})
 
 
 class Question(NamedTuple):

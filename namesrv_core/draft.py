@@ -26,7 +26,9 @@ class Outcome(str, Enum):
     EXPIRED = "expired"  # a scan removed brokers whose lease had ended
     CHANNEL_LOST = "channel_lost"  # a lost channel took a broker down
     SCAN_FAILED = "scan_failed"  # 4.x: ConcurrentModificationException, the periodic scan ends
+    UNKNOWN_PAST = "unknown_past"  # an answer that differs from the registry only in what was not known of it
     SCAN_HALTED = "scan_halted"  # 4.x: the scan would have run, but an earlier exception has ended it
+    RESTORED = "restored"  # a snapshot replaced what was believed
     STARTED = "started"
     STOPPED = "stopped"
 
@@ -45,12 +47,23 @@ class Notification(NamedTuple):
     ha_broker_addr: str | None
 
 
+class Certainty(NamedTuple):
+    """What one event leaves known, as (history table, key), where the past is not known completely.
+
+    `known`: rows, changed or not, that are known to be as they stand now; `begun`: changed rows of which it was known
+    how they stood before.
+    """
+
+    known: frozenset[tuple[str, tuple[object, ...]]]
+    begun: frozenset[tuple[str, tuple[object, ...]]]
+
+
 class Step(NamedTuple):
     """What one event does: the outcome, the changes to apply, the lease to renew, and what is returned or sent.
 
     `result` is what the method returns (see each transition); `closed` are the channels on which close() was called, in
     order; `swallowed` names exceptions that the method caught; `exception` the one that left it; `batch` counts the
-    unregistrations that were applied as a batch (5.x).
+    unregistrations that were applied as a batch (5.x). `certainty` None: everything is known.
     """
 
     outcome: Outcome
@@ -62,6 +75,7 @@ class Step(NamedTuple):
     swallowed: tuple[str, ...] = ()
     exception: str | None = None
     batch: int | None = None
+    certainty: Certainty | None = None
 
 
 class Draft:

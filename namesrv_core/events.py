@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from namesrv_core.rows import DataVersion, LiveKey, QueueData, TopicTable
+
+if TYPE_CHECKING:
+    from namesrv_core.answers import Answer, Question
+    from namesrv_core.registry import Change
 
 
 class RegisterBroker(NamedTuple):
@@ -125,6 +129,30 @@ class RefusedRequest(NamedTuple):
     reason: str
 
 
+class AnswerObserved(NamedTuple):
+    """What the name server answered. It changes nothing there; here it shows what was not known yet.
+
+    `request_seq`: position at which the question had arrived.
+    """
+
+    question: Question
+    answered: Answer
+    request_seq: int
+
+
+class StateKnown(NamedTuple):
+    """A snapshot: the state of a name server of generation `profile` at this instant, from elsewhere.
+
+    `changes` put its rows into an empty registry; `beats`: lastUpdateTimestamp by live key; without `knows_kv` it says
+    nothing of the KV table.
+    """
+
+    profile: str
+    changes: tuple[Change, ...]
+    beats: tuple[tuple[LiveKey, int], ...]
+    knows_kv: bool = True
+
+
 class NamesrvStarted(NamedTuple):
     """The process started: the routes are empty, the KV table is loaded from its file."""
 
@@ -149,6 +177,8 @@ Event = (
     | DeleteKvConfig
     | UpdateNamesrvConfig
     | RefusedRequest
+    | AnswerObserved
+    | StateKnown
     | NamesrvStarted
     | NamesrvStopped
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from namesrv_core.draft import Certainty
 from namesrv_core.instants import US_PER_MS
-from namesrv_core.registry import Change, Registry
+from namesrv_core.registry import Change, Registry, TableName
 from namesrv_core.rows import BrokerData, DataVersion, LiveKey
 
 Key = tuple[object, ...]
 # Tables whose first key column is the key of an outer map.
 _NESTED = frozenset({"topic_queue", "cluster_addr", "kv_config", "topic_queue_mapping", "broker_addr"})
-HISTORY_OF = {
+HISTORY_OF: dict[TableName, str] = {
     "topic_queue_table": "topic_queue",
     "cluster_addr_table": "cluster_addr",
     "broker_live_table": "broker_live",
@@ -20,6 +21,8 @@ HISTORY_OF = {
     "kv_config_table": "kv_config",
     "topic_queue_mapping_info_table": "topic_queue_mapping",
 }
+
+TABLE_OF: dict[str, TableName] = {history: table for table, history in HISTORY_OF.items()}
 
 
 class Position(NamedTuple):
@@ -53,7 +56,9 @@ class Interval(NamedTuple):
     """One row of a history. Times in microseconds since the epoch; `valid_to_us` None: open.
 
     `entered_at` and `outer_entered_at`: where the key, and the key of the outer map, entered their maps.
-    `first_update_ms` and `last_update_ms` belong to broker_live only.
+    `first_update_ms` and `last_update_ms` belong to broker_live only. `known_from_us`: since when it is known to be so;
+    None: only believed, in a recording that began mid-life. `beginning_seen`: whether it began at `valid_from_us`; else it
+    may have been so before.
     """
 
     table: str
@@ -69,6 +74,8 @@ class Interval(NamedTuple):
     closed_at: Position | None = None
     first_update_ms: int | None = None
     last_update_ms: int | None = None
+    known_from_us: int | None = None
+    beginning_seen: bool = True
 
 
 class Histories:
@@ -85,15 +92,27 @@ class Histories:
         for interval in carried:
             self._put_open(interval)
 
-    def record(self, changes: Iterable[Change], *, seq: int, event_id: str, at_us: int) -> Iterator[Interval]:
-        """Yield the intervals that the changes of one event close."""
+    def record(
+        self,
+        changes: Iterable[Change],
+        *,
+        seq: int,
+        event_id: str,
+        at_us: int,
+        certainty: Certainty | None = None,
+    ) -> Iterator[Interval]:
+        """Yield the intervals that the changes of one event close. `certainty` None: all of it is certain."""
         for no, change in enumerate(changes):
             at = Position(seq, no)
             for table, key, value in self._rows_of(change):
-                closed = self._replace(table, key, value, at, event_id, at_us)
+                closed = self._replace(table, key, value, at, event_id, at_us, certainty)
                 # What one event both puts and replaces was never there for anyone to see.
                 if closed is not None and closed.opened_at.seq != seq:
                     yield closed
+        for table, key in certainty.known if certainty is not None else ():
+            interval = self._open.get(table, {}).get(key)
+            if interval is not None and interval.known_from_us is None:
+                self._open[table][key] = interval._replace(known_from_us=at_us)
 
     def report_version(
         self, key: Key, version: DataVersion | None, *, seq: int, event_id: str, at_us: int
@@ -148,7 +167,14 @@ class Histories:
                 yield "broker_addr", key, None
 
     def _replace(  # one change: what, where and by whom
-        self, table: str, key: Key, value: object | None, at: Position, event_id: str, at_us: int
+        self,
+        table: str,
+        key: Key,
+        value: object | None,
+        at: Position,
+        event_id: str,
+        at_us: int,
+        certainty: Certainty | None = None,
     ) -> Interval | None:
         old = self._open.get(table, {}).pop(key, None)
         closed = None
@@ -161,7 +187,18 @@ class Histories:
         ms = at_us // US_PER_MS if table == "broker_live" else None
         entered = old.entered_at if old is not None else at
         self._open.setdefault(table, {})[key] = Interval(
-            table, key, value, at_us, event_id, at, entered, outer, first_update_ms=ms, last_update_ms=ms
+            table,
+            key,
+            value,
+            at_us,
+            event_id,
+            at,
+            entered,
+            outer,
+            first_update_ms=ms,
+            last_update_ms=ms,
+            known_from_us=at_us if certainty is None or (table, key) in certainty.known else None,
+            beginning_seen=certainty is None or (table, key) in certainty.begun,
         )
         return closed
 
@@ -194,14 +231,13 @@ class Histories:
 def restored(registry: Registry, carried: Iterable[Interval]) -> None:
     """Put the day before's open intervals into an empty registry, in the order in which their keys entered its maps."""
     carried = list(carried)
-    table_of = {history: table for table, history in HISTORY_OF.items()}
-    rows = [interval for interval in carried if interval.table in table_of]
+    rows = [interval for interval in carried if interval.table in TABLE_OF]
     # The outer keys first: a row's place among those of its broker name is not its topic's place among the topics.
     nested = (interval for interval in rows if interval.outer_entered_at is not None)
     for interval in sorted(nested, key=lambda interval: interval.outer_entered_at or interval.entered_at):
-        registry.reserve(table_of[interval.table], interval.key[0])  # type: ignore[arg-type]
+        registry.reserve(TABLE_OF[interval.table], interval.key[0])  # type: ignore[arg-type]
     for interval in sorted(rows, key=lambda interval: interval.entered_at):
-        change = Change(table_of[interval.table], interval.key, interval.value)  # type: ignore[arg-type]
+        change = Change(TABLE_OF[interval.table], interval.key, interval.value)  # type: ignore[arg-type]
         registry.apply([change], interval.last_update_ms or 0)
     for name, group in _groups_of(carried).items():
         registry.apply([Change("broker_addr_table", (name,), group)], 0)

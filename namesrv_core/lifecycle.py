@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from namesrv_core.draft import Outcome, Step
+from namesrv_core.events import StateKnown
 from namesrv_core.registry import Change, Registry
 
 
@@ -17,6 +18,25 @@ def start(registry: Registry) -> Step:
 def stop(registry: Registry) -> Step:
     """Return what a stop does: all routes, live entries and pending unregistrations are lost."""
     return Step(Outcome.STOPPED, _lost(registry))
+
+
+def restore(registry: Registry, event: StateKnown) -> Step:
+    """Return what a snapshot changes: what the registry was believed to hold goes, what the snapshot says comes.
+
+    Only while something is unknown of the past; a snapshot of another generation is refused.
+    """
+    if event.profile != registry.profile.name:
+        return Step(Outcome.REFUSED_REQUEST, result=f"snapshot of a {event.profile} name server")
+    if registry.past is None:
+        return Step(Outcome.NO_EFFECT)
+    lost = list(_lost(registry))
+    if event.knows_kv:
+        lost += [
+            Change("kv_config_table", (namespace, key), None)
+            for namespace, entries in registry.kv_config_table.items()
+            for key in (*entries, None)
+        ]
+    return Step(Outcome.RESTORED, (*lost, *event.changes))
 
 
 def _lost(registry: Registry) -> tuple[Change, ...]:

@@ -56,7 +56,7 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     if not groups:
         return None
     acts = namesrv.config.support_acting_master and not (topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX)
-    brokers = tuple(_route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
+    brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None
     if namesrv.config.order_message_enable:
         entry = nested_get(registry.kv_config_table, ORDER_TOPIC_CONFIG, topic)
@@ -80,7 +80,7 @@ def _name_set(table: JavaMap[str | None, QueueData], namesrv: Namesrv) -> list[s
     return names.java_keys()
 
 
-def _route_broker(name: str | None, group: BrokerData, acting_for: QueueData | None) -> RouteBroker:
+def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | None) -> RouteBroker:
     """Return the group as a route shows it.
 
     With `acting_for`, the group's queue data of the topic on a server that supports acting masters: the smallest id

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, get_args
 
 from namesrv_core.java_map import JavaMap, as_long, string_map
+from namesrv_core.past import Past
 from namesrv_core.profile import Profile
 from namesrv_core.rows import (
     BrokerData,
@@ -85,6 +86,7 @@ class Registry:
         )
         self.pending_unregister: tuple[object, ...] = ()
         self.scan_halted = False
+        self.past: Past | None = None  # what is known of all this; None: everything
         self.last_update_ms: dict[LiveKey, int] = {}
         self._names_of_addr: dict[str | None, dict[str | None, None]] = {}
         self._live_keys_of_channel: dict[str, dict[LiveKey, None]] = {}
@@ -171,10 +173,13 @@ class Registry:
             del self._ended[key]
             self._watch(key, self._lease_end(key))
 
-    def apply(self, changes: Iterable[Change], at_ms: int) -> None:
-        """Apply `changes` in order; a live entry that is put is refreshed at `at_ms`."""
+    def apply(self, changes: Iterable[Change], at_ms: int, beats: Mapping[LiveKey, int] | None = None) -> None:
+        """Apply `changes` in order; a live entry that is put is refreshed at `at_ms`, or when `beats` says."""
         for change in changes:
-            self._apply_one(change, at_ms)
+            beat_ms = at_ms
+            if beats and change.table == "broker_live_table":
+                beat_ms = beats.get(LiveKey(*change.key), at_ms)
+            self._apply_one(change, beat_ms)
 
     def reserve(self, table: TableName, outer: str | None) -> None:
         """Give `outer` its place in a table of tables that is being rebuilt; its rows must follow."""
@@ -279,6 +284,8 @@ def _twin_of(value: object) -> object:
     """Return a copy of a table, an index or the heap; rows are shared, they never change."""
     if isinstance(value, JavaMap):
         return value.twin()
+    if isinstance(value, Past):
+        return value.copy()
     if isinstance(value, dict):
         return {key: _twin_of(member) for key, member in value.items()}
     return list(value) if isinstance(value, list) else value

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from namesrv_core import events
+from namesrv_core import bootstrap, events
+from namesrv_core.assimilation import assimilate
 from namesrv_core.draft import Outcome, Step
 from namesrv_core.heartbeat import broker_heartbeat, query_data_version
 from namesrv_core.kv import delete_kv_config, put_kv_config
-from namesrv_core.lifecycle import start, stop
+from namesrv_core.lifecycle import restore, start, stop
 from namesrv_core.profile import Namesrv
 from namesrv_core.register import register_broker
 from namesrv_core.registry import Registry
@@ -30,8 +31,14 @@ def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
 
 def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
     """Return `step` after applying it to `registry`."""
+    if registry.past is not None:
+        event = bootstrap.same_channel(registry, event)
+        bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
     taken = step(registry, event, at_ms, namesrv)
-    registry.apply(taken.changes, at_ms)
+    if registry.past is not None:
+        taken = bootstrap.learn(registry, event, taken, namesrv)
+    beats = event.beats if taken.outcome == Outcome.RESTORED and isinstance(event, events.StateKnown) else ()
+    registry.apply(taken.changes, at_ms, dict(beats))
     if taken.refreshed is not None:
         registry.refresh(taken.refreshed, at_ms)
     if type(event) is events.NamesrvStarted:
@@ -57,6 +64,8 @@ _TRANSITIONS: dict[type, Transition] = {
     events.DeleteKvConfig: lambda registry, event, _, __: delete_kv_config(registry, event),
     events.UpdateNamesrvConfig: lambda *_: Step(Outcome.NO_EFFECT),
     events.RefusedRequest: lambda _, event, __, ___: Step(Outcome.REFUSED_REQUEST, result=event.reason),
+    events.AnswerObserved: lambda registry, event, _, namesrv: assimilate(registry, event, namesrv),
+    events.StateKnown: lambda registry, event, *_: restore(registry, event),
     events.NamesrvStarted: lambda registry, *_: start(registry),
     events.NamesrvStopped: lambda registry, *_: stop(registry),
 }

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from namesrv_core.history import HISTORY_OF, Interval, Key, Member, Position
+from namesrv_core.history import TABLE_OF, Interval, Key, Member, Position
 from namesrv_core.registry import Change
 from namesrv_core.rows import BrokerData
-
-_TABLE_OF = {history: table for table, history in HISTORY_OF.items()}
 
 
 class StateChange(NamedTuple):
@@ -64,8 +62,8 @@ def _changes_of(edges: list, groups: dict[object, dict[object, Member]]) -> list
             else:
                 members.pop(key[1], None)
             touched[key[0]] = None
-        elif table in _TABLE_OF:
-            changes.append(Change(_TABLE_OF[table], key, value))  # type: ignore[arg-type]
+        elif table in TABLE_OF:
+            changes.append(Change(TABLE_OF[table], key, value))
     changes += [Change("broker_addr_table", (name,), _group_of(groups[name])) for name in touched]  # type: ignore[arg-type]
     return changes
 

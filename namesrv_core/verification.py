@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -113,7 +113,7 @@ def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> li
     windows = []
     for observed in ordered:
         first = bisect_right(effects, observed.request_seq)
-        nominal = last = bisect_right(effects, observed.seq)
+        nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
         while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
             last += 1
         windows.append(_Window(first, last, nominal))

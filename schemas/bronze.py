@@ -191,6 +191,21 @@ ROUTE_OBSERVATIONS = Table(
     ),
     key=("event_id",),
 )
+SNAPSHOTS = Table(
+    "snapshots",
+    "bronze",
+    "one state of a name server at an instant, from a file in the format namesrv-snapshot/1",
+    (
+        NAMESRV_ID,
+        Column("seq", LONG, "Position of the instant, in ns since the epoch", required=True),
+        Column("event_id", STRING, "Deterministic id from the content, 32 hex digits", required=True),
+        Column("effect_time", TIMESTAMP, "The instant", required=True),
+        Column("snapshot", STRING, "The file's text", required=True),
+        *SOURCE,
+        DAY,
+    ),
+    key=("event_id",),
+)
 QUARANTINE = Table(
     "quarantine",
     "bronze",
@@ -220,7 +235,7 @@ SOURCES = Table(
     (
         Column("content_sha256", STRING, "SHA-256 of the file as read", required=True),
         Column("source_file", STRING, "Name of the file, without its folder", required=True),
-        Column("kind", STRING, "capture or event_log", required=True),
+        Column("kind", STRING, "capture, event_log or snapshot", required=True),
         Column("bytes", LONG, "Size of the file", required=True),
         Column("frames", LONG, "Frames (capture) or lines (event log) in it", required=True),
         Column("packets", LONG, "Packets in it; NULL for an event log"),
@@ -256,4 +271,4 @@ OPEN_STREAMS = Table(
 EVENT_TABLES = (HEARTBEATS, REGISTRATIONS, UNREGISTRATIONS, CHANNEL_EVENTS, ADMIN_EVENTS, NAMESRV_EVENTS)
 RECORDED_TABLES = (*EVENT_TABLES, ROUTE_OBSERVATIONS)
 """What happened, and what was answered."""
-TABLES = (*EVENT_TABLES, TOPIC_CONFIGS_TABLE, ROUTE_OBSERVATIONS, QUARANTINE, SOURCES, OPEN_STREAMS)
+TABLES = (*EVENT_TABLES, TOPIC_CONFIGS_TABLE, ROUTE_OBSERVATIONS, SNAPSHOTS, QUARANTINE, SOURCES, OPEN_STREAMS)

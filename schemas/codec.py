@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from namesrv_core import events
+from namesrv_core.answers import GET_ROUTEINFO_BY_TOPIC, Answer, Question
 from namesrv_core.history import Interval, Key, Member, Position, Reported
 from namesrv_core.instants import NS_PER_US, US_PER_MS
+from namesrv_core.past import ANY, Entity, Fact
 from namesrv_core.replay import Taken
 from namesrv_core.rows import (
     BrokerLiveInfo,
@@ -23,6 +25,7 @@ from namesrv_core.rows import (
     TopicQueueMappingInfo,
     TopicTable,
 )
+from namesrv_core.snapshot import snapshot_of
 
 Row = Mapping[str, Any]
 _EPOCH = dt.date(1970, 1, 1)
@@ -86,9 +89,25 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
         event = _ADMIN[row["code"]](row)
     elif kind == "namesrv_events":
         event = events.NamesrvStarted() if row["namesrv_kind"] == "started" else events.NamesrvStopped()
+    elif kind == "route_observations":
+        event = events.AnswerObserved(question_of(row), answer_of(row), row["request_seq"])
+    elif kind == "snapshots":
+        event = snapshot_of(row["snapshot"]).event
     else:
         raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
     return event
+
+
+def question_of(row: Row) -> Question:
+    """Return what was asked, of a row of `route_observations`."""
+    # Only a route comes in two dialects; one question for everyone else keeps its answer cached.
+    standard = row["standard_json"] or row["code"] != GET_ROUTEINFO_BY_TOPIC
+    return Question(row["code"], row["subject"], standard_json=standard)
+
+
+def answer_of(row: Row) -> Answer:
+    """Return what was answered, of a row of `route_observations`."""
+    return Answer(row["response_code"], row["body"], row["remark"])
 
 
 def _heartbeat_of(row: Row) -> events.Event:
@@ -167,6 +186,8 @@ _OPERATIONS: dict[type, str] = {
     events.DeleteKvConfig: "delete_kv_config",
     events.UpdateNamesrvConfig: "update_namesrv_config",
     events.RefusedRequest: "register_broker",
+    events.AnswerObserved: "observed_answer",
+    events.StateKnown: "snapshot",
     events.NamesrvStarted: "namesrv_started",
     events.NamesrvStopped: "namesrv_stopped",
 }
@@ -215,6 +236,8 @@ def interval_row(interval: Interval, namesrv_id: str) -> dict[str, Any]:
         "closed_at": None if interval.closed_at is None else interval.closed_at._asdict(),
         "entered_at": interval.entered_at._asdict(),
         "outer_entered_at": None if interval.outer_entered_at is None else interval.outer_entered_at._asdict(),
+        "known_from": interval.known_from_us,
+        "beginning_seen": interval.beginning_seen,
         **(
             {
                 "first_update_time": (interval.first_update_ms or 0) * US_PER_MS,
@@ -244,6 +267,8 @@ def interval_of(table: str, row: Row) -> Interval:
         _position_or_none(row["closed_at"]),
         row["first_update_time"] // US_PER_MS if live else None,
         row["last_update_time"] // US_PER_MS if live else None,
+        row["known_from"],
+        row["beginning_seen"],
     )
 
 
@@ -325,6 +350,33 @@ _FROM_COLUMNS: dict[str, Any] = {
         Reported(data_version_of(row["data_version"]), data_version_of(row["previous"]), row["is_regression"]),
     ),
 }
+
+
+# -- a past that was not recorded ---------------------------------------------------------------------------------------
+
+
+def past_row(fact: Fact, namesrv_id: str) -> dict[str, Any]:
+    """Return the row of `fact` in `past_knowledge`, without `day`."""
+    kind, one, other = fact.entity
+    return {
+        "namesrv_id": namesrv_id,
+        "what": fact.what,
+        "about": kind,
+        "one": None if one is ANY or one is None else str(one),
+        "other": None if other is ANY or other is None else str(other),
+        "any_one": one is ANY,
+        "any_other": other is ANY,
+        "number": fact.number,
+    }
+
+
+def fact_of(row: Row) -> Fact:
+    """Return the fact of a row of `past_knowledge`."""
+    other = row["other"]
+    if row["about"] == "broker_addr" and other is not None:
+        other = int(other)
+    entity = Entity(row["about"], ANY if row["any_one"] else row["one"], ANY if row["any_other"] else other)
+    return Fact(row["what"], entity, row["number"])
 
 
 def instant_us(value: dt.datetime) -> int:

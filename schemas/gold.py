@@ -51,6 +51,18 @@ INTERVAL = (
         POSITION,
         "The same for the outer key (topic, cluster, namespace, broker name), as far as its replay unit knows",
     ),
+    Column(
+        "known_from",
+        TIMESTAMP,
+        "Since when the row is known to be so; later than valid_from, or NULL = only believed, in a recording that began "
+        "in the middle of the name server's life",
+    ),
+    Column(
+        "beginning_seen",
+        BOOLEAN,
+        "The row began at valid_from; FALSE: it may have been so before, when nothing was recorded",
+        required=True,
+    ),
     Column("day", DATE, "Day of the slice; partition", required=True),
 )
 CLUSTER_NAME = Column("cluster_name", STRING, "Cluster name")
@@ -212,6 +224,28 @@ REFRESHES_HOURLY = Table(
     ),
     key=("day", "namesrv_id", "cluster_name", "broker_addr", "hour"),
 )
+PAST_KNOWLEDGE = Table(
+    "past_knowledge",
+    "gold",
+    "one thing that is known, or in doubt, of a name server whose recording began in the middle of its life",
+    (
+        NAMESRV_ID,
+        Column("what", STRING, "known, doubted, listed, beat, channel or setting", required=True),
+        Column("about", STRING, "History table (without _history), or what has no rows of its own", required=True),
+        Column("one", STRING, "First part of the key: topic, broker name, cluster ..."),
+        Column("other", STRING, "Second part of the key"),
+        Column("any_one", BOOLEAN, "It holds for every first part", required=True),
+        Column("any_other", BOOLEAN, "It holds for every second part", required=True),
+        Column(
+            "number",
+            LONG,
+            "Serial number: the later of known and doubted counts; or a time or a setting",
+            required=True,
+        ),
+        DAY,
+    ),
+    key=("day", "namesrv_id", "what", "about", "one", "other", "any_one", "any_other"),
+)
 ROUTE_CHANGES = Table(
     "route_changes",
     "gold",
@@ -344,7 +378,12 @@ ROUTE_MISMATCHES = Table(
         Column("subject", STRING, "Topic or cluster asked about"),
         Column("request_time", TIMESTAMP, "When the request had arrived", required=True),
         Column("answer_time", TIMESTAMP, "When the answer left", required=True),
-        Column("classification", STRING, "mismatched, or the class that explains it", required=True),
+        Column(
+            "classification",
+            STRING,
+            "mismatched, or the class that explains it: order_decision, unknown_past",
+            required=True,
+        ),
         Column("decision_id", STRING, "Order decision that explains it"),
         Column("answered", STRING, "What the name server answered"),
         Column("expected", STRING, "What the replayed registry says at the answer"),
@@ -370,6 +409,12 @@ ANSWER_CHECKS = Table(
             required=True,
         ),
         Column("explained", LONG, "Equal only under another order than the one taken", required=True),
+        Column(
+            "unknown_past",
+            LONG,
+            "Different only in what was not known yet, in a recording that began mid-life",
+            required=True,
+        ),
         Column("mismatched", LONG, "Equal to no state", required=True),
         DAY,
     ),
@@ -421,6 +466,7 @@ RUNS = Table(
 REPORT_TABLES = (
     EVENT_OUTCOMES,
     REFRESHES_HOURLY,
+    PAST_KNOWLEDGE,
     ROUTE_CHANGES,
     EXPIRED_BROKERS,
     ORPHANED_TOPICS,

@@ -258,6 +258,11 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             "A route that was found has a body.",
         ),
     ),
+    "snapshots": (
+        *_SOURCE,
+        Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
+        Rule("snapshot_is_json", "get_json_object(snapshot, '$.format') IS NOT NULL", "snapshot names its format."),
+    ),
     "quarantine": (
         *_SOURCE,
         Rule("quarantine_id_is_a_digest", is_hex("quarantine_id", 32), "quarantine_id is 32 hex digits."),
@@ -289,7 +294,9 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "sources": (
         Rule("sha256_has_its_form", is_hex("content_sha256", 64), "content_sha256 is 64 hex digits."),
         _SOURCE_FILE,
-        Rule("kind_is_known", "kind IN ('capture', 'event_log')", "kind is capture or event_log."),
+        Rule(
+            "kind_is_known", "kind IN ('capture', 'event_log', 'snapshot')", "kind is capture, event_log or snapshot."
+        ),
         Rule(
             "counts_are_not_negative",
             "bytes >= 0 AND frames >= 0 AND coalesce(packets, 0) >= 0",

@@ -81,9 +81,21 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
                 SELECT judged.*, recorded.event_id AS known
                 FROM judged
                 LEFT JOIN (
-                  SELECT DISTINCT events.event_id FROM ({union(EVENTS, "event_id")}) AS events
+                  SELECT DISTINCT events.event_id FROM ({union((*EVENTS, "route_observations", "snapshots"), "event_id")}) AS events
                   LEFT SEMI JOIN judged ON judged.event_id = events.event_id) AS recorded
                   ON recorded.event_id = judged.event_id""",
+        ),
+    ),
+    "past_knowledge": (
+        Rule(
+            "what_is_named",
+            is_one_of("what", ("known", "doubted", "listed", "beat", "channel", "setting")),
+            "what is known, doubted, listed, beat, channel or setting.",
+        ),
+        Rule(
+            "any_has_no_part",
+            "NOT (any_one AND one IS NOT NULL) AND NOT (any_other AND other IS NOT NULL)",
+            "What holds for every part of a key names none.",
         ),
     ),
     "refreshes_hourly": (
@@ -268,12 +280,12 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
     "answer_checks": (
         Rule(
             "every_answer_is_counted",
-            "answers = matched + explained + mismatched",
-            "An answer is matched, explained or mismatched.",
+            "answers = matched + explained + unknown_past + mismatched",
+            "An answer is matched, explained, about an unknown past, or mismatched.",
         ),
         Rule(
             "counts_are_plausible",
-            "least(matched, same_order, same_bytes, in_flight, explained, mismatched) >= 0 "
+            "least(matched, same_order, same_bytes, in_flight, explained, unknown_past, mismatched) >= 0 "
             "AND greatest(same_order, same_bytes, in_flight) <= matched",
             "Counts are 0 or more; same_order, same_bytes and in_flight count among the matched.",
         ),
