@@ -28,7 +28,7 @@ from jobs.flag_routes import (
 from jobs.tables import conformed, union_all
 from namesrv_core.profile import Namesrv
 from schemas import gold as tables
-from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
+from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, PAST_KNOWLEDGE, ROUTE_CHANGES
 from schemas.views import finding_queries
 
 
@@ -42,9 +42,10 @@ def flag(
     """Return `route_changes`, `expired_brokers`, `orphaned_topics` and `findings` of `days`.
 
     `gold`: the history tables and `event_outcomes`; `orphaned_topics`, if given, tells when what was open
-    before the first day began. `bronze`: `registrations` and `topic_configs`. `days` follow each other, but
-    days without slices may be missing. The sweep runs here, once; the rest runs when it is written. The
-    slices that many findings read are persisted: `spark.catalog.clearCache()` when all is written.
+    before the first day began; `past_knowledge`, if given, what was not known. `bronze`: `registrations` and
+    `topic_configs`. `days` follow each other, but days without slices may be missing. The sweep runs here, once;
+    the rest runs when it is written. The slices that many findings read are persisted:
+    `spark.catalog.clearCache()` when all is written.
     """
     wanted = sorted(set(days))
     slices = {
@@ -59,14 +60,57 @@ def flag(
     # Checkpoints also cut the plans short, which eighteen queries would otherwise analyse again and again.
     swept = swept_from(rows, namesrvs).localCheckpoint()
     expired = expired_brokers_from(slices).localCheckpoint(eager=False)
+    settled = settled_from(gold[PAST_KNOWLEDGE.name]) if PAST_KNOWLEDGE.name in gold else None
     found = {
-        ROUTE_CHANGES.name: conformed(route_changes_from(swept), ROUTE_CHANGES),
-        ORPHANED_TOPICS.name: conformed(orphaned_topics_from(swept), ORPHANED_TOPICS),
+        ROUTE_CHANGES.name: conformed(seen_to_happen(route_changes_from(swept), slices), ROUTE_CHANGES),
+        ORPHANED_TOPICS.name: conformed(
+            since_settled(orphaned_topics_from(swept), settled, "valid_to"), ORPHANED_TOPICS
+        ),
         EXPIRED_BROKERS.name: conformed(expired, EXPIRED_BROKERS),
     }
     wipes = gold[tables.EVENT_OUTCOMES.name].where("operation = 'wipe_write_perm'")
-    found[FINDINGS.name] = conformed(findings_from(spark, {**slices, **found, "wipes": wipes}), FINDINGS)
+    findings = findings_from(spark, {**slices, **found, "wipes": wipes})
+    found[FINDINGS.name] = conformed(since_settled(findings, settled, "to_time"), FINDINGS)
     return found
+
+
+def settled_from(past_knowledge: DataFrame) -> DataFrame:
+    """Return (namesrv_id, settled_time) of name servers whose recording began mid-life.
+
+    From then on every broker that is there has been heard, or a snapshot or a start has said who is there.
+    """
+    setting = {
+        name: F.max(F.when(F.col("about") == name, F.col("number")))
+        for name in ("from_ms", "longest_lease_ms", "complete_ms")
+    }
+    heard = setting["from_ms"] + setting["longest_lease_ms"]
+    complete = F.when(setting["complete_ms"] > 0, setting["complete_ms"])
+    return (
+        past_knowledge.where("what = 'setting'")
+        .groupBy("namesrv_id")
+        .agg(F.timestamp_millis(F.least(heard, complete)).alias("settled_time"))
+    )
+
+
+def since_settled(rows: DataFrame, settled: DataFrame | None, end: str) -> DataFrame:
+    """Return `rows` without those that had ended, at `end`, before their name server's state was settled.
+
+    Until then something may be missing only because it is not known yet.
+    """
+    if settled is None:
+        return rows
+    joined = rows.join(F.broadcast(settled), on="namesrv_id", how="left")
+    return joined.where(f"settled_time IS NULL OR {end} IS NULL OR {end} > settled_time").drop("settled_time")
+
+
+def seen_to_happen(route_changes: DataFrame, slices: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the route changes without those that are none: an answer or a snapshot made known what had been so before."""
+    shown = slices["event_outcomes"].where("operation IN ('observed_answer', 'snapshot')")
+    return route_changes.join(
+        shown.select("namesrv_id", F.col("event_id").alias("caused_by")),
+        on=["namesrv_id", "caused_by"],
+        how="left_anti",
+    )
 
 
 def findings_from(spark: SparkSession, frames: Mapping[str, DataFrame]) -> DataFrame:
