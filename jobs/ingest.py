@@ -262,7 +262,7 @@ def _read_snapshot(source: Source, staging: Staging) -> str | None:
         "source_file": source.path.name,
         "source_offset": 1,
     }
-    staging.add(bronze.SNAPSHOTS.name, values)
+    staging.add(bronze.SNAPSHOTS.name, values, is_frame=False)
     return None
 
 

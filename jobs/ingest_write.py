@@ -1,7 +1,7 @@
 """Write staged rows into the bronze tables: what is new or changed, and what breaks a rule into quarantine.
 
 Reads   the staged rows of a run, and the bronze tables as they are
-Writes  the event tables, topic_configs, route_observations, quarantine
+Writes  the event tables, topic_configs, route_observations, snapshots, quarantine
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REVOKED = Table(
     (Column("table", STRING, "Its table", required=True), Column("event_id", STRING, "Its key", required=True)),
     key=("table", "event_id"),
 )
-_WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.TOPIC_CONFIGS_TABLE)}
+_WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS, bronze.TOPIC_CONFIGS_TABLE)}
 STAGED = {**_WRITTEN, bronze.QUARANTINE.name: bronze.QUARANTINE, REVOKED: _REVOKED}
 """The tables whose rows a run collects before it writes them, and the pseudo table of rows to take back."""
 _WHENCE = ("ingest_run", "source_file", "source_offset")

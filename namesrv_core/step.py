@@ -32,18 +32,30 @@ def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
 def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
     """Return `step` after applying it to `registry`."""
     if registry.past is not None:
-        event = bootstrap.same_channel(registry, event)
-        bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
+        return _take_with_unknown_past(registry, event, at_ms, namesrv)
     taken = step(registry, event, at_ms, namesrv)
-    if registry.past is not None:
-        taken = bootstrap.learn(registry, event, taken, namesrv)
-    beats = event.beats if taken.outcome == Outcome.RESTORED and isinstance(event, events.StateKnown) else ()
-    registry.apply(taken.changes, at_ms, dict(beats))
+    registry.apply(taken.changes, at_ms)
+    _follow(registry, event, taken, at_ms)
+    return taken
+
+
+def _take_with_unknown_past(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+    """Take an event, and what it tells about what was not recorded."""
+    event = bootstrap.same_channel(registry, event)
+    bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
+    taken = bootstrap.learn(registry, event, step(registry, event, at_ms, namesrv), namesrv)
+    beats = dict(event.beats) if isinstance(event, events.StateKnown) else None
+    registry.apply(taken.changes, at_ms, beats)
+    _follow(registry, event, taken, at_ms)
+    return taken
+
+
+def _follow(registry: Registry, event: events.Event, taken: Step, at_ms: int) -> None:
+    """Do what follows the changes of a step: the lease that it renews, the maps of a new process."""
     if taken.refreshed is not None:
         registry.refresh(taken.refreshed, at_ms)
     if type(event) is events.NamesrvStarted:
         registry.reset_capacities()
-    return taken
 
 
 _TRANSITIONS: dict[type, Transition] = {

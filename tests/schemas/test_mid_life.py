@@ -40,15 +40,12 @@ class Recording:
 
     def __init__(self, segments: list[Segment], begin_s: float) -> None:
         self.begin_ns = segments[0].time_ns + int(begin_s * NS)
-        transcript, rows = Transcript(), []
-        for segment in segments:
-            if segment.time_ns >= self.begin_ns:
-                rows += transcript.feed(segment, "capture.pcap.gz")
-        rows += transcript.finish()
+        transcript = Transcript()
+        rows = [row for s in segments if s.time_ns >= self.begin_ns for row in transcript.feed(s, "capture.pcap.gz")]
         by_table: dict[str, dict[str, dict[str, Any]]] = {}
-        for row in rows:  # a later row replaces an earlier one
-            key = row.values.get("event_id") or row.values.get("topic_config_digest")
-            by_table.setdefault(row.table, {})[str(key)] = row.values
+        for found in [*rows, *transcript.finish()]:  # a later row replaces an earlier one
+            key = found.values.get("event_id") or found.values.get("topic_config_digest")
+            by_table.setdefault(found.table, {})[str(key)] = found.values
         tables = {digest: codec.topic_table_of(row) for digest, row in by_table["topic_configs"].items()}
         self.arrivals: dict[str, int] = {}
         self.timed_events = []
