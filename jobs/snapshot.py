@@ -29,13 +29,16 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
     Raises SnapshotUnknownError for a name server or an instant that nothing is recorded of, and where something of the
     routes was not known then.
     """
-    if namesrv_id not in house.namesrvs():
-        raise SnapshotUnknownError(f"{namesrv_id}: no such name server; there are {', '.join(house.namesrvs())}")
     register_views(house.spark, house.path)
     at_us = codec.instant_us(at)
     own = F.col("namesrv_id") == namesrv_id
-    last = house.spark.table("slice_days").where(own & (F.col("day") <= F.lit(codec.day_of(at_us)))).agg(F.max("day"))
-    day = last.collect()[0][0]
+    until_then = F.when(F.col("day") <= F.lit(codec.day_of(at_us)), F.col("day"))
+    last = house.spark.table("slice_days").groupBy("namesrv_id").agg(F.max(until_then).alias("day")).collect()
+    day_of_namesrv = {row["namesrv_id"]: row["day"] for row in last}
+    if namesrv_id not in day_of_namesrv:
+        known = ", ".join(sorted(day_of_namesrv))
+        raise SnapshotUnknownError(f"{namesrv_id}: no such name server; there are {known}")
+    day = day_of_namesrv[namesrv_id]
     if day is None:
         raise SnapshotUnknownError(f"{namesrv_id}: nothing is recorded of it before {at.isoformat()}")
     slices = {table.name: house.spark.table(f"{table.name}_slices") for table in gold.HISTORY_TABLES}
@@ -51,7 +54,7 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
             )
             table = name.removesuffix("_history")
             intervals += (codec.interval_of(table, row.asDict(recursive=True)) for row in rows.collect())
-    registry = Registry(house.namesrvs()[namesrv_id].profile)
+    registry = Registry(house.namesrvs(day)[namesrv_id].profile)
     restored(registry, (_with_beat(interval, beats) for interval in intervals))
     return snapshot_text(registry, namesrv_id, at_us, with_kv=past is None or past.knows_kv())
 

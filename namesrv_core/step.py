@@ -35,7 +35,7 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
         return _take_with_unknown_past(registry, event, at_ms, namesrv)
     taken = step(registry, event, at_ms, namesrv)
     registry.apply(taken.changes, at_ms)
-    _follow(registry, event, taken, at_ms)
+    _follow(registry, event, taken, at_ms, namesrv)
     return taken
 
 
@@ -46,16 +46,16 @@ def _take_with_unknown_past(registry: Registry, event: events.Event, at_ms: int,
     taken = bootstrap.learn(registry, event, step(registry, event, at_ms, namesrv), namesrv)
     beats = dict(event.beats) if isinstance(event, events.StateKnown) else None
     registry.apply(taken.changes, at_ms, beats)
-    _follow(registry, event, taken, at_ms)
+    _follow(registry, event, taken, at_ms, namesrv)
     return taken
 
 
-def _follow(registry: Registry, event: events.Event, taken: Step, at_ms: int) -> None:
+def _follow(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
     """Do what follows the changes of a step: the lease that it renews, the maps of a new process."""
     if taken.refreshed is not None:
         registry.refresh(taken.refreshed, at_ms)
     if type(event) is events.NamesrvStarted:
-        registry.reset_capacities()
+        registry.restart(namesrv.profile)
 
 
 _TRANSITIONS: dict[type, Transition] = {
