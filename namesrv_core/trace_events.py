@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from namesrv_core import events
@@ -76,10 +78,16 @@ def _version(ev: Fields) -> DataVersion | None:
 
 
 def _topics(ev: Fields) -> TopicTable | None:
-    topics = _optional(ev, "topics", list)
     mapping = members(ev, "mapping")
-    if topics is None:
+    if _optional(ev, "topics", list) is None:
         return None
+    return _topic_table(json.dumps([ev["topics"], mapping]))
+
+
+@lru_cache(maxsize=1 << 10)
+def _topic_table(written: str) -> TopicTable:
+    """Return the table of `[topics, mapping]`; brokers send the same one again and again."""
+    topics, mapping = json.loads(written)
     configs = [TopicConfig(_required_text(topic, "name"), *_queue_data(topic)) for topic in topics]
     infos = [
         TopicQueueMappingInfo(

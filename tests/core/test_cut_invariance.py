@@ -29,7 +29,7 @@ from namesrv_core.replay import TimedEvent, replay
 from namesrv_core.rows import DataVersion, QueueData, TopicConfig, TopicTable
 from namesrv_core.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.trace import Trace
-from namesrv_core.trace_events import _EVENTS
+from namesrv_core.trace_events import _EVENTS, event_of
 from namesrv_core.trace_json import state_of
 from schemas import codec
 from tests.core.adversary import (
@@ -178,7 +178,7 @@ def recorded(path: Path) -> tuple[list[Timed], Namesrv]:
             if ev["op"] == "init":
                 trace.take(ev)
             elif ev["op"] in _EVENTS:
-                log.append(Timed(_EVENTS[ev["op"]](ev, trace.remotes), ev["t_ms"]))
+                log.append(Timed(event_of(ev["op"], ev, trace.remotes), ev["t_ms"]))
     return log, trace.namesrv
 
 

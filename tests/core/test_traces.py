@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import random
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from namesrv_core.answers import Question, answer, remark_matches
 from namesrv_core.register import RegisterResult
 from namesrv_core.trace import Trace, TraceError, replayed
 from namesrv_core.trace_state import canonical
+from tests.oracle.sequences import Adversary
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
 CODES = {
@@ -99,6 +102,16 @@ def test_states_may_be_left_out() -> None:
     assert without == [{"i": r["i"], "res": r["res"], "h": r["h"]} for r in with_states]
     hashes = [hashlib.sha256(canonical(r["st"]).encode()).hexdigest()[:16] for r in with_states]
     assert hashes == [r["h"] for r in without]
+
+
+@pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
+def test_kept_hash_is_that_of_the_whole_state(version: str) -> None:
+    """After each of 3,000 adversarial events the hash kept row by row is that of the state written anew."""
+    trace = Trace()
+    for ev in islice(Adversary(random.Random(1), version).events(), 3_000):
+        trace.take(ev)
+        whole = canonical(trace.state()).encode("utf-8", errors="surrogatepass")
+        assert trace.state_hash() == hashlib.sha256(whole).hexdigest()[:16], ev
 
 
 def test_profile_of_the_caller_overrides_the_recorded_one() -> None:

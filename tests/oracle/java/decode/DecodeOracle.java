@@ -13,6 +13,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
+import lines.LineServer;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /**
@@ -46,7 +47,7 @@ public final class DecodeOracle {
 
     public static void main(String[] args) throws Exception {
         System.setErr(new PrintStream(OutputStream.nullOutputStream())); // the classes under test log what they refuse
-        LineServer.serve(DecodeOracle::respond);
+        LineServer.serve(() -> DecodeOracle::respond);
     }
 
     /** Some texts send a reader round in circles for ever; the thread is given up then. */
