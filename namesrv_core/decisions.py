@@ -301,16 +301,18 @@ class _Burst:
 
     def _single_moves(self, moves: Sequence[Move], timeline: Sequence[StateChange]) -> Iterator[Move]:
         """Yield the moves of a request before any event that took effect after its arrival, and of a close behind any."""
-        place = {move.event_id: (move.seq, move.side) for move in moves}
+        placed = {move.event_id: (move.seq, move.side) for move in moves}
+        recorded = _between(self._day.timed_events, self._span.first - 1, self._span.last)
+        # A move is relative to where events were recorded, not to where an earlier move has pushed them.
+        place = {timed.event_id: (timed.seq, 0) for timed in recorded} | placed
         changed = {state_change.seq for state_change in timeline}
-        span = _ordered(_between(self._day.timed_events, self._span.first - 1, self._span.last), moves)
-        effective = [timed for timed in span if timed.seq in changed]
+        effective = [timed for timed in _ordered(recorded, moves) if timed.seq in changed]
         for moved in effective:
-            if moved.event_id in place:
+            if moved.event_id in placed:
                 continue
             is_close = type(moved.event) is ChannelDestroyed
             for anchor in effective:
-                seq, side = place.get(anchor.event_id, (anchor.seq, 0))
+                seq, side = place[anchor.event_id]
                 if is_close and moved.seq < anchor.seq:
                     yield Move(moved.event_id, seq, side + 1)
                 elif not is_close and self._day.received.get(moved.event_id, moved.seq) <= anchor.seq < moved.seq:

@@ -112,7 +112,9 @@ def _overlapping(day: Day) -> Iterator[Race]:
     for timed in day.timed_events:
         if type(timed.event) is events.ChannelDestroyed:
             first_close.setdefault(timed.event.channel_id, timed)
-    changing = [timed for timed in day.timed_events if type(timed.event) in _CHANGING]
+    changing = [
+        timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed or _touched(timed.event)
+    ]
     positions = [timed.seq for timed in changing]
     for index, later in enumerate(changing):
         if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
@@ -160,19 +162,6 @@ def _owners(day: Day) -> dict[str | None, set[LiveKey]]:
     return owners
 
 
-_CHANGING = (
-    events.RegisterBroker,
-    events.UnregisterBroker,
-    events.ChannelDestroyed,
-    events.WipeWritePerm,
-    events.AddWritePerm,
-    events.DeleteTopic,
-    events.RegisterTopic,
-    events.PutKvConfig,
-    events.DeleteKvConfig,
-)
-
-
 def _related(one: events.Event, other: events.Event) -> bool:
     """Return whether two events touch the same rows."""
     if _touched(one) & _touched(other):
@@ -181,6 +170,7 @@ def _related(one: events.Event, other: events.Event) -> bool:
 
 
 def _touched(event: events.Event) -> set[tuple[str | None, ...]]:
+    """Return what a request writes, by kind and name; empty for an event that is no request to change anything."""
     if isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
         return {("broker", event.broker_name), ("addr", event.broker_addr)}
     if isinstance(event, (events.WipeWritePerm, events.AddWritePerm)):

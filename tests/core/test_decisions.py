@@ -217,6 +217,33 @@ def test_burst_order_is_searched_where_no_pair_explains_an_answer() -> None:
     assert moved == [Placed("r2", 5_000 * MS, None), Placed("r1", 5_000 * MS + 1, None)]
 
 
+def test_burst_order_takes_one_move_after_the_other() -> None:
+    """Three registrations, two answers: the first move explains one of them, the second, on top of it, the other."""
+    burst = [
+        registration(5_000, "r1", "c1"),
+        registration(5_001, "r2", "c2", addr=B, name="broker-b", topic="U"),
+        registration(5_002, "r3", "c3", addr="10.0.0.3:10911", name="broker-c", topic="V"),
+    ]
+    shown = [(5_000.5, topics("U", "TBW102")), (5_001.5, topics("U", "V", "TBW102"))]
+    observations = [Observed(f"a{ms:g}", 4_000 * MS, round(ms * MS), Question(206), answer) for ms, answer in shown]
+    (decided,), moved = decide(day(burst, observations, {"r1": 3_000, "r2": 3_001, "r3": 3_002}))
+    assert evidence(decided) == ("burst_order", 1, ("a5000.5", "a5001.5"), ())
+    assert [placed.event_id for placed in sorted(moved, key=lambda placed: placed.seq)] == ["r2", "r3", "r1"]
+
+
+def test_close_in_a_burst_may_take_effect_behind_what_follows_it() -> None:
+    """The end of one connection and another broker's registration: an answer shows both brokers at once."""
+    burst = [
+        registration(1_000, "before", "c1"),
+        close(5_000, "close", "c1"),
+        registration(5_001, "r2", "c2", addr=B, name="broker-b", topic="U"),
+    ]
+    both = Observed("both", 4_000 * MS, 5_001 * MS + 500_000, Question(206), topics("T", "U", "TBW102"))
+    (decided,), moved = decide(day(burst, [both], {"before": 999, "r2": 3_000}))
+    assert evidence(decided) == ("burst_order", 1, ("both",), ())
+    assert [placed.event_id for placed in sorted(moved, key=lambda placed: placed.seq)][-1] == "close"
+
+
 def test_burst_order_stays_where_the_answers_are_explained() -> None:
     """A stall whose answers fit the order of the responses asks for no decision; nor does one that no order explains."""
     burst = [registration(5_000, "r1", "c1"), registration(5_001, "r2", "c2", addr=B, name="broker-b", topic="U")]

@@ -116,6 +116,28 @@ def test_end_of_the_process_brings_the_scan_back() -> None:
     assert not registry.scan_halted
 
 
+def test_shared_channel_takes_down_the_first_entry_of_the_live_table() -> None:
+    """4.9.7: b:1 stands in an earlier bucket than a:1, though it was registered later."""
+    registry = Registry(V4_9_7)
+    for addr in ("a:1", "b:1"):
+        take(registry, register(addr=addr, name=addr)._replace(channel_id="shared"), 0, FOUR)
+    take(registry, events.ChannelDestroyed("shared", None), 1, FOUR)
+    assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
+
+
+def test_ids_of_a_group_iterate_as_a_hash_map() -> None:
+    """Twelve ids leave it at 16 buckets, where 16 stands behind 0; a ConcurrentHashMap would have grown."""
+    group = BrokerData("C", tuple((broker_id, f"a:{broker_id}") for broker_id in (16, *range(10, -1, -1))))
+    assert [broker_id for broker_id, _ in group.java_addrs()] == [16, *range(11)]
+
+
+def test_topics_of_a_registration_are_met_as_a_concurrent_map_holds_them() -> None:
+    """A body decodes into a ConcurrentHashMap, which the twelfth topic makes grow and turn a bucket round."""
+    shared = ["p", chr(144), chr(160)]
+    table = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in [*"abcdefghi", *shared]])
+    assert [topic for topic in table.queue_datas if topic in shared] == [chr(160), chr(144), "p"]
+
+
 def test_name_leaves_the_first_of_two_clusters_that_holds_it() -> None:
     """4.9.7: the first as the cluster table iterates, not the first that the broker registered in."""
     registry = Registry(V4_9_7)

@@ -119,7 +119,11 @@ def test_flag_of_a_group_changes_all_its_members() -> None:
 def test_refresh_moves_the_last_update_only() -> None:
     """A renewed lease is no change; an unknown address is nothing."""
     histories, key = Histories(), LiveKey(None, "a:1")
+    histories.refreshed(key, 1)
+    assert list(histories.open_intervals()) == []
     record(histories, 1, Change("broker_live_table", key, BrokerLiveInfo(None, 120_000, None, None)))
+    (live,) = histories.open_intervals()
+    assert (live.first_update_ms, live.last_update_ms) == (1, 1)
     histories.refreshed(key, 77)
     histories.refreshed(LiveKey(None, "unknown"), 78)
     (live,) = histories.open_intervals()
@@ -137,6 +141,8 @@ def test_reported_versions_know_what_came_before() -> None:
     one, two = DataVersion(0, 1, 1), DataVersion(0, 1, 2)
     assert report(1, two) is None
     assert report(2, two) is None
+    (first,) = histories.open_intervals()
+    assert (first.opened_by, first.valid_from_us, first.opened_at) == ("e1", 1, Position(1, 0))
     closed = report(3, one)
     assert closed is not None
     assert closed.value == Reported(two, None, is_regression=False)
@@ -155,6 +161,7 @@ def test_reported_versions_know_what_came_before() -> None:
         (DataVersion(0, 9, 1), DataVersion(0, 1, 2)),
         (DataVersion(0, 1, 1), DataVersion(0, 2, 1)),
         (DataVersion(0, 1, None), DataVersion(0, 1, 1)),
+        (DataVersion(0, 1, 0), DataVersion(0, 2, None)),
     ],
 )
 def test_versions_go_by_state_counter_and_time(older: DataVersion, newer: DataVersion) -> None:

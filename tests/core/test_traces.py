@@ -293,3 +293,22 @@ def test_topics_of_a_trace_are_listed() -> None:
     assert [listed["topicList"] for listed in found] == [
         ["T0", "T1", "T2", "T3"], ["T1", "T3"], ["T2", "T3"], ["T2"], ["C", "b", None],
     ]  # fmt: skip
+
+
+def test_lost_channel_of_a_trace_has_the_remote_address_of_its_event_or_of_the_first_line() -> None:
+    """4.9.7 takes that address for a broker's where no live entry has the channel; an explicit null is none."""
+    init = {"op": "init", "profile": "4.9.7", "channels": {"x": "a:1"}}
+    lost = {"op": "channel_destroy", "t_ms": 2, "ch": "x"}
+    left = []
+    for ev in (lost, {**lost, "remote": "a:1"}, {**lost, "remote": None}, {**lost, "ch": "y"}, {**lost, "ch": None}):
+        lines = [json.dumps({"ev": each}) for each in (init, REGISTER, ev)]
+        left.append(len(list(replayed(lines))[-1]["st"]["brokerAddrTable"]))
+    assert left == [0, 0, 1, 1, 1]
+
+
+def test_error_of_an_event_names_its_operation_and_what_is_wrong() -> None:
+    """The message is all that the reader of a long trace has."""
+    with pytest.raises(TraceError, match=r"^event 'scan': TypeError t_ms is '1', expected an integer$"):
+        Trace().take({"op": "scan", "t_ms": "1"})
+    with pytest.raises(TraceError, match=r"^event 7: not an object$"):
+        Trace().take(7)  # type: ignore[arg-type]
