@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from namesrv_wire import Segment, Transcript, WireError, read_capture
-from namesrv_wire.bodies import decode_data_version, decode_queue_datas
+from namesrv_wire import DecodeError, Segment, Transcript, WireError, read_capture
+from namesrv_wire.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.event_log import line_of, read_event_log
 from namesrv_wire.frames import FrameCutter, decode_frame
@@ -18,6 +18,7 @@ from namesrv_wire.secrets import blot
 from tests.wire.forge import NAMESRV, Talk, rows_of
 from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies
 
+_CACHE = BodyCache()
 _SCRATCH = Path(tempfile.mkdtemp(prefix="namesrv-fuzz-"))
 
 
@@ -40,17 +41,24 @@ def frames(data: bytes) -> None:
 
 
 def bodies(data: bytes) -> None:
-    """Decode as a registration body: the first byte chooses layout and protocol version."""
+    """Decode as a registration body, directly and through a cache: the first byte chooses layout and version."""
     mode, body = data[:1], data[1:]
     version = (-1, 3, 36, 407, 493, 10_000)[(mode or b"\0")[0] % 6]
-    cache = BodyCache()
-    for _ in range(2):
-        with suppress(WireError):
-            cache.decode(body, compressed=bool(mode and mode[0] & 0x80), version=version, now_ms=1)
+    compressed = bool(mode and mode[0] & 0x80)
+    direct = _outcome(lambda: decode_register_body(body, compressed=compressed, version=version, now_ms=1))
+    cached = _outcome(lambda: _CACHE.decode(body, compressed=compressed, version=version, now_ms=1))
+    assert direct == cached, (direct, cached)
     with suppress(WireError):
         decode_data_version(body, 1)
     with suppress(WireError):
         decode_queue_datas(body)
+
+
+def _outcome(decode: Callable[[], object]) -> object:
+    try:
+        return decode()
+    except DecodeError as error:
+        return error.reason
 
 
 def streams(data: bytes) -> None:
