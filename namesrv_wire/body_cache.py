@@ -12,10 +12,12 @@ from namesrv_wire.bodies import RegisterBody, data_version_of, decode_register_b
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.limits import BODY_CACHE_BYTES, BODY_CACHE_ENTRIES
 
-_VERSION_FIELD = rb'"(?:counter|stateVersion|timestamp)":-?\d{1,18}'
+_NUMBER = rb"-?(?:0|[1-9]\d{0,17})"
 _DATA_VERSION = re.compile(
-    rb'("(?:mappingD|d)ataVersion":)(\{' + _VERSION_FIELD + rb"(?:," + _VERSION_FIELD + rb"){0,2}\})"
+    rb'("(?:mappingD|d)ataVersion":)'
+    rb'(\{"counter":' + _NUMBER + rb'(?:,"stateVersion":' + _NUMBER + rb')?,"timestamp":' + _NUMBER + rb"\})"
 )
+"""Data versions exactly as brokers write them. In any other form a body is decoded each time."""
 _MARK = b'"dataVersion":{'
 
 

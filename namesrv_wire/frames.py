@@ -43,6 +43,7 @@ _SAFE_KEYS: Final = frozenset(
         *("value", "changed", "masterAddr", "cluster"),
     }
 )
+_STRINGS: Final = frozenset({str})
 _HEADER_FIELDS: Final = frozenset(
     {
         *("code", "language", "version", "opaque", "flag", "remark", "extFields", "serializeTypeCurrentRPC", "body"),
@@ -146,6 +147,8 @@ def _json_ext(fields: object) -> dict[str, str | None]:
         raise ambiguous("extFields is no object")
     if len(fields) > MAX_EXT_FIELDS:
         raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"{len(fields)} ext fields, at most {MAX_EXT_FIELDS}")
+    if _SAFE_KEYS.issuperset(fields) and _STRINGS.issuperset(map(type, fields.values())):
+        return fields
     ext: dict[str, str | None] = {}
     for key, value in fields.items():
         if key not in _SAFE_KEYS and is_secret(key):

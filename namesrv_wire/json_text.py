@@ -42,7 +42,8 @@ def parse_json(raw: bytes, what: str) -> Any:
     try:
         text = raw.decode("utf-8")
         try:
-            return _whole_characters(raw, _DECODER.decode(text))
+            value, end = _DECODER.raw_decode(text)
+            return _whole_characters(raw, value if end == len(text) else _DECODER.decode(text))
         except ValueError:
             return _whole_characters(raw, _DECODER.decode(_quote_bare_keys(text)))
     except (ValueError, RecursionError) as error:

@@ -151,13 +151,7 @@ def compare(question: Question, answers: dict[str, dict[str, Any]]) -> tuple[set
     try:
         mine = question.decode()
     except DecodeError as error:
-        if not accepted:
-            return set(), None
-        if error.reason in LIMITS:
-            return {error.reason.value}, None
-        if question.kind == "zipped_5x" and accepted == ["4.9.7"]:
-            return {"zipped_mappings"}, None
-        return set(), f"refused by us ({error}), decoded by {accepted}"
+        return _compare_refusal(question, error, accepted)
     if not accepted:
         return set(), f"decoded by us to {mine}, refused by both"
     differences = set() if len(accepted) == len(RELEASES) else {f"only_{accepted[0]}"}
@@ -167,6 +161,16 @@ def compare(question: Question, answers: dict[str, dict[str, Any]]) -> tuple[set
         if mine != expected:
             return differences, f"{release} decodes to {expected}, we to {mine}"
     return differences, None
+
+
+def _compare_refusal(question: Question, error: DecodeError, accepted: list[str]) -> tuple[set[str], str | None]:
+    if not accepted:
+        return set(), None
+    if error.reason in LIMITS:
+        return {error.reason.value}, None
+    if question.kind == "zipped_5x" and accepted == ["4.9.7"]:
+        return {"zipped_mappings"}, None
+    return set(), f"refused by us ({error}), decoded by {accepted}"
 
 
 def _frame_form(value: list[Any]) -> list[Any]:

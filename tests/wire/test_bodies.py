@@ -316,6 +316,21 @@ def test_bodies_that_differ_only_in_versions_are_decoded_once() -> None:
     assert cache.decode(other, compressed=False, version=493, now_ms=NOW_MS).topics != one.topics
 
 
+@pytest.mark.parametrize("field", ["dataVersion", "mappingDataVersion"])
+@pytest.mark.parametrize("odd", [b'{"counter":007,"timestamp":5}', b'{"counter":1,"counter":2,"timestamp":5}'])
+def test_the_cache_refuses_what_the_decoder_refuses(field: str, odd: bytes) -> None:
+    """A body that differs from a known one by a data version that is no JSON is refused, known or not."""
+    cache = BodyCache()
+    good = register_json({"T": 4}, mappingDataVersion={"counter": 1, "timestamp": 5})
+    cache.decode(good, compressed=False, version=493, now_ms=NOW_MS)
+    marked = f'"{field}":'.encode()
+    before, _, rest = good.partition(marked)
+    bad = before + marked + odd + rest[rest.index(b"}") + 1 :]
+    with pytest.raises(DecodeError) as caught:
+        cache.decode(bad, compressed=False, version=493, now_ms=NOW_MS)
+    assert caught.value.reason is Reason.AMBIGUOUS_JSON
+
+
 def test_a_topic_named_data_version_does_not_fool_the_cache() -> None:
     """Text that looks like a data version elsewhere in the body is decoded as what it is."""
     cache = BodyCache()

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.wire.fuzz.targets import TARGETS
@@ -23,7 +25,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def main(arguments: list[str]) -> int:
-    """Fuzz the targets one after the other, each in a process of its own: libFuzzer never gives one back."""
+    """Fuzz the targets, one on each core, each in a process of its own: libFuzzer never gives one back."""
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--inputs", type=int, default=1_000_000, help="inputs over all targets (default: 1,000,000)")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="only this one; may be repeated")
@@ -39,12 +41,12 @@ def main(arguments: list[str]) -> int:
         return 2
     chosen = options.target or list(TARGETS)
     shares = sum(TARGETS[name].share for name in chosen)
-    failed = [
-        name
-        for name in chosen
-        if not fuzz(name, options.inputs * TARGETS[name].share // shares, options.seed, options.findings.resolve())
-    ]
-    return 1 if failed else 0
+    findings = options.findings.resolve()
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        passed = pool.map(
+            lambda name: fuzz(name, options.inputs * TARGETS[name].share // shares, options.seed, findings), chosen
+        )
+        return 0 if all(list(passed)) else 1
 
 
 def fuzz(name: str, inputs: int, seed: int, findings: Path) -> bool:

@@ -6,7 +6,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["namesrv_wire", "dpkt.pcap", "pcapng"]):
+with atheris.instrument_imports(include=["namesrv_wire"]):
     import namesrv_wire  # noqa: F401  instrumented before the targets import it
     from tests.wire.fuzz.targets import TARGETS
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from namesrv_wire import Segment, Transcript, WireError, read_capture
-from namesrv_wire.bodies import decode_data_version, decode_queue_datas
+from namesrv_wire import DecodeError, Segment, Transcript, WireError, read_capture
+from namesrv_wire.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.event_log import line_of, read_event_log
 from namesrv_wire.frames import FrameCutter, decode_frame
@@ -18,6 +18,11 @@ from namesrv_wire.secrets import blot
 from tests.wire.forge import NAMESRV, Talk, rows_of
 from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies
 
+_OTHER_BODIES: dict[bytes, Callable[[bytes], object]] = {
+    b"\xfe": lambda body: decode_data_version(body, 1),
+    b"\xff": decode_queue_datas,
+}
+_CACHE = BodyCache()
 _SCRATCH = Path(tempfile.mkdtemp(prefix="namesrv-fuzz-"))
 
 
@@ -32,25 +37,31 @@ class Target:
 
 
 def frames(data: bytes) -> None:
-    """Decode as one frame, with the length field put right as well; blot its secrets."""
-    for whole in (data, struct.pack(">i", len(data)) + data):
-        with suppress(WireError):
-            decode_frame(whole)
+    """Decode what stands behind a right length field; blot its secrets."""
+    with suppress(WireError):
+        decode_frame(struct.pack(">i", len(data)) + data)
     assert len(blot(data)) == len(data)
 
 
 def bodies(data: bytes) -> None:
-    """Decode as a registration body: the first byte chooses layout and protocol version."""
+    """Decode as a registration body, directly and through a cache: the first byte chooses layout and version."""
     mode, body = data[:1], data[1:]
-    version = (-1, 3, 36, 407, 493, 10_000)[(mode or b"\0")[0] % 6]
-    cache = BodyCache()
-    for _ in range(2):
+    if mode in _OTHER_BODIES:
         with suppress(WireError):
-            cache.decode(body, compressed=bool(mode and mode[0] & 0x80), version=version, now_ms=1)
-    with suppress(WireError):
-        decode_data_version(body, 1)
-    with suppress(WireError):
-        decode_queue_datas(body)
+            _OTHER_BODIES[mode](body)
+        return
+    version = (-1, 3, 36, 407, 493, 10_000)[(mode or b"\0")[0] % 6]
+    compressed = bool(mode and mode[0] & 0x80)
+    direct = _outcome(lambda: decode_register_body(body, compressed=compressed, version=version, now_ms=1))
+    cached = _outcome(lambda: _CACHE.decode(body, compressed=compressed, version=version, now_ms=1))
+    assert direct == cached, (direct, cached)
+
+
+def _outcome(decode: Callable[[], object]) -> object:
+    try:
+        return decode()
+    except DecodeError as error:
+        return error.reason
 
 
 def streams(data: bytes) -> None:
@@ -114,6 +125,8 @@ def _body_seeds() -> Iterable[bytes]:
     modes = {3: 1, 36: 2, 407: 3, 493: 4}
     for version, compressed, body in register_bodies():
         yield bytes([modes.get(version, 3) + (0x80 - 0x80 % 6 + 6 if compressed else 0)]) + body
+    yield b'\xfe{"counter":3,"stateVersion":2,"timestamp":1}'
+    yield b'\xff{"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
 
 
 def _stream_seeds() -> Iterable[bytes]:
@@ -155,14 +168,14 @@ def _event_seeds() -> Iterable[bytes]:
 
 
 def _frame_seeds() -> Iterable[bytes]:
-    return (*real_frames(), *forged_frames())
+    return [data[4:] for data in (*real_frames(), *forged_frames())]
 
 
 TARGETS = {
-    "frames": Target(frames, _frame_seeds, 4_096, 30),
-    "bodies": Target(bodies, _body_seeds, 4_096, 25),
-    "streams": Target(streams, _stream_seeds, 8_192, 15),
-    "segments": Target(segments, _segment_seeds, 8_192, 10),
-    "captures": Target(captures, _capture_seeds, 8_192, 8),
-    "event-logs": Target(event_logs, _event_seeds, 8_192, 12),
+    "frames": Target(frames, _frame_seeds, 1_024, 45),
+    "bodies": Target(bodies, _body_seeds, 1_024, 25),
+    "streams": Target(streams, _stream_seeds, 2_048, 12),
+    "segments": Target(segments, _segment_seeds, 2_048, 8),
+    "captures": Target(captures, _capture_seeds, 2_048, 4),
+    "event-logs": Target(event_logs, _event_seeds, 2_048, 6),
 }
