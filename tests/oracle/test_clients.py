@@ -108,9 +108,9 @@ def changed_a_little(route: TopicRouteData, chance: random.Random) -> TopicRoute
 
 
 def text_of(route: TopicRouteData | None, chance: random.Random) -> str:
-    """Return the route as a name server of any generation writes it, in either dialect."""
-    namesrv = Namesrv(chance.choice(sorted(PROFILES.values(), key=lambda profile: profile.name)))
-    return "" if route is None else route_json(route, namesrv, standard=chance.random() < 0.5)
+    """Return the route as a name server of either generation writes it for clients that take standard JSON only."""
+    namesrv = Namesrv(chance.choice(list(PROFILES.values())))
+    return "" if route is None else route_json(route, namesrv, standard=True)
 
 
 def texts(queues: Sequence[MessageQueue]) -> str:
@@ -155,9 +155,9 @@ def test_publish_and_subscribe_information(client: Profile, ask: Ask) -> None:
 
 
 def test_a_changed_route(client: Profile, ask: Ask) -> None:
-    """20,000 pairs of routes, most of them alike: a client sees a change where the pure function does."""
+    """10,000 pairs of routes, most of them alike: a client sees a change where the pure function does."""
     chance = random.Random(2)
-    pairs = [(route, changed_a_little(route, chance)) for route in (random_route(chance) for _ in range(20_000))]
+    pairs = [(route, changed_a_little(route, chance)) for route in (random_route(chance) for _ in range(10_000))]
     lines = [f"changed\t{text_of(old, chance)}\t{text_of(new, chance)}" for old, new in pairs]
 
     expected = [str(topic_route_data_changed(old, new, client)).lower() for old, new in pairs]
@@ -166,10 +166,10 @@ def test_a_changed_route(client: Profile, ask: Ask) -> None:
 
 
 def test_what_a_client_takes_and_has(client: Profile, ask: Ask) -> None:
-    """2,000 topics, each told of six routes: taken or not, and what producer and consumer have after each."""
+    """1,000 topics, each told of six routes: taken or not, and what producer and consumer have after each."""
     chance = random.Random(3)
     lines, expected = [], []
-    for number in range(2_000):
+    for number in range(1_000):
         topic, old, info, queues = f"T{number}", None, None, None
         route = random_route(chance)
         for _ in range(6):
@@ -181,9 +181,9 @@ def test_what_a_client_takes_and_has(client: Profile, ask: Ask) -> None:
             ).lower()
             if taken == "true":
                 try:
-                    info = topic_publish_info(topic, route, client)
-                    queues = topic_subscribe_info(topic, route, client)
-                    old = route
+                    # in this order: a 5.x client looks for a static topic's queues first, and fails there
+                    subscribe = topic_subscribe_info(topic, route, client)
+                    info, queues, old = topic_publish_info(topic, route, client), subscribe, route
                 except UnusableRouteError:
                     taken = "!"
             expected.append("|".join((taken, published_text(info), "none" if queues is None else texts(queues))))
@@ -192,15 +192,17 @@ def test_what_a_client_takes_and_has(client: Profile, ask: Ask) -> None:
 
 
 def test_the_route_that_a_first_message_goes_by(client: Profile, ask: Ask) -> None:
-    """5,000 topics, with and without a route of their own: the default topic stands in, its queues cut down."""
+    """2,000 topics, with and without a route of their own: the default topic stands in, its queues cut down."""
     chance = random.Random(4)
     lines, expected = [], []
-    for number in range(5_000):
+    for number in range(2_000):
         topic = f"first-{number}"
         own, default_topic = (random_route(chance) if chance.random() < 0.5 else None for _ in range(2))
         queue_nums = chance.choice((-1, 0, 1, 2, 3, 4))
         lines.append(f"send\t{topic}\t{text_of(own, chance)}\t{text_of(default_topic, chance)}\t{queue_nums}")
-        expected.append(published(topic, producer_route(own, default_topic, queue_nums), client))
+        route = producer_route(own, default_topic, queue_nums)
+        unusable = route is not None and subscribed(topic, route, client) == "!"
+        expected.append("!" if unusable else published(topic, route, client))
 
     assert without_exception_names(ask(lines)) == expected
 
