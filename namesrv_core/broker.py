@@ -158,8 +158,8 @@ def consequence_of(change: BrokerChange, config: BrokerConfig, broker: Profile) 
 
     A topic that a message creates is told one-way in 4.x, with all other topics, and alone but acknowledged in 5.x. A
     deleted topic and a new order conf only move the version on: the next periodic registration tells, and since a name
-    server as configured by default takes no topic away because of it, whoever deletes a topic tells the name servers
-    himself. A controller (5.x) makes its master epoch the state version.
+    server as configured by default takes no topic away because of it, whoever deletes a topic must tell the name servers
+    too. A controller (5.x) makes its master epoch the state version.
 
     Source: RocketMQ 4.9.7 and 5.4.0 TopicConfigManager, AdminBrokerProcessor.updateAndCreateTopic,
     .updateBrokerConfig, BrokerController.start; 4.9.7 BrokerController.changeToSlave, .changeToMaster; 5.4.0
@@ -172,10 +172,10 @@ def consequence_of(change: BrokerChange, config: BrokerConfig, broker: Profile) 
         if five
         else Consequence(bumps_version=True, registers="all", one_way=True)
     )
-    is_forced = config.force_register
+    unasked = config.force_register
     consequences: dict[BrokerChange, Consequence] = {
         "started": Consequence(bumps_version=False, registers="all"),
-        "period_elapsed": Consequence(bumps_version=False, registers="all", forced=is_forced),
+        "period_elapsed": Consequence(bumps_version=False, registers="all", forced=unasked),
         "topic_created_by_send": created,
         "topic_created_by_send_back": created,
         "unit_flag_changed": created,
@@ -184,9 +184,9 @@ def consequence_of(change: BrokerChange, config: BrokerConfig, broker: Profile) 
         "order_conf_received": Consequence(bumps_version=True, registers="nothing"),
         "broker_permission_updated": Consequence(bumps_version=True, registers="all"),
         "role_changed_by_dledger": Consequence(
-            bumps_version=False, registers="all", one_way=True, forced=is_forced or not five
+            bumps_version=False, registers="all", one_way=True, forced=unasked or not five
         ),
-        "role_changed_by_controller": Consequence(bumps_version=True, registers="all", forced=is_forced),
+        "role_changed_by_controller": Consequence(bumps_version=True, registers="all", forced=unasked),
     }
     return consequences[change]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -210,7 +211,7 @@ def test_order_cluster_and_zone_are_no_change(client: Profile) -> None:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_what_is_a_change(client: Profile, changes: dict[str, object]) -> None:
+def test_what_is_a_change(client: Profile, changes: dict[str, Any]) -> None:
     """Each part of the route, and any route for a client that has none."""
     old = route(("a", queues(1, 1)), groups=(group("a", MASTER),))
     assert topic_route_data_changed(old, old._replace(**changes), client)

@@ -97,7 +97,9 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     warehouse = str(tmp_path_factory.mktemp("published"))
     rows = []
     for profile in PROFILES.values():
-        changes = [(topic, 10, found) for topic, found in routes_of(profile).items()]
+        changes: list[tuple[str, int, TopicRouteData | None]] = [
+            (topic, 10, found) for topic, found in routes_of(profile).items()
+        ]
         changes += [("TopicA", 10, route()), ("TopicA", 11, route("a:1")), ("TopicA", 12, None), ("huge", 10, HUGE)]
         for topic, hour, found in changes:
             text = None if found is None else route_json(found, Namesrv(profile), standard=True)

@@ -153,10 +153,10 @@ def test_what_clients_made_of_the_routes_is_in_sql(
             broker_datas=(*route.broker_datas, group),
         )
     spark.createDataFrame([(topic,) for topic in routes], "topic STRING").createOrReplaceTempView("asked")
-    sql = "SELECT asked.topic, q.broker_name, q.queue_id FROM asked, LATERAL {}(asked.topic, {}) AS q ORDER BY asked.topic, q.position"
     publish, subscribe = (
-        [tuple(row) for row in spark.sql(sql.format(function, at)).collect()]
+        [tuple(row) for row in spark.sql(f"SELECT asked.topic, q.broker_name, q.queue_id {rows}").collect()]
         for function in ("publish_info_at", "subscribe_info_at")
+        for rows in [f"FROM asked, LATERAL {function}(asked.topic, {at}) AS q ORDER BY asked.topic, q.position"]
     )
 
     assert publish == [

@@ -66,7 +66,7 @@ public final class Brokers {
     }
 
     public static void main(String[] arguments) throws Exception {
-        LineServer.serve(new Brokers()::answer);
+        LineServer.serve(() -> new Brokers()::answer);
     }
 
     private String answer(String line) throws Exception {

@@ -55,7 +55,7 @@ public final class Clients {
     }
 
     public static void main(String[] arguments) throws Exception {
-        LineServer.serve(new Clients()::answer);
+        LineServer.serve(() -> new Clients()::answer);
     }
 
     private String answer(String line) throws Exception {
