@@ -6,15 +6,17 @@ that recorded traffic can be held against it. `broker` is the broker's generatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from namesrv_core.answers import SUCCESS
+from namesrv_core.java_map import JavaMap, string_map
 from namesrv_core.profile import Profile
 from namesrv_core.rows import PERM_READ, PERM_WRITE, DataVersion, TopicConfig, TopicTable
 
 QUERY_DATA_VERSION, BROKER_HEARTBEAT = 322, 904
+_TOPIC_TABLE_CAPACITY = 2_048
 _FIRST_PERIODIC_MS, _MIN_PERIOD_MS, _MAX_PERIOD_MS = 10_000, 10_000, 60_000
 
 BrokerChange = Literal[
@@ -210,9 +212,9 @@ def registered_topic(topic: TopicConfig, registers: Registers, config: BrokerCon
 
 
 def registration_parts(
-    topics: Sequence[TopicConfig], config: BrokerConfig, broker: Profile
+    topics: Iterable[TopicConfig], config: BrokerConfig, broker: Profile
 ) -> tuple[RegistrationPart, ...]:
-    """Return the requests that make up one full registration of `topics`, which come in the broker's map order.
+    """Return the requests that make up one full registration of `topics`, in the order of the broker's map.
 
     One, unless 5.x splits: then one for every `split_registration_size` topics and a last one with the rest, maybe none
     at all. All carry the same data version; only the last has the mappings. Split registrations are sent without asking
@@ -220,7 +222,10 @@ def registration_parts(
 
     Source: RocketMQ 4.9.7 and 5.4.0 BrokerController.registerBrokerAll.
     """
-    registered = tuple(registered_topic(topic, "all", config, broker) for topic in topics)
+    table: JavaMap[str | None, TopicConfig] = string_map(_TOPIC_TABLE_CAPACITY, concurrent=True)
+    for topic in topics:
+        table.put(topic.topic, registered_topic(topic, "all", config, broker))
+    registered = tuple(topic for _, topic in table.java_items())
     if not has_split_registration(config, broker):
         return (RegistrationPart(registered, with_mappings=broker.stores_topic_queue_mapping),)
     size = max(1, config.split_registration_size)

@@ -147,10 +147,11 @@ def test_a_read_only_broker_overrides_permissions(registers: Registers, broker: 
 
 def test_a_registration_is_one_request_unless_it_is_split() -> None:
     """4.x has no mappings and cannot split."""
-    topics = [topic("A"), topic("B")]
+    topics = [topic("B"), topic("A")]
     split = BrokerConfig(enable_split_registration=True, split_registration_size=1)
-    assert registration_parts(topics, split, V4_9_7) == (RegistrationPart(tuple(topics), with_mappings=False),)
-    assert registration_parts(topics, BrokerConfig(), V5_4_0) == (RegistrationPart(tuple(topics), with_mappings=True),)
+    in_map_order = (topic("A"), topic("B"))
+    assert registration_parts(topics, split, V4_9_7) == (RegistrationPart(in_map_order, with_mappings=False),)
+    assert registration_parts(topics, BrokerConfig(), V5_4_0) == (RegistrationPart(in_map_order, with_mappings=True),)
 
 
 @pytest.mark.parametrize(
