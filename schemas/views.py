@@ -9,7 +9,7 @@ from schemas import gold
 from schemas.table import Column, Table
 
 # In the order in which they are made: later ones use earlier ones.
-VIEW_NAMES = ("events", "live_refreshes", "route_causes")
+VIEW_NAMES = ("events", "live_refreshes", "route_causes", "client_routes")
 FUNCTION_NAMES = (
     "topic_queue_table_at",
     "broker_addr_table_at",
@@ -21,6 +21,9 @@ FUNCTION_NAMES = (
     "route_at",
     "route_texts_at",
     "route_diff",
+    "client_queues_at",
+    "publish_info_at",
+    "subscribe_info_at",
     "why",
 )
 # Functions that return the rows of a history table which were in force at an instant, columns and comments as there;

@@ -21,6 +21,10 @@ from jobs.export import export
 from jobs.night import GateError, Warehouse, WarehouseBusyError
 from jobs.nightly import Summary
 from jobs.views import register_views
+from namesrv_core import V4_9_7
+from namesrv_core.client import topic_publish_info, topic_subscribe_info
+from namesrv_core.queries import RouteBroker, TopicRouteData
+from namesrv_core.rows import QueueData
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 FRAMES, ANSWERS = 28_021, 13_877
@@ -129,6 +133,39 @@ def test_published_functions_answer_for_an_instant(
     ]
     why = spark.sql("SELECT state, operation FROM why('TopicD', TIMESTAMP'2026-11-21 09:00:00')").collect()
     assert [tuple(row) for row in why] == [("vanished", "delete_topic")]
+
+
+@pytest.mark.parametrize("clock", ["08:54:40", "08:57:41", "08:58:00", "09:00:30", "09:03:00", "09:06:30"])
+def test_what_clients_made_of_the_routes_is_in_sql(
+    spark: SparkSession, whole: Summary, warehouse_of_the_capture: Path, clock: str
+) -> None:
+    """Of every topic, publish and subscribe information equal what the pure functions make of the tables then."""
+    assert whole.status == "published"
+    register_views(spark, str(warehouse_of_the_capture))
+    at = f"TIMESTAMP'2026-11-21 {clock}'"
+    routes: dict[str, TopicRouteData] = {}
+    for row in spark.sql(f"SELECT * FROM routes_at({at})").collect():
+        group = RouteBroker(row["broker_name"], row["cluster_name"], tuple(row["broker_addrs"].items()), False, None)
+        queue_data = QueueData(row["read_queue_nums"], row["write_queue_nums"], row["perm_bits"], row["topic_sys_flag"])
+        route = routes.get(row["topic"], TopicRouteData((), (), (), None, None))
+        routes[row["topic"]] = route._replace(
+            queue_datas=(*route.queue_datas, (row["broker_name"], queue_data)),
+            broker_datas=(*route.broker_datas, group),
+        )
+    spark.createDataFrame([(topic,) for topic in routes], "topic STRING").createOrReplaceTempView("asked")
+    publish, subscribe = (
+        [tuple(row) for row in spark.sql(f"SELECT asked.topic, q.broker_name, q.queue_id {rows}").collect()]
+        for function in ("publish_info_at", "subscribe_info_at")
+        for rows in [f"FROM asked, LATERAL {function}(asked.topic, {at}) AS q ORDER BY asked.topic, q.position"]
+    )
+
+    assert publish == [
+        queue for topic in sorted(routes) for queue in topic_publish_info(topic, routes[topic], V4_9_7).message_queues
+    ]
+    assert subscribe == [
+        queue for topic in sorted(routes) for queue in topic_subscribe_info(topic, routes[topic], V4_9_7)
+    ]
+    assert subscribe
 
 
 def test_a_second_night_on_the_same_capture_changes_nothing(

@@ -274,6 +274,7 @@ def test_every_function_and_view_is_described(published: SparkSession) -> None:
         "topic_queue_history",
         "topic_queue_history_slices",
         "events",
+        "client_routes",
         "route_changes",
         "heartbeats",
     ):

@@ -1,0 +1,67 @@
+CREATE OR REPLACE TEMPORARY FUNCTION client_queues_at(
+    topic STRING COMMENT 'Topic',
+    t TIMESTAMP COMMENT 'Instant; a change at t itself has already happened'
+)
+RETURNS TABLE(
+    side STRING COMMENT 'publish or subscribe',
+    namesrv_id STRING COMMENT 'Name server',
+    position INT COMMENT 'Place in the client''s list, from 0',
+    broker_name STRING COMMENT 'Broker name of the message queue',
+    queue_id INT COMMENT 'Queue id of the message queue',
+    ordered BOOLEAN COMMENT 'Producers go by the order conf',
+    served_by STRING COMMENT 'Broker name that holds the queue',
+    cluster_name STRING COMMENT 'Cluster of that broker',
+    broker_addrs MAP<BIGINT, STRING> COMMENT 'Its addresses by broker id, 0 = master',
+    since TIMESTAMP COMMENT 'Since when the route has been so',
+    caused_by STRING COMMENT 'event_id that made it so'
+)
+COMMENT 'The message queues of a topic at t as clients see them, at most 65536 of a broker name'
+RETURN
+    SELECT
+        q.side, q.namesrv_id, q.position, q.queue.broker_name, q.queue.queue_id, q.ordered, q.served_by,
+        get(filter(q.groups, g -> g.brokerName = q.served_by), 0).cluster,
+        map_from_entries(transform(
+            map_entries(get(filter(q.groups, g -> g.brokerName = q.served_by), 0).brokerAddrs),
+            e -> struct(CAST(e.key AS BIGINT), e.value)
+        )),
+        q.since, q.caused_by
+    FROM (
+        SELECT
+            p.*,
+            -- of several brokers that claim a queue, the one with the highest epoch holds it
+            CASE WHEN exists(p.mappings, m -> m.broker_name = p.queue.broker_name)
+                THEN coalesce(
+                    array_max(transform(
+                        filter(p.mappings, m -> m.broker_name = p.queue.broker_name
+                            AND map_contains_key(m.currIdMap, CAST(p.queue.queue_id AS STRING))),
+                        m -> struct(m.epoch, m.bname)
+                    )).bname,
+                    '__syslo__none__'
+                )
+                ELSE p.queue.broker_name
+            END AS served_by
+        FROM (
+            SELECT
+                s.side, s.namesrv_id, s.ordered, s.groups, s.mappings, s.since, s.caused_by,
+                posexplode(s.queues) AS (position, queue)
+            FROM (
+                SELECT
+                    side.side, n.namesrv_id, n.last.ordered, n.last.groups, n.last.mappings,
+                    n.last.effect_time AS since, n.last.caused_by,
+                    flatten(transform(side.ranges, r -> transform(
+                        filter(sequence(0, least(greatest(r.queues, 0), 65535)), id -> id < r.queues),
+                        id -> struct(id AS queue_id, r.broker_name)
+                    ))) AS queues
+                FROM (
+                    SELECT namesrv_id, max_by(struct(r.*), r.seq) AS last
+                    FROM client_routes AS r
+                    WHERE r.topic = client_queues_at.topic AND r.effect_time <= client_queues_at.t
+                    GROUP BY namesrv_id
+                ) AS n
+                LATERAL VIEW explode(array(
+                    struct('publish' AS side, n.last.publish AS ranges),
+                    struct('subscribe' AS side, n.last.subscribe AS ranges)
+                )) AS side
+            ) AS s
+        ) AS p
+    ) AS q

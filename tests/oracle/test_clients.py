@@ -1,0 +1,221 @@
+"""The client's side against real clients: the same routes, as a name server writes them, to both.
+
+Each test gives a real client of the generation many random routes, malformed ones among them, and asks for the same
+as the pure functions say. Names sort differently by UTF-16 units than by code points on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from namesrv_core import PROFILES, Namesrv, Profile
+from namesrv_core.answers import route_json
+from namesrv_core.client import (
+    MessageQueue,
+    TopicPublishInfo,
+    UnusableRouteError,
+    find_broker_address_in_subscribe,
+    is_need_update_topic_route_info,
+    producer_route,
+    topic_publish_info,
+    topic_route_data_changed,
+    topic_subscribe_info,
+)
+from namesrv_core.queries import RouteBroker, TopicRouteData
+from namesrv_core.rows import QueueData, TopicQueueMappingInfo
+from tests.oracle.jvm import Jvm, compiled, jars
+
+JAVA = Path(__file__).parent / "java"
+NAMES = ("broker-a", "broker-b", "broker-10", "broker-9", "Broker", "b", "é", "\uff5e", "\U0001f600", "")
+IDS = (0, 0, 0, 1, 2, 3, 15, 16, 17, 32)
+CONFS = ("broker-a:4", "broker-a:2;broker-b:3", "b:1;b:2", "broker-a:0;", "é:-1;b:+2", ";", ":3", "a:2:junk")
+MALFORMED = ("broker-a", "broker-a:", "broker-a:4;;b:2", "b:x", "b: 4", "b:2147483648", ":", "b:1.0", "b:")
+SCOPES = ("__global__", "__global__", "__global__", "metadata", None)
+Ask = Callable[[Sequence[str]], list[str]]
+
+
+@pytest.fixture(scope="module", params=sorted(PROFILES))
+def client(request: pytest.FixtureRequest) -> Profile:
+    """Give the generation of the client."""
+    return PROFILES[request.param]
+
+
+@pytest.fixture(scope="module")
+def ask(client: Profile) -> Iterator[Ask]:
+    """Give a real client that answers lines."""
+    libraries = jars(f"org.apache.rocketmq:rocketmq-client:{client.name}")
+    classes = compiled([JAVA / "common", JAVA / "clients"], libraries)
+    with closing(Jvm("Clients", [classes, *libraries])) as jvm:
+        yield jvm.ask
+
+
+def random_route(chance: random.Random) -> TopicRouteData:
+    """Return a route such as name servers could answer, and stranger ones."""
+    names = chance.sample(NAMES, chance.choice((1, 1, 2, 3, 4)))
+    queue_datas = tuple(
+        (name, QueueData(chance.choice((-1, 0, 1, 2, 4)), chance.choice((-1, 0, 1, 2, 4)), chance.randrange(8), 0))
+        for name in names
+    )
+    groups = [name for name in names if chance.random() < 0.9] + chance.sample(NAMES, chance.choice((0, 0, 0, 1)))
+    brokers = tuple(random_group(name, chance) for name in groups)
+    conf = chance.choice((None, None, None, None, "", chance.choice(CONFS), chance.choice(CONFS + MALFORMED)))
+    filters = tuple((f"10.0.0.{n}:10911", chance.choice((None, (), ("f",)))) for n in range(chance.choice((0, 0, 2))))
+    mappings = None
+    if chance.random() < 0.4:
+        mappings = tuple((name, random_mapping(name, chance)) for name in chance.sample(NAMES, chance.randrange(4)))
+    return TopicRouteData(queue_datas, brokers, filters, conf, mappings)
+
+
+def random_group(name: str, chance: random.Random) -> RouteBroker:
+    ids = {chance.choice(IDS) for _ in range(chance.randrange(4))}
+    addrs = tuple((member, f"10.0.0.{chance.randrange(3)}:10911") for member in ids)
+    zone = chance.choice((None, "z"))
+    return RouteBroker(name, chance.choice(("C", "D")), addrs, chance.random() < 0.2, zone)
+
+
+def random_mapping(name: str, chance: random.Random) -> TopicQueueMappingInfo:
+    queue_ids = chance.sample(range(8), chance.randrange(5))
+    return TopicQueueMappingInfo(
+        "T",
+        name if chance.random() < 0.98 else None,
+        chance.randrange(7),
+        chance.choice((1, 1, 2, 1_700_000_000_000)),
+        chance.random() < 0.1,
+        chance.choice(SCOPES),
+        chance.choice((json.dumps({str(queue_id): 0 for queue_id in queue_ids}), None)),
+    )
+
+
+def changed_a_little(route: TopicRouteData, chance: random.Random) -> TopicRouteData:
+    """Return a route that differs in one respect, or only in order, or not at all."""
+    other = random_route(chance)
+    changes = {name: getattr(other, name) for name in chance.sample(TopicRouteData._fields, chance.choice((0, 0, 1)))}
+    shuffled = chance.sample(route.queue_datas, len(route.queue_datas))
+    moved = {broker.broker_name: broker._replace(cluster_name="E", zone_name="y") for broker in route.broker_datas}
+    same = route._replace(
+        queue_datas=tuple(shuffled),
+        broker_datas=tuple(moved[broker.broker_name] for broker in reversed(route.broker_datas))
+        if len(moved) == len(route.broker_datas)
+        else route.broker_datas,
+    )
+    return same._replace(**changes)
+
+
+def text_of(route: TopicRouteData | None, chance: random.Random) -> str:
+    """Return the route as a name server of either generation writes it for clients that take standard JSON only."""
+    namesrv = Namesrv(chance.choice(list(PROFILES.values())))
+    return "" if route is None else route_json(route, namesrv, standard=True)
+
+
+def texts(queues: Sequence[MessageQueue]) -> str:
+    return "\t".join(f"{queue.broker_name}\t{queue.queue_id}" for queue in queues)
+
+
+def published_text(info: TopicPublishInfo | None) -> str:
+    return "none" if info is None else f"{str(info.order_topic).lower()}\t{texts(info.message_queues)}"
+
+
+def published(topic: str, route: TopicRouteData | None, client: Profile) -> str:
+    """Return what the pure function says, as the Java side writes it."""
+    try:
+        return published_text(None if route is None else topic_publish_info(topic, route, client))
+    except UnusableRouteError:
+        return "!"
+
+
+def subscribed(topic: str, route: TopicRouteData, client: Profile) -> str:
+    try:
+        return texts(topic_subscribe_info(topic, route, client))
+    except UnusableRouteError:
+        return "!"
+
+
+def without_exception_names(answers: list[str]) -> list[str]:
+    return ["!" if answer.startswith("!") else answer for answer in answers]
+
+
+def test_publish_and_subscribe_information(client: Profile, ask: Ask) -> None:
+    """20,000 random routes make the same queues in the same order, or make both sides fail."""
+    chance = random.Random(1)
+    routes = [random_route(chance) for _ in range(20_000)]
+    lines = [f"T\t{text_of(route, chance)}" for route in routes]
+
+    assert without_exception_names(ask([f"publish\t{line}" for line in lines])) == [
+        published("T", route, client) for route in routes
+    ]
+    assert without_exception_names(ask([f"subscribe\t{line}" for line in lines])) == [
+        subscribed("T", route, client) for route in routes
+    ]
+
+
+def test_a_changed_route(client: Profile, ask: Ask) -> None:
+    """10,000 pairs of routes, most of them alike: a client sees a change where the pure function does."""
+    chance = random.Random(2)
+    pairs = [(route, changed_a_little(route, chance)) for route in (random_route(chance) for _ in range(10_000))]
+    lines = [f"changed\t{text_of(old, chance)}\t{text_of(new, chance)}" for old, new in pairs]
+
+    expected = [str(topic_route_data_changed(old, new, client)).lower() for old, new in pairs]
+    assert ask(lines) == expected
+    assert 0.2 < expected.count("true") / len(pairs) < 0.8
+
+
+def test_what_a_client_takes_and_has(client: Profile, ask: Ask) -> None:
+    """1,000 topics, each told of six routes: taken or not, and what producer and consumer have after each."""
+    chance = random.Random(3)
+    lines, expected = [], []
+    for number in range(1_000):
+        topic, old, info, queues = f"T{number}", None, None, None
+        route = random_route(chance)
+        for _ in range(6):
+            route = changed_a_little(route, chance) if chance.random() < 0.9 else random_route(chance)
+            lines.append(f"update\t{topic}\t{text_of(route, chance)}")
+            taken = str(
+                topic_route_data_changed(old, route, client)
+                or is_need_update_topic_route_info([info], [queues is not None])
+            ).lower()
+            if taken == "true":
+                try:
+                    # in this order: a 5.x client looks for a static topic's queues first, and fails there
+                    subscribe = topic_subscribe_info(topic, route, client)
+                    info, queues, old = topic_publish_info(topic, route, client), subscribe, route
+                except UnusableRouteError:
+                    taken = "!"
+            expected.append("|".join((taken, published_text(info), "none" if queues is None else texts(queues))))
+
+    assert ask(lines) == expected
+
+
+def test_the_route_that_a_first_message_goes_by(client: Profile, ask: Ask) -> None:
+    """2,000 topics, with and without a route of their own: the default topic stands in, its queues cut down."""
+    chance = random.Random(4)
+    lines, expected = [], []
+    for number in range(2_000):
+        topic = f"first-{number}"
+        own, default_topic = (random_route(chance) if chance.random() < 0.5 else None for _ in range(2))
+        queue_nums = chance.choice((-1, 0, 1, 2, 3, 4))
+        lines.append(f"send\t{topic}\t{text_of(own, chance)}\t{text_of(default_topic, chance)}\t{queue_nums}")
+        route = producer_route(own, default_topic, queue_nums)
+        unusable = route is not None and subscribed(topic, route, client) == "!"
+        expected.append("!" if unusable else published(topic, route, client))
+
+    assert without_exception_names(ask(lines)) == expected
+
+
+def test_where_a_consumer_reads(ask: Ask) -> None:
+    """5,000 groups, ids beyond the first buckets among them."""
+    chance = random.Random(5)
+    lines, expected = [], []
+    for _ in range(5_000):
+        ids = chance.sample((0, 1, 2, 3, 15, 16, 17, 32, 33, 1 << 33), chance.randrange(5))
+        wanted, only = chance.choice((0, 0, 1, 2, 14, 16)), chance.random() < 0.3
+        lines.append(f"find\t{' '.join(map(str, ids))}\t{wanted}\t{str(only).lower()}")
+        found = find_broker_address_in_subscribe([(i, f"addr-{i}") for i in ids], wanted, only_this_broker=only)
+        expected.append("none" if found is None else f"{found.broker_addr} {str(found.slave).lower()}")
+
+    assert ask(lines) == expected
