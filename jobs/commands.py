@@ -121,7 +121,7 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
     steps = {"replay": night.replay, "flag": night.flag_days, "verify": night.verify_days}
     with night.lease(house.path):
         days = night.days_of(night.recorded(house), arguments.first, arguments.last)
-        steps[arguments.job](house, days)
+        days = steps[arguments.job](house, days) or days
     console.line(f"{arguments.job}: {len(days)} day(s)" + (f", {days[0]} to {days[-1]}" if days else ""))
     if arguments.job == "verify":
         report.show_verify(nightly.verify_numbers(house.data()), console)

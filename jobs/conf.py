@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from namesrv_core.profile import PROFILES, Namesrv, NamesrvConfig, Profile, profile_of_version
+from namesrv_core.profile import NamesrvConfig, profile_named
+from namesrv_core.settings import VERSION, Value
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,10 +28,10 @@ class ConfError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NamesrvConf:
-    """What is said about one name server: its version if it is given, and its configuration."""
+    """What is said about one name server: its version, and settings by their name in NamesrvConfig."""
 
     version: str | None = None
-    config: NamesrvConfig = field(default_factory=NamesrvConfig)
+    settings: Mapping[str, bool | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,11 @@ class PipelineConf:
         text = json.dumps(dataclasses.asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def namesrv_of(self, namesrv_id: str, seen_version: int) -> Namesrv:
-        """Return generation and configuration of a name server; `seen_version` is the ordinal that its traffic shows."""
+    def given(self, namesrv_id: str) -> dict[str, Value]:
+        """Return what is said about a name server, by setting."""
         said = self.namesrvs.get(namesrv_id, NamesrvConf())
-        profile = profile_of_version(seen_version) if said.version is None else _profile(said.version)
-        return Namesrv(profile, said.config)
+        version = {} if said.version is None else {VERSION: said.version}
+        return {**said.settings, **version}
 
 
 def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
@@ -73,7 +74,7 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         name, _, version = option.partition("=")
         said = namesrvs.get(name, NamesrvConf())
         if version:
-            _profile(version)
+            _check_version(version)
             said = dataclasses.replace(said, version=version)
         namesrvs[name] = said
     share, frames = ingest.get("quarantine_share_max", 0.01), ingest.get("quarantine_frames_min", 100)
@@ -91,12 +92,12 @@ def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key == "version":
-            _profile(value)
+            _check_version(value)
         elif type(value) is not types[key]:
             raise ConfError(f"{where} {key}: {value!r} is not a {types[key].__name__}")
         else:
             values[key] = value
-    return NamesrvConf(table.get("version"), NamesrvConfig(**values))
+    return NamesrvConf(table.get("version"), values)
 
 
 def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
@@ -105,12 +106,8 @@ def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
         raise ConfError(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(sorted(keys))}")
 
 
-def _profile(version: object) -> Profile:
-    """Return the profile for a version given by name: an exact one, or the generation it belongs to."""
-    if version in PROFILES:
-        return PROFILES[str(version)]
-    major = str(version).split(".", maxsplit=1)[0]
-    found = {"4": "4.9.7", "5": "5.4.0"}.get(major)
-    if found is None:
-        raise ConfError(f"version {version!r}: known are 4.x (as 4.9.7) and 5.x (as 5.4.0)")
-    return PROFILES[found]
+def _check_version(version: object) -> None:
+    try:
+        profile_named(str(version))
+    except ValueError as error:
+        raise ConfError(str(error)) from error

@@ -176,7 +176,11 @@ def _read_all(
     """Read the files in order of time into `staging`; return rows for `sources` and the state of open streams."""
     open_streams = tables.read_table(spark, warehouse, bronze.OPEN_STREAMS).select("namesrv_id", "state").collect()
     transcript = Transcript(
-        idle_ms={name: said.config.channel_max_idle_ms for name, said in conf.namesrvs.items()},
+        idle_ms={
+            name: said.settings["channel_max_idle_ms"]
+            for name, said in conf.namesrvs.items()
+            if "channel_max_idle_ms" in said.settings
+        },
         namesrv=tuple(conf.namesrvs) or None,
         carry={row["namesrv_id"]: row["state"] for row in open_streams},
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import fcntl
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,13 +21,16 @@ from pyspark.sql import functions as F
 
 from jobs import __version__, quality, tables
 from jobs.conf import PipelineConf
+from jobs.evidence import DELETION, IDLE_LIMIT, candidates_from, votes_from, weighed_from
 from jobs.flag import flag
 from jobs.ingest import Ingested
 from jobs.order import decided_day
 from jobs.replay import REPLAYED_TABLES, namesrv_days, replayed_day, table_from
+from jobs.replay_unit import NamesrvDay
+from jobs.settings import DaySettings, known_settings, namesrvs_of, read_settings, under_idle_limit
 from jobs.verify import answer_checks_from, judged_from, route_mismatches_from, verdicts_from
 from namesrv_core.profile import Namesrv
-from schemas import bronze, gold
+from schemas import bronze, codec, gold
 from schemas.table import Table
 
 log = logging.getLogger(__name__)
@@ -53,7 +56,7 @@ class Warehouse:
     run_id: str
     started: dt.datetime
     _frames: dict[str, DataFrame] = field(default_factory=dict)
-    _namesrvs: dict[str, Namesrv] = field(default_factory=dict)
+    _namesrvs: dict[dt.date, dict[str, Namesrv]] = field(default_factory=dict)
 
     def table(self, table: Table) -> DataFrame:
         """Return a table as it is now, published or not."""
@@ -73,28 +76,14 @@ class Warehouse:
         """Read these tables anew next time; to be called by whoever has written them."""
         for table in written:
             self._frames.pop(table.name, None)
-        if any(table.layer == "bronze" for table in written):
+        if gold.NAMESRV_SETTINGS in written:
             self._namesrvs.clear()
 
-    def namesrvs(self) -> dict[str, Namesrv]:
-        """Return every name server with recorded events, its generation and its configuration."""
-        if not self._namesrvs:
-            self._namesrvs.update(self._find_namesrvs())
-        return self._namesrvs
-
-    def _find_namesrvs(self) -> dict[str, Namesrv]:
-        frames = self.bronze()
-        names = tables.union_all(frames[table.name].select("namesrv_id").distinct() for table in bronze.RECORDED_TABLES)
-        identified = frames["namesrv_events"].where("kind = 'identified'").groupBy("namesrv_id")
-        versions = identified.agg(F.max_by("version", "seq").alias("version"))
-        rows = names.distinct().join(versions, on="namesrv_id", how="left").collect()
-        seen = {row["namesrv_id"]: row["version"] for row in rows}
-        if None in seen.values():
-            # No answer was recorded. Brokers are of the name server's generation, or older.
-            brokers = frames["registrations"].groupBy("namesrv_id").agg(F.max("request_version").alias("version"))
-            of_brokers = {row["namesrv_id"]: row["version"] for row in brokers.collect()}
-            seen = {name: of_brokers.get(name, 0) if version is None else version for name, version in seen.items()}
-        return {name: self.conf.namesrv_of(name, version) for name, version in sorted(seen.items())}
+    def namesrvs(self, day: dt.date) -> dict[str, Namesrv]:
+        """Return every name server with its generation and configuration, as `day` was replayed."""
+        if day not in self._namesrvs:
+            self._namesrvs[day] = namesrvs_of(read_settings(self.table(gold.NAMESRV_SETTINGS), day), day)
+        return self._namesrvs[day]
 
     @property
     def docs_dir(self) -> Path:
@@ -196,27 +185,77 @@ def _judged(house: Warehouse, judged: Sequence[Table]) -> list[str]:
     return list(verdict.warnings)
 
 
-def replay(house: Warehouse, days: Sequence[dt.date]) -> None:
-    """Replay `days` in order and write their slices of the replayed tables and of order_decisions."""
-    namesrvs = house.namesrvs()
-    for day in days:
-        frames = house.bronze()
-        carried = _carried(house, day)
-        contexts = namesrv_days(frames, carried, day, namesrvs)
-        decisions, order = decided_day(house.spark, frames, carried, day, contexts)
-        folder = f"{house.path}/_staging/{house.run_id}-replay"
-        wide = replayed_day(house.spark, frames, carried, day, contexts, order)
-        wide.write.mode("overwrite").parquet(folder)
-        staged = house.spark.read.parquet(folder)
-        work = {
-            t.name: partial(tables.write_days, table_from(staged, t, day), house.path, t, [day])
-            for t in REPLAYED_TABLES
-        }
-        work["order_decisions"] = partial(tables.write_days, decisions, house.path, gold.ORDER_DECISIONS, [day])
-        tables.in_parallel(work)
-        tables.remove(house.spark, folder)
-        house.spark.catalog.clearCache()
-        house.forget(*REPLAYED_TABLES, gold.ORDER_DECISIONS)
+def replay(house: Warehouse, days: Sequence[dt.date]) -> list[dt.date]:
+    """Replay `days` in order and write their slices of the replayed tables; return the days that were replayed.
+
+    They are more than `days` where one of them shows how a name server was configured since its process started, and
+    earlier days had been replayed otherwise: those are replayed again, with what is known now.
+    """
+    pending, done = sorted(days), set[dt.date]()
+    while pending:
+        day = pending.pop(0)
+        earlier = _replay_day(house, day)
+        if earlier:
+            pending = sorted({day, *earlier, *pending})
+        else:
+            done.add(day)
+    return sorted(done)
+
+
+def _replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
+    """Replay a day. If earlier days must be replayed before, only note its settings, and return those days."""
+    carried = _carried(house, day)
+    raw = house.bronze()
+    known = known_settings(raw, house.table(gold.NAMESRV_SETTINGS), day, house.conf)
+    known, frames, contexts = _settled(house, raw, carried, known.with_votes(votes_from(raw, carried, known)))
+    work = {"namesrv_settings": _writing(house, known.frame(house.spark), gold.NAMESRV_SETTINGS, day)}
+    since_seq = known.reconsidered_since
+    if since_seq is not None:
+        earlier = [d for d in days_of(recorded(house), first=codec.day_of(since_seq // 1_000)) if d < day]
+        if earlier:
+            tables.in_parallel(work)
+            house.forget(gold.NAMESRV_SETTINGS)
+            return earlier
+    decisions, order = decided_day(house.spark, frames, carried, day, contexts)
+    folder = f"{house.path}/_staging/{house.run_id}-replay"
+    wide = replayed_day(house.spark, frames, carried, day, contexts, order)
+    wide.write.mode("overwrite").parquet(folder)
+    staged = house.spark.read.parquet(folder)
+    work.update({t.name: _writing(house, table_from(staged, t, day), t, day) for t in REPLAYED_TABLES})
+    work["order_decisions"] = _writing(house, decisions, gold.ORDER_DECISIONS, day)
+    tables.in_parallel(work)
+    tables.remove(house.spark, folder)
+    house.spark.catalog.clearCache()
+    house.forget(*REPLAYED_TABLES, gold.ORDER_DECISIONS, gold.NAMESRV_SETTINGS)
+    return []
+
+
+def _settled(
+    house: Warehouse, raw: dict[str, DataFrame], carried: dict[str, DataFrame], known: DaySettings
+) -> tuple[DaySettings, dict[str, DataFrame], dict[str, NamesrvDay]]:
+    """Return what is known after weighing what only a replay tells, the events as they follow, and the days' contexts."""
+    candidates = candidates_from(raw, known)
+    frames, contexts = _under(house, raw, carried, known)
+    if IDLE_LIMIT in candidates:
+        votes = weighed_from(IDLE_LIMIT, candidates[IDLE_LIMIT], raw, carried, known, contexts)
+        known = known.with_votes(votes)
+        frames, contexts = _under(house, raw, carried, known)
+    if DELETION in candidates:
+        votes = weighed_from(DELETION, candidates[DELETION], frames, carried, known, contexts)
+        known = known.with_votes(votes)
+    namesrvs = known.namesrvs
+    return known, frames, {name: replace(context, namesrv=namesrvs[name]) for name, context in contexts.items()}
+
+
+def _under(
+    house: Warehouse, raw: dict[str, DataFrame], carried: dict[str, DataFrame], known: DaySettings
+) -> tuple[dict[str, DataFrame], dict[str, NamesrvDay]]:
+    frames = {**raw, "channel_events": under_idle_limit(raw["channel_events"], house.spark, known)}
+    return frames, namesrv_days(frames, carried, known.day, known.namesrvs)
+
+
+def _writing(house: Warehouse, frame: DataFrame, table: Table, day: dt.date) -> Callable[[], None]:
+    return partial(tables.write_days, frame, house.path, table, [day])
 
 
 def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
@@ -236,9 +275,8 @@ def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
 
 def flag_days(house: Warehouse, days: Sequence[dt.date]) -> None:
     """Write route_changes, expired_brokers, orphaned_topics and findings of `days`."""
-    namesrvs = house.namesrvs()
     for day in days:
-        flagged = flag(house.spark, house.data(), house.bronze(), namesrvs, [day])
+        flagged = flag(house.spark, house.data(), house.bronze(), house.namesrvs(day), [day])
         tables.in_parallel(
             {t.name: partial(tables.write_days, flagged[t.name], house.path, t, [day]) for t in _FLAGGED}
         )
@@ -248,7 +286,6 @@ def flag_days(house: Warehouse, days: Sequence[dt.date]) -> None:
 
 def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
     """Write answer_checks and route_mismatches of `days`."""
-    namesrvs = house.namesrvs()
     frames, replayed = house.bronze(), house.data()
     requests = [frames[t.name] for t in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)]
     for day in days:
@@ -259,6 +296,7 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
             for frame in requests
         )
         observations = frames["route_observations"].where(F.col("day") == F.lit(day))
+        namesrvs = house.namesrvs(day)
         verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs)
         explained = replayed["order_decisions"].where(F.col("day") == F.lit(day))
         explained = explained.select(F.explode("evidence_against").alias("event_id"), "decision_id")

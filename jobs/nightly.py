@@ -33,6 +33,7 @@ class Summary:
     """A run in numbers; the fields are the keys of the summary file.
 
     `verify`: answers = matched + the sum of `explained` + mismatched. `seconds` by step. `tables` counts rows, bronze and gold.
+    `settings`: by name server and setting, the last value and how it is known.
     """
 
     run_id: str = ""
@@ -48,6 +49,7 @@ class Summary:
     errors: list[str] = field(default_factory=list)
     days: list[str] = field(default_factory=list)
     namesrvs: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     tables: dict[str, int] = field(default_factory=dict)
     findings: dict[str, int] = field(default_factory=dict)
     verify: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +90,6 @@ def run(house: Warehouse, inputs: Sequence[str], console: Console) -> Summary:
             days = night.days_of(read, first=min([first_day, *ingested.days]))
             frames = sum(source.frames for source in read if source.days.intersection(days))
             tune_for(house.spark, small=frames < SMALL_FRAMES)
-            summary.days = [day.isoformat() for day in days]
             _run_steps(house, summary, ingested, days, ingest_runs, console)
             summary.status = "published"
         with timed(summary, "report", console):
@@ -107,7 +108,8 @@ def _run_steps(
     with timed(summary, "validate", console):
         summary.warnings += night.validate(house, ingested)
     with timed(summary, "replay", console):
-        night.replay(house, days)
+        days = night.replay(house, days)
+        summary.days = [day.isoformat() for day in days]
     with ThreadPoolExecutor(max_workers=1) as beside, timed(summary, "flag", console):
         # Neither reads what the other writes, and both leave a core idle while they plan.
         verified = beside.submit(_timed_verify, house, days)
@@ -151,8 +153,19 @@ def _note_tables(summary: Summary, house: Warehouse) -> None:
     summary.tables = {**counts, **night.row_counts(summary.digests)}
     summary.findings = {row["code"]: row["count"] for row in frames["findings"].groupBy("code").count().collect()}
     summary.verify = verify_numbers(frames)
-    summary.namesrvs = {name: namesrv.profile.name for name, namesrv in house.namesrvs().items()}
+    summary.settings = settings_in_force(frames["namesrv_settings"])
+    summary.namesrvs = {name: values["version"]["value"] for name, values in summary.settings.items()}
     summary.data_docs = str(house.docs_dir / "index.html")
+
+
+def settings_in_force(namesrv_settings: Any) -> dict[str, dict[str, dict[str, Any]]]:  # a frame
+    """Return the last value of each setting by name server, with its source and the answers for and against it."""
+    columns = ("value", "source", "answers_for", "answers_against")
+    last = F.max_by(F.struct(*columns), F.struct("day", "from_seq")).alias("last")
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in namesrv_settings.groupBy("namesrv_id", "setting").agg(last).orderBy("namesrv_id", "setting").collect():
+        found.setdefault(row["namesrv_id"], {})[row["setting"]] = row["last"].asDict()
+    return found
 
 
 def verify_numbers(frames: Mapping[str, Any]) -> dict[str, Any]:

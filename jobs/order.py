@@ -87,12 +87,12 @@ def decided_day(
     racing = [row["namesrv_id"] for row in racing_namesrvs_from(day_events(bronze, day), live).collect()]
     if not racing:
         return spark.createDataFrame([], gold.ORDER_DECISIONS.schema), None
-    rows = _rows_of_whole_days(bronze, carried, day).where(F.col("namesrv_id").isin(sorted(racing)))
+    rows = rows_of_whole_days(bronze, carried, day).where(F.col("namesrv_id").isin(sorted(racing)))
 
     def decide_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decide the races of one name server; `key` is (namesrv_id,)."""
         context = contexts[key[0].as_py()]
-        decided, placed = decide(_day_of([row for batch in batches for row in batch.to_pylist()], context))
+        decided, placed = decide(day_of_rows([row for batch in batches for row in batch.to_pylist()], context))
         out = [_decision_row(context.namesrv_id, d, day) for d in decided] + [_placed_row(p) for p in placed]
         yield pa.RecordBatch.from_pylist(out, schema=_DECIDED_ARROW)
 
@@ -120,7 +120,7 @@ _DECIDED_SCHEMA = T.StructType(
 _DECIDED_ARROW = to_arrow_schema(_DECIDED_SCHEMA, timezone="UTC")
 
 
-def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFrame:
+def rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFrame:
     """Return everything about a day in one frame: carried rows, topic configurations, events, answers."""
     events = day_events(bronze, day).withColumn("rank", F.lit(_EVENT_RANK))
     configs = topic_tables_of(events, bronze["topic_configs"], "namesrv_id")
@@ -141,7 +141,8 @@ def _rows_of_whole_days(bronze: Frames, carried: Frames, day: dt.date) -> DataFr
     )
 
 
-def _day_of(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
+def day_of_rows(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
+    """Return the core's day of one name server from its `rows_of_whole_days`, as a list."""
     by_rank: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         by_rank.setdefault(row["rank"], []).append(row)

@@ -100,7 +100,12 @@ def namesrv_days(
     contexts = {}
     for namesrv_id, namesrv in namesrvs.items():
         epochs = [
-            ScanEpoch(row["seq"], row["seq"] - START_BEFORE_FIRST_ACCEPT_NS, phase_known=row["kind"] == "started")
+            ScanEpoch(
+                row["seq"],
+                row["seq"] - START_BEFORE_FIRST_ACCEPT_NS,
+                phase_known=row["kind"] == "started",
+                period_ms=namesrv.at(row["seq"]).scan_period_ms,
+            )
             for row in starts
             if row["namesrv_id"] == namesrv_id
         ]

@@ -30,6 +30,9 @@ def show_run(summary: Summary, console: Console) -> None:
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
     console.line(f"Read         {', '.join(printable(s) for s in summary.sources)}")
     console.line(f"Name servers {servers or 'none'}")
+    for name, values in sorted(summary.settings.items()):
+        for line in setting_lines(values):
+            console.line(f"             {name}: {line}")
     ignored = sum(summary.ignored.values())
     console.line(
         f"Frames       {summary.frames:,} = {summary.events:,} events + {summary.observations:,} answers + "
@@ -48,6 +51,18 @@ def show_run(summary: Summary, console: Console) -> None:
     show_verify(summary.verify, console)
     console.line()
     show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+
+
+def setting_lines(values: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a name server's settings in words: those that something speaks for, then those that are only assumed."""
+    found, assumed = [], []
+    for name, held in values.items():
+        if held["source"] == "default":
+            assumed.append(name)
+        elif name != "version":
+            counts = f"{held['answers_for']:,} for, {held['answers_against']:,} against"
+            found.append(f"{name} = {held['value']} ({held['source']}; {counts})")
+    return [*found, f"default, for want of evidence: {', '.join(assumed)}"] if assumed else found
 
 
 def show_verify(numbers: Mapping[str, Any], console: Console) -> None:

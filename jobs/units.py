@@ -91,10 +91,11 @@ def must_stay_whole(edges: Iterable[Edge], namesrvs: Mapping[str, Namesrv]) -> d
     shared = {namesrv_id for (namesrv_id, _), found in addrs_of_channel.items() if len(found) > 1}
     whole = {}
     for namesrv_id, namesrv in namesrvs.items():
-        capacities = namesrv.profile.capacities
-        whole[namesrv_id] = (
-            (namesrv_id in shared and not namesrv.profile.concurrent_maps)
-            or len(names.get(namesrv_id, ())) * 4 >= capacities.broker * 3
-            or len(addrs.get(namesrv_id, ())) * 4 >= capacities.live * 3
+        profiles = [namesrv.profile, *(later.profile for _, later in namesrv.later)]
+        whole[namesrv_id] = any(
+            (namesrv_id in shared and not profile.concurrent_maps)
+            or len(names.get(namesrv_id, ())) * 4 >= profile.capacities.broker * 3
+            or len(addrs.get(namesrv_id, ())) * 4 >= profile.capacities.live * 3
+            for profile in profiles
         )
     return whole

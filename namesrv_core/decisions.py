@@ -371,3 +371,8 @@ def _placed(day: Day, moves: Sequence[Move]) -> list[Placed]:
         for timed in _ordered(day.timed_events, moves)
         if timed.seq != recorded[timed.event_id] or timed.event_id in looked_up
     ]
+
+
+def explained_by(day: Day) -> frozenset[str]:
+    """Return the ids of the answers that a replay of the whole day, in the order recorded, explains."""
+    return _Course(day, day.start(), day.from_seq - 1, ()).chunk(0, [day.until_seq]).matched

@@ -100,6 +100,14 @@ PROFILES = {profile.name: profile for profile in (V4_9_7, V5_4_0)}
 _FIRST_5X_VERSION = 412
 
 
+def profile_named(version: str) -> Profile:
+    """Return the profile of a release by its name, `4.9.4`: that of its generation. Raises ValueError for others."""
+    found = {"4": V4_9_7, "5": V5_4_0}.get(version.split(".", maxsplit=1)[0])
+    if found is None:
+        raise ValueError(f"version {version!r}: known are 4.x (as 4.9.7) and 5.x (as 5.4.0)")
+    return found
+
+
 def profile_of_version(version: int) -> Profile:
     """Return the profile of a name server whose responses carry protocol `version` (MQVersion ordinal)."""
     return V5_4_0 if version >= _FIRST_5X_VERSION else V4_9_7
@@ -116,16 +124,30 @@ class NamesrvConfig:
     return_order_topic_config_to_broker: bool = True
     enable_topic_list: bool = True
     enable_all_topic_list: bool = True
-    channel_max_idle_ms: int = CHANNEL_MAX_IDLE_MS
-    scan_period_ms: int | None = None
+    channel_max_idle_ms: int | None = CHANNEL_MAX_IDLE_MS  # None: longer than any silence that was seen
+    scan_period_ms: int | None = None  # None: the generation's own
 
 
 @dataclass(frozen=True, slots=True)
 class Namesrv:
-    """One name server: its generation and its configuration."""
+    """One name server: its generation and its configuration, and what they become later on.
+
+    `later`: (position, name server), in order; each holds from its position on, until the next. Their own `later` is
+    empty.
+    """
 
     profile: Profile = V4_9_7
     config: NamesrvConfig = field(default_factory=NamesrvConfig)
+    later: tuple[tuple[int, Namesrv], ...] = ()
+
+    def at(self, seq: int) -> Namesrv:
+        """Return what the name server is at position `seq`."""
+        now = self
+        for from_seq, changed in self.later:
+            if from_seq > seq:
+                break
+            now = changed
+        return now
 
     @property
     def scan_period_ms(self) -> int:

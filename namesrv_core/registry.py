@@ -182,14 +182,20 @@ class Registry:
         if outer not in rows:
             rows.put(outer, string_map())
 
-    def reset_capacities(self) -> None:
-        """Give the maps the sizes of a fresh process; to be called when the routes are empty."""
-        capacities = self.profile.capacities
-        self.topic_queue_table.capacity = capacities.topic
-        self.broker_addr_table.capacity = capacities.broker
-        self.cluster_addr_table.capacity = capacities.cluster
-        self.broker_live_table.capacity = self.filter_server_table.capacity = capacities.live
-        self.topic_queue_mapping_info_table.capacity = capacities.topic
+    def restart(self, profile: Profile) -> None:
+        """Give the maps what those of a fresh process of `profile` have; to be called when the routes are empty."""
+        self.profile = profile
+        capacities = profile.capacities
+        tables: tuple[tuple[JavaMap, int], ...] = (  # type: ignore[type-arg]
+            (self.topic_queue_table, capacities.topic),
+            (self.broker_addr_table, capacities.broker),
+            (self.cluster_addr_table, capacities.cluster),
+            (self.broker_live_table, capacities.live),
+            (self.filter_server_table, capacities.live),
+            (self.topic_queue_mapping_info_table, capacities.topic),
+        )
+        for table, capacity in tables:
+            table.capacity, table.concurrent = capacity, profile.concurrent_maps
 
     def _apply_one(self, change: Change, at_ms: int) -> None:
         table, key, value = change

@@ -64,7 +64,7 @@ def replay(
             )
         last = (timed.seq, timed.event_id)
         yield from scans.before(timed.seq)
-        step = take(registry, timed.event, timed.effect_us // US_PER_MS, namesrv)
+        step = take(registry, timed.event, timed.effect_us // US_PER_MS, namesrv.at(timed.seq))
         scans.position = timed.seq
         scans.changed = scans.changed or bool(step.changes)
         yield Taken(timed, step)
@@ -102,7 +102,7 @@ class _Scans:
             if tick is None or tick >= seq:
                 return
             timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
-            step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv)
+            step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv.at(tick))
             self.position = tick
             self.changed = bool(step.changes)
             if step.changes:

@@ -24,12 +24,13 @@ class ScanEpoch(NamedTuple):
     """The life of one process: `from_seq` is the position of its start, `origin_ns` when its schedule was set.
 
     `phase_known` is False for a server that was running before the recording began: any tick may then be off by half a
-    period.
+    period. `period_ms` is the time between its scans where that is not the schedule's.
     """
 
     from_seq: int
     origin_ns: int
     phase_known: bool
+    period_ms: int | None = None
 
 
 class ScanSchedule:
@@ -52,16 +53,20 @@ class ScanSchedule:
         if index < 0:
             return None
         epoch = self._epochs[index]
-        earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS) - 2 * self._period_ns
-        number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // self._period_ns)
+        period_ns = self._period_of(epoch)
+        earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS) - 2 * period_ns
+        number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // period_ns)
         while True:
             tick = self._tick(epoch, number)
             if tick > after_seq and tick // NS_PER_MS > lease_end_ms:
                 return tick
             number += 1
 
+    def _period_of(self, epoch: ScanEpoch) -> int:
+        return self._period_ns if epoch.period_ms is None else epoch.period_ms * NS_PER_MS
+
     def _tick(self, epoch: ScanEpoch, number: int) -> int:
-        nominal = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_ns
+        nominal = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
         close = self._close_near(nominal, _PHASE_ERROR_NS)
         return nominal if close is None else close - 1
 
@@ -73,10 +78,11 @@ class ScanSchedule:
 
     def _calibrated(self, epoch: ScanEpoch) -> ScanEpoch:
         """Return the epoch with its phase moved to the first close by the server that fits a tick."""
-        tolerance = _PHASE_ERROR_NS if epoch.phase_known else self._period_ns // 2
+        period_ns = self._period_of(epoch)
+        tolerance = _PHASE_ERROR_NS if epoch.phase_known else period_ns // 2
         first = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS
         for close in self._closes[bisect_left(self._closes, epoch.from_seq) :]:
-            number = round((close - first) / self._period_ns)
-            if number >= 0 and abs(close - first - number * self._period_ns) <= tolerance:
-                return epoch._replace(origin_ns=epoch.origin_ns + close - first - number * self._period_ns)
+            number = round((close - first) / period_ns)
+            if number >= 0 and abs(close - first - number * period_ns) <= tolerance:
+                return epoch._replace(origin_ns=epoch.origin_ns + close - first - number * period_ns)
         return epoch

@@ -35,7 +35,7 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
     if taken.refreshed is not None:
         registry.refresh(taken.refreshed, at_ms)
     if type(event) is events.NamesrvStarted:
-        registry.reset_capacities()
+        registry.restart(namesrv.profile)
     return taken
 
 

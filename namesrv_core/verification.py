@@ -135,21 +135,25 @@ class _States:
         self._starts = starts
         self._number = 0
         self._expected: dict[Question, Answer] = {}
+        self._answering = namesrv
 
     def advance_to(self, number: int) -> None:
         while self._number < number:
             change = self._timeline[self._number]
             self._registry.apply(change.changes, change.seq // NS_PER_MS)
             if change.seq in self._starts:
-                self._registry.reset_capacities()
+                self._registry.restart(self._namesrv.at(change.seq).profile)
             self._number += 1
             self._expected = {}
 
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered
+        answering = self._namesrv.at(observed.seq)
+        if answering is not self._answering:
+            self._answering, self._expected = answering, {}
         expected = self._expected.get(question)
         if expected is None:
-            expected = self._expected[question] = answer(self._registry, question, self._namesrv)
+            expected = self._expected[question] = answer(self._registry, question, answering)
         same_head = answered.code == expected.code and remark_matches(answered.remark, expected.remark)
         same_bytes = same_head and answered.body == expected.body
         same_order = same_bytes or (same_head and same_json(answered.body, expected.body, ordered=True))

@@ -97,6 +97,15 @@ class Idle:
             if connection.first_active_ns is None:
                 connection.first_active_ns = time_ns
 
+    def is_outlasted(self, connection: Connection, time_ns: int) -> bool:
+        """Return whether a connection with bytes of the server at `time_ns` should have been closed before.
+
+        A server that was frozen closes only after it has thawed.
+        """
+        if connection.idle_ns is None:
+            return False
+        return time_ns - max(connection.idle_ns, connection.first_active_ns or time_ns) > LATE_NS
+
     def judge(self, connection: Connection, time_ns: int, silent_ns: int) -> Verdict:
         """Return what a closing packet at `time_ns` on this connection means.
 

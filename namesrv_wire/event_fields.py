@@ -54,6 +54,18 @@ _BROKER: Final[dict[str, Field | Type]] = {
     "broker_id": "long",
 }
 
+NAMESRV_KINDS: Final = frozenset(
+    {
+        "started",
+        "stopped",
+        "observed_from",
+        "identified",
+        "configured",
+        "idle_limit_outlasted",
+        "min_broker_id_notified",
+    }
+)
+
 COMMON: Final = _fields(
     namesrv_id=Field("namesrv_id", "string", REQUIRED),
     time=Field("event_time", "string", REQUIRED),
@@ -85,7 +97,7 @@ KINDS: Final[dict[str, Kind]] = {
     "channel": Kind(
         "channel_events",
         _fields(
-            event=Field("kind", "string", REQUIRED, frozenset({"close", "exception", "idle"})),
+            event=Field("kind", "string", REQUIRED, frozenset({"close", "exception", "idle", "late_close"})),
             closed_by=Field("closed_by", "string", "client", frozenset({"client", "namesrv", "timer"})),
             remote_addr="string",
             silent_ms="long",
@@ -109,9 +121,10 @@ KINDS: Final[dict[str, Kind]] = {
     "namesrv": Kind(
         "namesrv_events",
         _fields(
-            event=Field("kind", "string", REQUIRED, frozenset({"started", "stopped", "observed_from", "identified"})),
+            event=Field("kind", "string", REQUIRED, NAMESRV_KINDS),
             version="int",
             evidence=Field("evidence", "string", "event log"),
+            properties="string",
         ),
     ),
     "observation": Kind(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from namesrv_core.settings import properties_of
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, OBSERVED, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.connection import Connection, Pending
@@ -20,6 +21,8 @@ from namesrv_wire.requests import (
 from namesrv_wire.rows import Place, Row, digest_id, envelope
 
 MAX_DIGESTS: Final = 65_536
+GET_NAMESRV_CONFIG: Final = 319
+NOTIFY_MIN_BROKER_ID_CHANGE: Final = 905
 
 
 class Exchange:
@@ -49,6 +52,10 @@ class Exchange:
                 if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
                     connection.reverse[frame.opaque] = frame.code
                 self.ledger.tally.ignored[f"request:{frame.code}"] += 1
+                if frame.code == NOTIFY_MIN_BROKER_ID_CHANGE:
+                    place = Place(*self.ledger.source, self.ledger.time_ns)
+                    evidence = f"request {frame.code} to {connection.client}"
+                    self.ledger.fact("min_broker_id_notified", self.ledger.slot(), place, None, evidence)
         elif frame.flag & 1:
             code = connection.reverse.pop(frame.opaque, None)
             self.ledger.tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
@@ -127,6 +134,8 @@ class Exchange:
             self._observation(connection, pending, frame, position)
             return
         self.ledger.tally.ignored[f"response:{pending.code}"] += 1
+        if pending.code == GET_NAMESRV_CONFIG and frame.code == 0:
+            self._configured(frame)
         if pending.values is None or pending.table is None:
             return
         values = pending.values
@@ -162,6 +171,15 @@ class Exchange:
             if pending.values is not None and pending.table is not None:
                 self.ledger.emit(Row(pending.table, dict(pending.values)))
         connection.orphans.clear()
+
+    def _configured(self, frame: Frame) -> None:
+        """Keep what the name server says of its settings; the rest of its configuration is nobody's business."""
+        stated = properties_of(frame.body.decode("utf-8", "replace"))
+        if stated:
+            place = Place(*self.ledger.source, self.ledger.time_ns)
+            text = "\n".join(f"{name}={value}" for name, value in sorted(stated.items()))
+            evidence = "answer to a question about the configuration"
+            self.ledger.fact("configured", self.ledger.slot(), place, None, evidence, text)
 
     def _identify(self, frame: Frame) -> None:
         if frame.version == self.ledger.version:

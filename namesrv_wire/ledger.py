@@ -61,14 +61,18 @@ class Ledger:
         self.last_slot += 1
         return first
 
-    def fact(self, kind: str, seq: int, place: Place, version: int | None, evidence: str) -> None:
+    def fact(
+        self, kind: str, seq: int, place: Place, version: int | None, evidence: str, properties: str | None = None
+    ) -> None:
         """Write a row of `namesrv_events`."""
-        self.emit(self.fact_row(kind, seq, place, version, evidence))
+        self.emit(self.fact_row(kind, seq, place, version, evidence, properties))
 
-    def fact_row(self, kind: str, seq: int, place: Place, version: int | None, evidence: str) -> Row:
+    def fact_row(
+        self, kind: str, seq: int, place: Place, version: int | None, evidence: str, properties: str | None = None
+    ) -> Row:
         """Return a row of `namesrv_events`."""
         shared = self.envelope(seq, kind, None, place)
-        return namesrv_row(shared, kind, version, evidence)
+        return namesrv_row(shared, kind, version, evidence, properties)
 
     # Rows.
 

@@ -92,9 +92,10 @@ def channel_row(envelope: Values, kind: str, closed_by: str, remote: str, silent
     )
 
 
-def namesrv_row(envelope: Values, kind: str, version: int | None, evidence: str) -> Row:
+def namesrv_row(envelope: Values, kind: str, version: int | None, evidence: str, properties: str | None = None) -> Row:
     """Return one fact about a name server's life."""
-    return Row("namesrv_events", {**envelope, "kind": kind, "version": version, "evidence": evidence})
+    values = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+    return Row("namesrv_events", {**envelope, **values})
 
 
 def envelope(

@@ -196,6 +196,8 @@ class Server:
             self.life.alive()
             self.idle.active(time_ns)
         if connection.closed_ns is None:
+            if from_server and self.idle.is_outlasted(connection, time_ns):
+                self._outlasted(connection)
             if from_server or connection.idle_ns is None:
                 self.idle.heard(connection, time_ns)
             else:
@@ -210,7 +212,7 @@ class Server:
             return
         if not from_server:
             if flags & RST:
-                if not self._end_if_overdue(connection):
+                if not self._end_if_overdue(connection, silent_ns):
                     self._close(connection, "client", ("exception", "close"), silent_ns)
             elif connection.client_fin_ns is None:
                 connection.client_fin_ns = self.ledger.time_ns
@@ -218,7 +220,8 @@ class Server:
         verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)
         self.idle.active(self.ledger.time_ns)
         if verdict == "timer":
-            self._end_by_timer(connection)
+            closed_by = "namesrv" if connection.client_fin_ns is None else "client"
+            self._end_by_timer(connection, closed_by, silent_ns)
         elif connection.client_fin_ns is not None:
             self._close(connection, "client", ("close",), silent_ns)
         elif verdict == "idle":
@@ -229,11 +232,20 @@ class Server:
             self._close(connection, "namesrv", ("close",), silent_ns)
             self.life.closing(before, self.ledger.time_ns, self.ledger.source, still_open=self.idle.has_open())
 
-    def _end_if_overdue(self, connection: Connection) -> bool:
+    def _end_if_overdue(self, connection: Connection, silent_ns: int) -> bool:
         if connection.idle_ns is None or self.idle.judge(connection, self.ledger.time_ns, 0) != "timer":
             return False
-        self._end_by_timer(connection)
+        self._end_by_timer(connection, "client", silent_ns)
         return True
+
+    def _outlasted(self, connection: Connection) -> None:
+        """Note that the name server still uses a connection that the idle limit should have closed."""
+        before_ns = (connection.idle_ns or 0) - self.idle.limit_ns
+        until_ns = connection.last_byte_ns if connection.last_byte_ns > before_ns else self.ledger.time_ns
+        silent_ms = (until_ns - before_ns) // 1_000_000
+        evidence = f"{connection.channel_id} was silent for {silent_ms} ms and then used again"
+        place = Place(*self.ledger.source, self.ledger.time_ns)
+        self.ledger.fact("idle_limit_outlasted", self.ledger.slot(), place, None, evidence)
 
     def _close(self, connection: Connection, closed_by: str, kinds: tuple[str, ...], silent_ns: int) -> None:
         """Write the end of a connection.
@@ -255,11 +267,19 @@ class Server:
             self.ledger.emit(row)
         self._ended(connection)
 
-    def _end_by_timer(self, connection: Connection) -> None:
-        """Write the end of a connection that the idle limit closed without a packet."""
+    def _end_by_timer(self, connection: Connection, closed_by: str | None = None, silent_ns: int = 0) -> None:
+        """Write the end of a connection that the idle limit closed without a packet.
+
+        `closed_by`: who sent the packet that came later. It is kept: with another limit it is the end.
+        """
         for row in self.timer_rows(connection):
             self.ledger.emit(row)
         self._flush(connection)
+        if closed_by is not None:
+            place = Place(*self.ledger.source, self.ledger.time_ns)
+            shared = self.ledger.envelope(self.ledger.slot(), "late_close", connection, place)
+            silent_ms, unanswered = silent_ns // 1_000_000, connection.unanswered
+            self.ledger.emit(channel_row(shared, "late_close", closed_by, connection.client, silent_ms, unanswered))
         self.exchange.unanswered_at_arrival(connection)
         self._ended(connection)
 

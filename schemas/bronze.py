@@ -105,7 +105,12 @@ UNREGISTRATIONS = _events("unregistrations", "one UNREGISTER_BROKER (104)", *REQ
 CHANNEL_EVENTS = _events(
     "channel_events",
     "one end of a connection as the name server met it; an idle close or an exception is followed by its close",
-    Column("kind", STRING, "close, exception or idle", required=True),
+    Column(
+        "kind",
+        STRING,
+        "close, exception, idle, or late_close (the packet that ended a connection after its idle limit)",
+        required=True,
+    ),
     Column("closed_by", STRING, "client, namesrv, or timer (idle close without a packet)", required=True),
     Column("remote_addr", STRING, "Remote ip:port", required=True),
     Column("silent_ms", LONG, "Milliseconds since the last byte on the connection, either direction"),
@@ -135,11 +140,14 @@ NAMESRV_EVENTS = _events(
     Column(
         "kind",
         STRING,
-        "started, stopped (routes are lost), observed_from (first packet), identified (version)",
+        "started, stopped (routes are lost), observed_from (first packet), identified (version), "
+        "configured (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed), "
+        "min_broker_id_notified (it told a broker of its group's smallest id, 905)",
         required=True,
     ),
     Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
     Column("evidence", STRING, "What in the source says so", required=True),
+    Column("properties", STRING, "configured: settings, one name=value a line; no others than the replay looks at"),
 )
 TOPIC_CONFIGS_TABLE = Table(
     "topic_configs",

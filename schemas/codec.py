@@ -6,7 +6,7 @@ Rows are plain dicts by column name, as Arrow gives and takes them; times are mi
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from namesrv_core import events
@@ -23,6 +23,7 @@ from namesrv_core.rows import (
     TopicQueueMappingInfo,
     TopicTable,
 )
+from namesrv_core.settings import Setting, Source, text_of, value_of
 
 Row = Mapping[str, Any]
 _EPOCH = dt.date(1970, 1, 1)
@@ -331,3 +332,45 @@ def instant_us(value: dt.datetime) -> int:
     """Return a UTC datetime, with or without its zone, as microseconds since the epoch."""
     aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
     return (aware - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def setting_rows(settings: Sequence[Setting], namesrv_id: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `namesrv_settings`, without `day`; times are microseconds."""
+    starts: dict[str, list[int]] = {}
+    for setting in settings:
+        starts.setdefault(setting.name, []).append(setting.from_seq)
+    for setting in settings:
+        until_seq = min((seq for seq in starts[setting.name] if seq > setting.from_seq), default=None)
+        yield {
+            "namesrv_id": namesrv_id,
+            "setting": setting.name,
+            "value": text_of(setting.value),
+            "source": setting.source.value,
+            "valid_from": setting.from_seq // 1_000 or None,
+            "valid_to": None if until_seq is None else until_seq // 1_000,
+            "from_seq": setting.from_seq,
+            "process_seq": setting.life_seq,
+            "restart_value": text_of(setting.restart_value),
+            "answers_for": setting.answers_for,
+            "answers_against": setting.answers_against,
+            "evidence": list(setting.evidence),
+        }
+
+
+def setting_of(row: Row) -> Setting:
+    """Return the setting of a row of `namesrv_settings`."""
+    name = row["setting"]
+    return Setting(
+        name,
+        value_of(name, row["value"]),
+        Source(row["source"]),
+        row["from_seq"],
+        row["process_seq"],
+        value_of(name, row["restart_value"]),
+        tuple(row["evidence"]),
+        row["answers_for"],
+        row["answers_against"],
+    )

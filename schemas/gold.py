@@ -333,6 +333,33 @@ ORDER_DECISIONS = Table(
     ),
     key=("day", "namesrv_id", "decision_id"),
 )
+NAMESRV_SETTINGS = Table(
+    "namesrv_settings",
+    "gold",
+    "one value of one setting of a name server, as long as it held, by process: with it the day was replayed",
+    (
+        NAMESRV_ID,
+        Column("setting", STRING, "version, or a setting as conf/ names it", required=True),
+        Column("value", STRING, "Value; unlimited: longer than any silence that was seen", required=True),
+        Column(
+            "source",
+            STRING,
+            "given (conf), stated (by its answers: version, 319), changed (318), inferred (from answers and closes), "
+            "inherited (from the process before), default (RocketMQ's; nothing speaks for or against)",
+            required=True,
+        ),
+        Column("valid_from", TIMESTAMP, "Since when; NULL: since before the recording"),
+        Column("valid_to", TIMESTAMP, "Until when, exclusive; NULL = still so at the end of the day"),
+        Column("from_seq", LONG, "Position since when; 0: since before the recording", required=True),
+        Column("process_seq", LONG, "Position of the start of the process; 0: before the recording", required=True),
+        Column("restart_value", STRING, "Value with which the next process starts, as far as is known", required=True),
+        Column("answers_for", LONG, "Answers and closes that only this value explains", required=True),
+        Column("answers_against", LONG, "Answers and closes that only another value explains", required=True),
+        Column("evidence", STRINGS, "The first few that speak for it (event ids)", required=True),
+        DAY,
+    ),
+    key=("day", "namesrv_id", "setting", "from_seq"),
+)
 ROUTE_MISMATCHES = Table(
     "route_mismatches",
     "gold",
@@ -426,6 +453,7 @@ REPORT_TABLES = (
     ORPHANED_TOPICS,
     FINDINGS,
     ORDER_DECISIONS,
+    NAMESRV_SETTINGS,
     ROUTE_MISMATCHES,
     ANSWER_CHECKS,
 )

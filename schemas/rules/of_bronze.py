@@ -7,6 +7,7 @@ from __future__ import annotations
 from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
 from namesrv_wire.codes import OBSERVED, REQUEST_NAMES
 from namesrv_wire.errors import Reason
+from namesrv_wire.event_fields import NAMESRV_KINDS
 from schemas import bronze
 from schemas.rules.rule import DAY_OF_EFFECT, Rule, is_hex, is_one_of, queues, union, warn, words
 
@@ -136,7 +137,11 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "unregistrations": (*_ENVELOPE, *_REQUEST, *_BROKER, _code_of("unregistrations")),
     "channel_events": (
         *_ENVELOPE,
-        Rule("kind_is_known", "kind IN ('close', 'exception', 'idle')", "kind is close, exception or idle."),
+        Rule(
+            "kind_is_known",
+            "kind IN ('close', 'exception', 'idle', 'late_close')",
+            "kind is close, exception, idle or late_close.",
+        ),
         Rule(
             "closed_by_is_known",
             "closed_by IN ('client', 'namesrv', 'timer')",
@@ -178,8 +183,13 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         *_ENVELOPE,
         Rule(
             "kind_is_known",
-            "kind IN ('started', 'stopped', 'observed_from', 'identified')",
-            "kind is started, stopped, observed_from or identified.",
+            is_one_of("kind", sorted(NAMESRV_KINDS)),
+            f"kind is one of {', '.join(sorted(NAMESRV_KINDS))}.",
+        ),
+        Rule(
+            "properties_if_configured",
+            "(kind = 'configured') = (properties IS NOT NULL)",
+            "configured rows, and only they, have properties.",
         ),
         Rule(
             "version_if_identified",

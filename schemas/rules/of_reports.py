@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from namesrv_core.draft import Outcome
+from namesrv_core.settings import OPTIONS, VERSION, Source
 from schemas.rules.of_bronze import EVENTS
 from schemas.rules.rule import (
     DAY_OF_EFFECT,
@@ -21,6 +22,8 @@ from schemas.rules.rule import (
 
 # What a timer starts, not a packet; its ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
+SETTINGS = (VERSION, *OPTIONS)
+SOURCES = tuple(source.value for source in Source)
 _OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM {registrations}"
 _ORPHAN_REASONS = (
     "no_broker_address",
@@ -231,6 +234,43 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             "answers_agree",
             "answers_against <= answers_for",
             "More answers speak for the chosen order than against it.",
+        ),
+    ),
+    "namesrv_settings": (
+        Rule(
+            "setting_is_known",
+            is_one_of("setting", SETTINGS),
+            "setting is version or the name of a setting in the configuration.",
+        ),
+        Rule("source_is_known", is_one_of("source", SOURCES), f"source is one of {', '.join(SOURCES)}."),
+        Rule(
+            "interval_is_positive",
+            "valid_to IS NULL OR valid_from IS NULL OR valid_from <= valid_to",
+            "A value does not end before it begins.",
+        ),
+        Rule("process_started_before", "process_seq <= from_seq", "A value is one of a process that has started."),
+        Rule(
+            "evidence_is_counted",
+            "answers_for >= size(evidence) AND answers_against >= 0",
+            "There are as many answers for a value as are named, or more.",
+        ),
+        Rule(
+            "findings_have_evidence",
+            "source NOT IN ('stated', 'changed', 'inferred') OR size(evidence) >= 1",
+            "What is stated, changed or inferred names the events that say so.",
+        ),
+        Rule(
+            "no_value_was_taken_that_later_days_refute",
+            "later IS NULL OR later = value",
+            "All days of a process were replayed with the value that was found for it.",
+            kind="query",
+            over="""
+                SELECT judged.day, judged.namesrv_id, judged.setting, judged.value, found.value AS later
+                FROM {namesrv_settings} AS judged
+                LEFT JOIN (SELECT * FROM {namesrv_settings}
+                           WHERE source IN ('stated', 'inferred') AND from_seq = process_seq) AS found
+                  ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
+                 AND found.from_seq = judged.from_seq AND found.day > judged.day""",
         ),
     ),
     "route_mismatches": (

@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from jobs.conf import DEFAULT_CONF, ConfError, PipelineConf, load_conf
-from namesrv_core.profile import V4_9_7, V5_4_0, NamesrvConfig
-
-FIRST_5X, LAST_4X = 412, 411
 
 
 def conf_of(tmp_path: Path, text: str) -> PipelineConf:
@@ -25,21 +22,19 @@ def test_the_shipped_file_says_nothing_but_the_defaults() -> None:
 
 
 def test_a_name_server_is_replayed_by_what_is_said_about_it(tmp_path: Path) -> None:
-    """Configuration comes from the file; a version on the command line wins over the one in the traffic."""
+    """Settings come from the file, a version from the command line too."""
     text = '[namesrv."10.0.0.1:9876"]\norder_message_enable = true\nscan_period_ms = 7000\n'
     path = tmp_path / "conf.toml"
     path.write_text(text, encoding="utf-8")
-    namesrv = load_conf(path, ["10.0.0.1:9876=5.3.1"]).namesrv_of("10.0.0.1:9876", LAST_4X)
-    assert namesrv.profile is V5_4_0
-    assert namesrv.config == NamesrvConfig(order_message_enable=True, scan_period_ms=7000)
-    assert namesrv.scan_period_ms == 7000
+    given = load_conf(path, ["10.0.0.1:9876=5.3.1"]).given("10.0.0.1:9876")
+    assert given == {"version": "5.3.1", "order_message_enable": True, "scan_period_ms": 7000}
 
 
-def test_the_generation_follows_from_the_version_in_the_traffic() -> None:
-    """The last 4.x ordinal means the rules of 4.9.7, the first 5.x ordinal those of 5.4.0."""
-    conf = PipelineConf()
-    assert conf.namesrv_of("10.0.0.1:9876", LAST_4X).profile is V4_9_7
-    assert conf.namesrv_of("10.0.0.1:9876", FIRST_5X).profile is V5_4_0
+def test_what_is_not_said_is_not_given(tmp_path: Path) -> None:
+    """A setting that the file leaves out is left to the traffic, even where another one is said."""
+    conf = conf_of(tmp_path, '[namesrv."10.0.0.1:9876"]\norder_message_enable = false\n')
+    assert conf.given("10.0.0.1:9876") == {"order_message_enable": False}
+    assert conf.given("10.0.0.2:9876") == {}
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,52 @@ def test_an_idle_limit_that_traffic_contradicts_is_dropped() -> None:
     assert not [key for key in final(claimed + later) if key[0] == "channel_events"]
 
 
+def alive_beside(seconds: int) -> Talk:
+    """Return another connection, on which the name server answers every ten seconds."""
+    alive = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + MS_NS // 2).open()
+    for opaque in range(seconds // 10):
+        alive.wait(10 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=opaque)
+    return alive
+
+
+def test_a_connection_used_after_the_idle_limit_speaks_against_it() -> None:
+    """The name server answers on a connection that it should have closed: it has another limit."""
+    silent = Talk().open().exchange(105, {"topic": "T"}).wait(226 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=9)
+    rows = rows_of(merged(silent, alive_beside(300)))
+    (fact,) = [row for row in of_table(rows, "namesrv_events") if row["kind"] == "idle_limit_outlasted"]
+    assert "was silent for 226001 ms" in str(fact["evidence"])
+    assert not [row for row in of_table(rows, "channel_events") if row["channel_id"].startswith(CLIENT)]
+
+
+def test_silence_within_the_limit_and_a_frozen_server_say_nothing_about_it() -> None:
+    """A server that did nothing at all in between may answer first and find the silence afterwards."""
+    for silent in (100, 226):
+        talk = (
+            Talk().open().exchange(105, {"topic": "T"}).wait(silent * SECOND_NS).exchange(105, {"topic": "T"}, opaque=9)
+        )
+        rows = rows_of(talk.segments)
+        assert "idle_limit_outlasted" not in [row["kind"] for row in of_table(rows, "namesrv_events")]
+
+
+@pytest.mark.parametrize(("end", "closed_by"), [(Talk.server_fin, "namesrv"), (Talk.client_rst, "client")])
+def test_the_packet_after_an_idle_close_is_kept(end: Callable[[Talk], Talk], closed_by: str) -> None:
+    """With another limit it is the real end, so it is there beside what the timer is said to have done."""
+    silent = end(Talk().open().ask(REGISTER).answer(response(3)).wait(173 * SECOND_NS))
+    rows = rows_of(merged(silent, alive_beside(300)))
+    assert kinds(rows) == [("idle", "timer"), ("close", "timer"), ("late_close", closed_by)]
+    assert of_table(rows, "channel_events")[-1]["silent_ms"] == 173_001
+    assert of_table(rows, "channel_events")[-1]["effect_time"] == silent.segments[-1].time_ns // 1000
+
+
+def test_the_name_servers_own_words_about_its_settings_are_kept() -> None:
+    """Of a GET_NAMESRV_CONFIG answer only what the replay looks at, and nothing of one that failed."""
+    body = b"orderMessageEnable=true\nrocketmqHome=/opt/mq\nsecretKey=geheim\nlistenPort=9876\n"
+    talk = Talk().open().ask(request(319, opaque=1)).answer(response(1, 0, body))
+    talk.ask(request(319, opaque=2)).answer(response(2, 1, body))
+    (fact,) = [row for row in of_table(rows_of(talk.segments), "namesrv_events") if row["kind"] == "configured"]
+    assert fact["properties"] == "orderMessageEnable=true"
+
+
 def test_seq_is_unique_and_increasing_for_packets_of_one_nanosecond() -> None:
     """Events of one instant, and of a clock that steps back, keep distinct positions."""
     talk = Talk(gap_ns=0).open()
@@ -294,11 +340,12 @@ def test_a_request_after_the_close_is_only_counted() -> None:
 
 
 def test_the_server_sends_requests_too() -> None:
-    """NOTIFY_MIN_BROKER_ID_CHANGE and its answer are counted by code, nothing else."""
+    """NOTIFY_MIN_BROKER_ID_CHANGE and its answer are counted by code; that it was sent shows a setting."""
     talk = Talk().open().answer(request(905, {}, opaque=5)).ask(response(5)).exchange(105, {"topic": "T"})
     transcript = Transcript(namesrv=[NAMESRV])
-    rows_of(talk.segments, transcript)
+    facts = of_table(rows_of(talk.segments, transcript), "namesrv_events")
     assert transcript.counts.ignored == {"request:905": 1, "response:905": 1, "request:105": 1}
+    assert "min_broker_id_notified" in [fact["kind"] for fact in facts]
 
 
 def test_a_broken_frame_does_not_lose_the_rest() -> None:

@@ -1,0 +1,219 @@
+"""Evidence for settings, read off forged answers and closes under both values of each setting."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, events, take
+from namesrv_core.evidence import (
+    Expiry,
+    ListAnswer,
+    Membership,
+    OrderConf,
+    RouteAnswer,
+    Silence,
+    Vote,
+    acting_master_votes,
+    idle_limit_votes,
+    longer_limit,
+    loses_topics,
+    order_message_votes,
+    scan_period_votes,
+    tally,
+    topic_list_votes,
+    weighed_votes,
+)
+from namesrv_core.races import Day
+from namesrv_core.replay import TimedEvent
+from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.settings import Life, Statement, Value
+from namesrv_core.verification import Observed
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+DELETION = "delete_topic_with_broker_registration"
+
+
+def counted(votes: Iterable[Vote]) -> Counter[object]:
+    """Return the number of votes by value."""
+    return Counter(vote.value for vote in votes)
+
+
+def registration(
+    broker_id: int, topics: tuple[str, ...], counter: int = 1, *, acting: bool | None = None, perm: int = 6
+) -> events.RegisterBroker:
+    """Return a registration of broker-a under an address of its id."""
+    table = TopicTable([TopicConfig(topic, 4, 4, perm, 0) for topic in topics])
+    addr, version = f"10.0.0.{broker_id + 1}:10911", DataVersion(0, 1, counter)
+    return events.RegisterBroker(
+        "C", addr, "broker-a", broker_id, None, version, table, None, f"c{broker_id}", enable_acting_master=acting
+    )
+
+
+def body_of(registry: Registry, namesrv: Namesrv, topic: str = "T") -> str:
+    """Return the body of the server's own answer for a route."""
+    found = answer(registry, Question(105, topic), namesrv).body
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_order_configuration_in_a_route_shows_the_switch(enabled: bool) -> None:  # noqa: FBT001
+    """A topic with an ORDER_TOPIC_CONFIG entry has it in its route, or has not; one without says nothing."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(order_message_enable=enabled))
+    registry = Registry(V5_4_0)
+    take(registry, registration(0, ("T", "U")), 0, namesrv)
+    take(registry, events.PutKvConfig("ORDER_TOPIC_CONFIG", "T", "broker-a:4"), 1, namesrv)
+    answers = [RouteAnswer(topic, 20, 21, topic, body_of(registry, namesrv, topic)) for topic in ("T", "U")]
+    assert list(order_message_votes(answers, [OrderConf("T", 9, 10, present=True)])) == [
+        Vote("order_message_enable", enabled, 21, "T")
+    ]
+
+
+def test_a_removed_or_racing_order_configuration_says_nothing() -> None:
+    """An answer without one counts only where the topic certainly had one while it was asked for."""
+    route = RouteAnswer("a", 20, 30, "T", '{"queueDatas":[]}')
+    put = OrderConf("T", 9, 10, present=True)
+    assert counted(order_message_votes([route], [put])) == {False: 1}
+    assert not counted(order_message_votes([route], [put, OrderConf("T", 14, 15, present=False)]))
+    assert not counted(order_message_votes([route], [put, OrderConf("T", 29, 40, present=False)]))
+    assert not counted(order_message_votes([route], [OrderConf("T", 18, 25, present=True)]))
+
+
+@pytest.mark.parametrize("supported", [False, True])
+def test_a_group_without_master_shows_whether_a_slave_may_act(supported: bool) -> None:  # noqa: FBT001
+    """Master gone, acting masters allowed, no writable queue: the slave stands as id 0, or as itself."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=supported))
+    registry = Registry(V5_4_0)
+    take(registry, registration(0, ("T", "U"), acting=True), 0, namesrv)
+    take(registry, registration(1, ("T", "U"), acting=True), 1, namesrv)
+    with_master = RouteAnswer("before", 20, 21, "T", body_of(registry, namesrv))
+    take(registry, events.UnregisterBroker("C", "10.0.0.1:10911", "broker-a", 0), 2, namesrv)
+    without = RouteAnswer("after", 40, 41, "T", body_of(registry, namesrv))
+    members = [Membership(1, "broker-a", "10.0.0.1:10911", 0), Membership(2, "broker-a", "10.0.0.2:10911", 1)]
+    assert list(acting_master_votes([with_master, without], members)) == [
+        Vote("support_acting_master", supported, 41, "after")
+    ]
+
+
+def test_what_says_nothing_about_acting_masters() -> None:
+    """Writable queues, groups that do not allow it, member questions, and a slave that has become the master."""
+    group = {"brokerName": "broker-a", "enableActingMaster": True, "brokerAddrs": {"1": "s:1"}}
+
+    def route(topic: str = "T", perm: int = 4, **other: object) -> RouteAnswer:
+        queues = [{"brokerName": "broker-a", "perm": perm}]
+        body = json.dumps({"brokerDatas": [{**group, **other}], "queueDatas": queues}, separators=(",", ":"))
+        return RouteAnswer("a", 20, 21, topic, body)
+
+    promoted = [Membership(1, "broker-a", "s:1", 1), Membership(9, "broker-a", "s:1", 0)]
+    assert counted(acting_master_votes([route()], [])) == {False: 1}
+    for silent in (
+        route(perm=6),
+        route(enableActingMaster=False),
+        route("rmq_sys_SYNC_BROKER_MEMBER_broker-a"),
+        route(brokerAddrs={"0": "s:1"}),
+    ):
+        assert not counted(acting_master_votes([silent], promoted))
+
+
+def test_a_refused_list_shows_its_switch() -> None:
+    """One switch is for the list of all topics, the other for all other lists."""
+    answers = [
+        ListAnswer(1, "a", asks_for_all=True, disabled=True),
+        ListAnswer(2, "b", asks_for_all=False, disabled=False),
+    ]
+    assert list(topic_list_votes(answers)) == [
+        Vote("enable_all_topic_list", False, 1, "a"),
+        Vote("enable_topic_list", True, 2, "b"),
+    ]
+
+
+def test_the_idle_limit_shows_where_the_server_closes() -> None:
+    """Closes on time speak for the default; a connection used afterwards speaks against it."""
+    on_time = [Silence(n, f"i{n}", 120_003, "closed_on_time") for n in range(2)]
+    assert counted(idle_limit_votes(on_time, 120_000)) == {120_000: 2}
+    used = [Silence(9, "u", 226_400, "used")]
+    assert counted(idle_limit_votes(used, 120_000)) == {None: 1}
+    late = [Silence(n, f"l{n}", 600_000 + n, "closed_late") for n in (3, 4)]
+    assert counted(idle_limit_votes([*used, *late], 120_000)) == {600_000: 1}
+    assert counted(idle_limit_votes([Silence(5, "l", 173_626, "closed_late")], 120_000)) == {}
+    assert longer_limit([Silence(5, "l", 600_003, "closed_late")]) is None
+
+
+def test_closes_of_expired_brokers_show_the_scan_period() -> None:
+    """All on one grid, none later than a period: the default if it fits, else the longest that does."""
+
+    def votes(*late: tuple[int, int]) -> Counter[object]:
+        return counted(scan_period_votes([Expiry(s * SECOND, f"e{s}", ms) for s, ms in late], 5_000))
+
+    assert votes((100, 2_000), (135, 4_900)) == {5_000: 2}
+    assert votes((100, 2_000), (132, 900)) == {2_000: 2}
+    assert votes((100, 14_000), (130, 29_000)) == {30_000: 2}
+    assert votes((100, 14_000)) == {}
+
+
+# A broker drops topic U; the option takes it away, else it stays. Each is asked for three times.
+TIMED = [
+    TimedEvent(1_000 * MS, "r1", 1_000_000, registration(0, ("T", "U", "V"), 1)),
+    TimedEvent(2_000 * MS, "r2", 2_000_000, registration(0, ("T", "V"), 2)),
+]
+
+
+def day_under(value: bool) -> Day:  # noqa: FBT001
+    """Return a day whose answers were given by a server with the option at `value`."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(delete_topic_with_broker_registration=value))
+    registry = Registry(V5_4_0)
+    observed = []
+    for number, timed in enumerate(TIMED):
+        take(registry, timed.event, timed.effect_us // 1_000, namesrv)
+        for extra in range(3):
+            seq = timed.seq + (extra + 1) * 100 * MS
+            question = Question(105, "U")
+            observed.append(Observed(f"a{number}{extra}", seq, seq + 1, question, answer(registry, question, namesrv)))
+    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], 5_000)
+    return Day(
+        lambda: Registry(V5_4_0),
+        TIMED,
+        {},
+        frozenset(),
+        observed,
+        Namesrv(V5_4_0),
+        schedule,
+        "ns",
+        until_seq=9_000 * MS,
+    )
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_replays_show_whether_registrations_delete_topics(value: bool) -> None:  # noqa: FBT001
+    """The answers after the shorter registration fit one value only, those before fit both."""
+    day = day_under(value)
+    days: dict[Value, Day] = {
+        tried: day._replace(namesrv=Namesrv(V5_4_0, NamesrvConfig(delete_topic_with_broker_registration=tried)))
+        for tried in (False, True)
+    }
+    votes = list(weighed_votes(DELETION, days))
+    assert [(vote.value, vote.event_id) for vote in votes] == [(value, "a10"), (value, "a11"), (value, "a12")]
+
+
+def test_only_a_shorter_registration_is_worth_a_replay() -> None:
+    """Growing and equal topic tables cannot tell; a part of the table, or one topic less, can."""
+    assert loses_topics(TIMED)
+    assert not loses_topics(TIMED[:1] * 2)
+    assert not loses_topics([TIMED[1], TIMED[0]])
+
+
+def test_votes_are_counted_by_process_until_the_first_change() -> None:
+    """What comes after a recorded change speaks for the change; what is seen twice counts once."""
+    lives = [Life(100), Life(900)]
+    update = Statement(500, "u", {"x": True}, changes=True)
+    votes = [Vote("x", True, seq, f"a{seq}") for seq in (50, 200, 200, 600, 950)]
+    found = tally(votes, lives, [update])
+    assert [(v.life_seq, v.answers, v.evidence) for v in found] == [(100, 2, ("a50", "a200")), (900, 1, ("a950",))]
+    many = tally([Vote("x", True, seq, f"a{seq}") for seq in range(101, 140)], lives)
+    assert (many[0].answers, many[0].evidence) == (39, ("a101", "a102", "a103", "a104", "a105"))

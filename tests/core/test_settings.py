@@ -1,0 +1,228 @@
+"""What a name server's settings are, by what is known of them: precedence, changes, restarts, hindsight."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
+from namesrv_core.settings import (
+    OPTIONS,
+    VERSION,
+    Known,
+    Life,
+    Setting,
+    Source,
+    Statement,
+    Value,
+    Votes,
+    default_of,
+    namesrv_of,
+    properties_of,
+    reconsidered,
+    settle,
+    statement_of,
+    text_of,
+    value_of,
+)
+
+NAME = "order_message_enable"
+FIRST, SECOND = Life(100, "5.4.0", "v1"), Life(900, "5.4.0", "v2")
+
+
+def votes(value: Value, answers: int, life: Life = FIRST, name: str = NAME) -> Votes:
+    """Return `answers` votes for a value."""
+    return Votes(life.from_seq, name, value, answers, ("a1",))
+
+
+def values(known: Known, name: str = NAME) -> list[tuple[int, Value, str]]:
+    """Return (since, value, source) of one setting."""
+    return [(s.from_seq, s.value, s.source.value) for s in settle(known) if s.name == name]
+
+
+def last(known: Known) -> dict[str, Setting]:
+    """Return what the next day starts with."""
+    return {setting.name: setting for setting in settle(known)}
+
+
+def changed(seq: int, *, value: bool, has_file: bool | None = None) -> Statement:
+    """Return an accepted UPDATE_NAMESRV_CONFIG."""
+    return Statement(seq, f"u{seq}", {NAME: value}, changes=True, has_file=has_file)
+
+
+def stated(seq: int, *, value: bool, has_file: bool | None = None) -> Statement:
+    """Return an answer to GET_NAMESRV_CONFIG."""
+    return Statement(seq, f"g{seq}", {NAME: value}, changes=False, has_file=has_file)
+
+
+def test_without_a_word_everything_is_the_default() -> None:
+    """Every setting of the generation is there, as RocketMQ ships it, and says that nothing speaks for it."""
+    found = {s.name: (s.value, s.source) for s in settle(Known([Life(0)], fallback_version="5.4.0"))}
+    assert found == {
+        VERSION: ("5.4.0", Source.DEFAULT),
+        **{name: (default_of(name, V5_4_0), Source.DEFAULT) for name in OPTIONS},
+    }
+    assert default_of("scan_period_ms", V5_4_0) == 5_000
+    assert {s.name for s in settle(Known([Life(0)]))} == {VERSION, NAME, "channel_max_idle_ms"}
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_what_the_answers_show_holds_from_the_start_of_the_process(value: bool) -> None:  # noqa: FBT001
+    """The evidence may come late; the value is the process's own from its first event on."""
+    known = Known([FIRST], votes=[votes(value, 3), votes(not value, 1)])
+    assert values(known) == [(100, value, "inferred")]
+    (setting,) = [s for s in settle(known) if s.name == NAME]
+    assert (setting.answers_for, setting.answers_against, setting.evidence) == (3, 1, ("a1",))
+
+
+def test_a_tie_decides_nothing() -> None:
+    """As many answers for either value leave the default."""
+    assert values(Known([FIRST], votes=[votes(True, 2), votes(False, 2)])) == [(100, False, "default")]
+
+
+def test_who_is_believed() -> None:
+    """Given by the operator before stated by the server before inferred."""
+    inferred = [votes(True, 9)]
+    assert values(Known([FIRST], [stated(300, value=False)], inferred)) == [(100, False, "stated")]
+    contradicted = Known([FIRST], [stated(300, value=False)], inferred, given={NAME: True})
+    assert values(contradicted) == [(100, True, "given")]
+    assert last(contradicted)[NAME].answers_against == 1
+
+
+def test_a_change_holds_from_its_event_on() -> None:
+    """The value before it is inferred or the default; the change is no evidence for what was before."""
+    known = Known([FIRST], [changed(500, value=True)])
+    assert values(known) == [(100, False, "default"), (500, True, "changed")]
+    namesrv = namesrv_of(settle(known))
+    assert [namesrv.at(seq).config.order_message_enable for seq in (0, 100, 499, 500, 10_000)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(("has_file", "after"), [(True, (True, "inherited")), (False, (False, "default"))])
+def test_a_restart_reads_the_file_it_is_started_with(has_file: bool, after: tuple[bool, str]) -> None:  # noqa: FBT001
+    """A change is written to the file given with -c, and read again; without one it is lost."""
+    known = Known([FIRST, SECOND], [stated(200, value=False, has_file=has_file), changed(500, value=True)])
+    assert values(known)[-1] == (900, *after)
+
+
+def test_something_that_is_not_the_default_came_from_a_file() -> None:
+    """Nothing but a file sets values at the start: then changes survive, too."""
+    acting = votes(True, 5, name="support_acting_master")
+    known = Known([FIRST, SECOND], [changed(500, value=True)], [acting])
+    assert values(known)[-1] == (900, True, "inherited")
+    assert values(Known([FIRST, SECOND], [changed(500, value=True)]))[-1] == (900, False, "default")
+
+
+def test_a_new_process_may_have_been_configured_anew() -> None:
+    """What it inherits stands until its own answers say otherwise."""
+    before = [votes(True, 5)]
+    assert values(Known([FIRST, SECOND], votes=before)) == [(100, True, "inferred"), (900, True, "inherited")]
+    known = Known([FIRST, SECOND], votes=[*before, votes(False, 2, SECOND)])
+    assert values(known) == [(100, True, "inferred"), (900, False, "inferred")]
+
+
+def test_a_decided_value_is_carried_into_the_next_day() -> None:
+    """Nothing is looked for again; evidence and start stay as they were."""
+    first_day = Known([FIRST], votes=[votes(True, 3)])
+    next_day = Known([Life(100)], votes=[votes(False, 99)], before=last(first_day))
+    assert last(next_day)[NAME] == last(first_day)[NAME]
+
+
+def test_a_change_of_the_day_before_still_holds() -> None:
+    """Also where the operator has said with what the process started."""
+    first_day = Known([FIRST], [changed(500, value=True)], given={NAME: False})
+    next_day = Known([Life(100)], given={NAME: False}, before=last(first_day))
+    assert values(next_day) == [(500, True, "changed")]
+
+
+@pytest.mark.parametrize(
+    "found", [{"votes": [votes(True, 3)]}, {"statements": [stated(700, value=True)]}], ids=["inferred", "stated"]
+)
+def test_a_default_that_turns_out_wrong_concerns_the_days_before(found: dict[str, list[object]]) -> None:
+    """They are named, and with that hindsight they are replayed as the later day was."""
+    first_day = Known([FIRST])
+    before = last(first_day)
+    settled = settle(Known([Life(100)], before=before, **found))  # type: ignore[arg-type]
+    (wrong,) = reconsidered(settled, before)
+    assert (wrong.name, wrong.value, wrong.life_seq) == (NAME, True, 100)
+    again = Known([FIRST], hindsight={(NAME, 100): wrong})
+    assert values(again) == [(100, True, wrong.source.value)]
+    assert reconsidered(settle(Known([Life(100)], before=last(again), **found)), last(again)) == []  # type: ignore[arg-type]
+
+
+def test_nothing_is_reconsidered_for_another_process_or_a_change() -> None:
+    """A change and a restart explain another value; the days before were right."""
+    before = last(Known([FIRST]))
+    known = Known([Life(100), SECOND], [changed(500, value=True)], [votes(True, 3, SECOND)], before=before)
+    assert reconsidered(settle(known), before) == []
+
+
+def test_an_upgrade_is_a_process_of_another_generation() -> None:
+    """Each process is replayed by its own rules, and takes nothing of what the other generation does not know."""
+    old, new = Life(100, "4.9.7", "v1"), Life(900, "5.4.0", "v2")
+    namesrv = namesrv_of(settle(Known([old, new], votes=[votes(True, 3, new, "support_acting_master")])))
+    assert namesrv.at(899) == Namesrv(V4_9_7, NamesrvConfig(), namesrv.later)
+    assert namesrv.at(900) == Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True, scan_period_ms=5_000))
+    back = namesrv_of(settle(Known([Life(100, "5.4.0", "v"), Life(900, "4.9.7", "w")], votes=[votes(True, 3)])))
+    assert back.at(900).config == NamesrvConfig(order_message_enable=True)
+
+
+def test_a_day_begins_with_what_held_before_it() -> None:
+    """Values of a process that started days ago are there from the first event of the day."""
+    before = last(Known([FIRST], [changed(500, value=True)], [votes(True, 3, name="support_acting_master")]))
+    namesrv = namesrv_of(settle(Known([Life(100)], before=before)), from_seq=1_000)
+    assert namesrv.later == ()
+    assert (namesrv.config.order_message_enable, namesrv.config.support_acting_master) == (True, True)
+
+
+def test_the_scan_keeps_its_period_until_the_restart() -> None:
+    """The timer is set when the process starts; a change shows with the next one, if it went into a file."""
+    update = Statement(500, "u", {"scan_period_ms": 1_000}, changes=True, has_file=True)
+    assert values(Known([FIRST, SECOND], [update]), "scan_period_ms") == [
+        (100, 5_000, "default"),
+        (900, 1_000, "default"),
+    ]
+
+
+def test_properties_are_read_as_the_server_reads_them() -> None:
+    """Only what matters is kept; what cannot be parsed says nothing; a limit of 0 seconds is none."""
+    text = (
+        "#comment\norderMessageEnable=TRUE\n supportActingMaster = no\nserverChannelMaxIdleTimeSeconds=600\n"
+        "scanNotActiveBrokerInterval=x\nrocketmqHome=/opt\ntlsKeyPassword=geheim\n"
+    )
+    said = statement_of(1, "e", text, changes=False)
+    assert said.values == {NAME: True, "support_acting_master": False, "channel_max_idle_ms": 600_000}
+    assert said.has_file is None
+    assert "geheim" not in str(properties_of(text))
+    assert statement_of(1, "e", "serverChannelMaxIdleTimeSeconds=0", changes=True).values == {
+        "channel_max_idle_ms": None
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "has_file"),
+    [
+        ("/root/namesrv/namesrv.properties", False),
+        ("C:\\u\\namesrv\\namesrv.properties", False),
+        ("/etc/ns.conf", True),
+    ],
+)
+def test_where_the_configuration_is_stored_tells_whether_a_file_was_given(path: str, has_file: bool) -> None:  # noqa: FBT001
+    """Without -c it is a place from which nothing is read."""
+    assert statement_of(1, "e", f"configStorePath={path}", changes=False).has_file is has_file
+
+
+def test_values_survive_as_text() -> None:
+    """What is written into a table is read back the same."""
+    for name, value in (
+        (NAME, True),
+        (NAME, False),
+        ("channel_max_idle_ms", None),
+        ("scan_period_ms", 5),
+        (VERSION, "5.3.1"),
+    ):
+        assert value_of(name, text_of(value)) == value
