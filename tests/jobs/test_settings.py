@@ -1,0 +1,148 @@
+"""Settings end to end: forged days of a name server that is not configured as RocketMQ ships it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import nightly
+from jobs.conf import PipelineConf
+from jobs.console import Console
+from jobs.night import Warehouse
+from jobs.nightly import Summary
+from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, events, take
+from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
+
+NAMESRV = "10.0.0.1:9876"
+CHANNEL = "10.0.0.2:40000#1767323000000000000"
+FIRST, SECOND = dt.date(2026, 1, 2), dt.date(2026, 1, 3)
+Line = dict[str, Any]
+
+
+class Server:
+    """A 5.4.0 name server with a configuration of its own: writes the event log of what it is told and answers."""
+
+    def __init__(self, config: NamesrvConfig) -> None:
+        self.namesrv = Namesrv(V5_4_0, config)
+        self.registry = Registry(V5_4_0)
+        self.lines: list[Line] = []
+
+    def line(self, kind: str, at: str, **fields: object) -> None:
+        """Write a line."""
+        self.lines.append({"schema": "namesrv-event/1", "kind": kind, "namesrv_id": NAMESRV, "time": at, **fields})
+
+    def registered(self, at: str, topics: tuple[str, ...], counter: int) -> None:
+        """Take a registration of broker-a with these topics."""
+        version = DataVersion(0, 1, counter)
+        table = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in topics])
+        addr, at_ms = "10.0.0.2:10911", int(dt.datetime.fromisoformat(at).timestamp() * 1000)
+        take(
+            self.registry,
+            events.RegisterBroker("C", addr, "broker-a", 0, None, version, table, (), CHANNEL, False),
+            at_ms,
+            self.namesrv,
+        )
+        self.line(
+            "registration",
+            at,
+            channel_id=CHANNEL,
+            request_version=493,
+            response_code=0,
+            cluster_name="C",
+            broker_name="broker-a",
+            broker_addr=addr,
+            broker_id=0,
+            enable_acting_master=False,
+            data_version=version._asdict(),
+            topics=[{"topic": t, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for t in topics],
+            filter_servers=[],
+        )
+
+    def order_conf(self, at: str, topic: str) -> None:
+        """Take an order configuration."""
+        take(self.registry, events.PutKvConfig("ORDER_TOPIC_CONFIG", topic, "broker-a:4"), 0, self.namesrv)
+        fields = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": topic, "config_value": "broker-a:4"}
+        self.line("admin", at, code=100, operation="put_kv_config", response_code=0, **fields)
+
+    def asked(self, at: str, topic: str) -> None:
+        """Answer a question for a route."""
+        found = answer(self.registry, Question(105, topic), self.namesrv)
+        fields = {"response_code": found.code, "response_version": 493, "remark": found.remark, "body": found.body}
+        self.line("observation", at, code=105, subject=topic, standard_json=True, channel_id=CHANNEL, **fields)
+
+    def changed(self, at: str, text: str, config: NamesrvConfig) -> None:
+        """Take an update of the configuration."""
+        self.namesrv = Namesrv(V5_4_0, config)
+        self.line("admin", at, code=318, operation="update_namesrv_config", response_code=0, config_value=text)
+
+
+def run(spark: SparkSession, warehouse: Path, lines: list[Line], number: int) -> Summary:
+    """Run a night on an event log with `lines`."""
+    path = warehouse / f"{number}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    house = Warehouse(spark, str(warehouse), PipelineConf(), f"run-{number}", dt.datetime.now(dt.timezone.utc))
+    return nightly.run(house, [str(path)], Console(io.StringIO(), io.StringIO()))
+
+
+def settings_of(spark: SparkSession, warehouse: Path, *names: str) -> list[tuple[object, ...]]:
+    """Return (day, setting, value, source, answers for it) of the named settings."""
+    rows = spark.read.format("delta").load(str(warehouse / "gold" / "namesrv_settings")).collect()
+    found = [(r["day"], r["setting"], r["value"], r["source"], r["answers_for"]) for r in rows if r["setting"] in names]
+    return sorted(found, key=str)
+
+
+@pytest.fixture
+def server() -> Server:
+    """Give a name server that puts order configurations into routes and deletes what registrations leave out."""
+    server = Server(NamesrvConfig(order_message_enable=True, delete_topic_with_broker_registration=True))
+    server.line("namesrv", "2026-01-02T10:00:00+00:00", event="started")
+    server.line("namesrv", "2026-01-02T10:00:01+00:00", event="identified", version=493)
+    return server
+
+
+def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(
+    spark: SparkSession, warehouse: Path, server: Server
+) -> None:
+    """The first day tells nothing, the second everything: both end up replayed as the name server really was.
+
+    A change of the second day holds from its event on.
+    """
+    server.registered("2026-01-02T23:59:00+00:00", ("T", "U", "V"), 1)
+    server.registered("2026-01-02T23:59:20+00:00", ("T", "V"), 2)
+    server.order_conf("2026-01-02T23:59:30+00:00", "T")
+    first = run(spark, warehouse, server.lines, 1)
+    assert first.days == [str(FIRST)]
+    decided = ("delete_topic_with_broker_registration", "order_message_enable")
+    assert settings_of(spark, warehouse, *decided) == [(FIRST, name, "false", "default", 0) for name in decided]
+
+    seen = len(server.lines)
+    server.registered("2026-01-03T00:00:10+00:00", ("T", "V", "W"), 3)
+    server.registered("2026-01-03T00:00:20+00:00", ("T", "V"), 4)
+    for second in (21, 22):
+        server.asked(f"2026-01-03T00:00:{second}+00:00", "T")
+        server.asked(f"2026-01-03T00:00:{second}.500+00:00", "W")
+    server.changed(
+        "2026-01-03T00:00:30+00:00",
+        "orderMessageEnable=false",
+        NamesrvConfig(delete_topic_with_broker_registration=True),
+    )
+    server.asked("2026-01-03T00:00:40+00:00", "T")
+    second_run = run(spark, warehouse, server.lines[seen:], 2)
+    assert second_run.days == [str(FIRST), str(SECOND)]
+    assert (second_run.verify["answers"], second_run.verify["mismatched"]) == (5, 0)
+    assert settings_of(spark, warehouse, *decided) == [
+        (FIRST, decided[0], "true", "inferred", 2),
+        (FIRST, decided[1], "true", "inferred", 2),
+        (SECOND, decided[0], "true", "inferred", 2),
+        (SECOND, decided[1], "false", "changed", 1),
+        (SECOND, decided[1], "true", "inferred", 2),
+    ]
+    queues = spark.read.format("delta").load(str(warehouse / "gold" / "topic_queue_history"))
+    gone = queues.where("topic = 'U' AND valid_to IS NOT NULL").select("day", "valid_to").collect()
+    assert [row["day"] for row in gone] == [FIRST], "the first day's history was made again with the option"
