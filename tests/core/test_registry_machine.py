@@ -227,7 +227,7 @@ class NamesrvMachine(RuleBasedStateMachine):
         assert watched.keys() | ended.keys() == ends.keys()
         assert not watched.keys() & ended.keys()
         assert all(end <= ends[key] for key, end in watched.items())
-        assert {(end, key) for key, end in watched.items()} <= set(registry._deadlines)
+        assert {(end, key) for key, end in watched.items()} <= {(end, key) for end, _, key in registry._deadlines}
         assert all(ends[key] < self.at_ms for key in ended)
         assert registry.has_ended_leases == bool(ended)
         next_end = registry.next_lease_end()
