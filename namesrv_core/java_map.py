@@ -100,7 +100,7 @@ class JavaMap(dict[K, V], Generic[K, V]):
 
     def twin(self) -> JavaMap[K, V]:
         """Return a map that holds the same and changes on its own; maps in it are copied as well."""
-        other: JavaMap[K, V] = JavaMap(self.capacity, self._hash_of, concurrent=self.concurrent)
+        other: JavaMap[K, V] = JavaMap(self.capacity, self._hash_of, concurrent=self.concurrent, computes=self.computes)
         other.update((key, value.twin() if isinstance(value, JavaMap) else value) for key, value in self.items())  # type: ignore[misc]
         other._order = self._order  # a list that is replaced, never changed
         return other

@@ -20,9 +20,9 @@ def weighted(choices: list[tuple[int, st.SearchStrategy[Any]]]) -> st.SearchStra
     return st.sampled_from(tickets).flatmap(lambda choice: choice)
 
 
-CLUSTERS = st.sampled_from(["C", "D"])
+# C and BE share a bucket of both generations, as do broker-0 and broker-117: their order is their age.
+CLUSTERS = st.sampled_from(["C", "D", "BE"])
 ADDRS = st.sampled_from(["10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"])
-# broker-0 and broker-117 share a bucket of both generations: their order is their age.
 NAMES = st.sampled_from(["broker-0", "broker-117", "broker-b"])
 IDS = st.sampled_from([0, 0, 1, 2, 16])
 CHANNELS = st.sampled_from(["c0", "c1", "c2"])

@@ -280,6 +280,13 @@ def test_system_list_names_the_first_group_that_has_an_address() -> None:
     assert answer(Registry(V5_4_0), Question(304), namesrv) == Answer(0, '{"topicList":[]}')
 
 
+def test_system_list_ends_at_a_broker_without_a_name() -> None:
+    """5.4.0 cannot put null into the list: what came before it is answered, without an address."""
+    namesrv = Namesrv(V5_4_0)
+    registry = registry_of(namesrv, *one_route(), ("cluster_addr_table", ("C", None), True))
+    assert answer(registry, Question(304), namesrv) == Answer(0, '{"topicList":["C"]}')
+
+
 def test_cluster_info_shows_true_ids_and_both_tables() -> None:
     """Integer keys without quotes in any case; no acting master here."""
     namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))

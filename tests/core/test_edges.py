@@ -19,6 +19,7 @@ from namesrv_core.rows import (
     TopicConfig,
     TopicQueueMappingInfo,
     TopicTable,
+    live_key_hash,
 )
 from namesrv_core.trace import replayed
 from namesrv_core.trace_json import state_of
@@ -145,6 +146,75 @@ def test_name_leaves_the_first_of_two_clusters_that_holds_it() -> None:
         take(registry, register(cluster), 0, FOUR)
     take(registry, events.ChannelDestroyed("a:1", None), 1, FOUR)
     assert dict(registry.cluster_addr_table) == {"D": {"b": True}}
+
+
+def test_expired_entry_without_channel_ends_the_scan() -> None:
+    """4.9.7: closing no channel throws out of the scan, and the entry stays."""
+    registry = Registry(V4_9_7)
+    take(registry, register()._replace(channel_id=None), 0, FOUR)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
+    assert (taken.outcome, taken.exception, taken.closed) == (Outcome.SCAN_FAILED, NULL_POINTER, ())
+    assert registry.scan_halted
+    assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
+
+
+def test_member_without_address_ends_the_search_for_a_lost_one() -> None:
+    """4.9.7: the live entry is gone by then; the group behind the one that throws keeps its member."""
+    registry = Registry(V4_9_7)
+    take(registry, register(addr=None, name="a"), 0, FOUR)
+    take(registry, register(addr="a:1", name="b"), 0, FOUR)
+    taken = take(registry, events.ChannelDestroyed("unknown", "a:1"), 1, FOUR)
+    assert (taken.outcome, taken.swallowed) == (Outcome.CHANNEL_LOST, (NULL_POINTER,))
+    assert list(registry.broker_live_table) == [LiveKey(None, None)]
+    assert sorted(map(str, registry.broker_addr_table)) == ["a", "b"]
+
+
+def test_group_without_a_name_does_not_end_the_search_for_a_lost_address() -> None:
+    """4.9.7: it loses the address and goes, but not from its cluster set; so does the first group with a name."""
+    registry = Registry(V4_9_7)
+    for name in (None, "b", "c"):
+        take(registry, register(name=name), 0, FOUR)
+    take(registry, events.ChannelDestroyed("a:1", None), 1, FOUR)
+    assert list(registry.broker_addr_table) == ["c"]
+    assert set(registry.cluster_addr_table["C"]) == {None, "c"}
+
+
+def test_null_topic_stops_what_asks_the_topic_table_of_the_new_generation() -> None:
+    """5.4.0: a deletion in an unknown cluster does not get that far; in 4.9.7 null is a topic like any other."""
+    registry = Registry(V5_4_0)
+    take(registry, register(), 0, FIVE)
+    queues = (("b", QueueData(4, 4, 6, 0)),)
+    for event, swallowed in [
+        (events.RegisterTopic(None, queues), (NULL_POINTER,)),
+        (events.RegisterTopic(None, None), ()),
+        (events.DeleteTopic(None, None), (NULL_POINTER,)),
+        (events.DeleteTopic(None, "C"), (NULL_POINTER,)),
+        (events.DeleteTopic(None, "X"), ()),
+    ]:
+        taken = take(registry, event, 1, FIVE)
+        assert (taken.outcome, taken.changes, taken.swallowed) == (Outcome.NO_EFFECT, (), swallowed)
+    assert step(Registry(V4_9_7), events.DeleteTopic(None, None), 1, FOUR).swallowed == ()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "addr", "name", "live_left"), [("C", None, "b", 2), (None, "b:1", "b", 2), ("C", "b:1", None, 1)]
+)
+def test_null_name_ends_a_batch(cluster: str | None, addr: str | None, name: str | None, live_left: int) -> None:
+    """5.4.0: what the request and its batch would have done behind the exception is not done."""
+    registry = grown_groups(FIVE, "b")
+    for event in (events.UnregisterBroker(cluster, addr, name, 1), events.UnregisterBroker("C", "b:2", "b", 2)):
+        take(registry, event._replace(defer=True), 1, FIVE)
+    taken = take(registry, events.DrainUnregistrations(), 2, FIVE)
+    assert (taken.swallowed, taken.batch) == ((NULL_POINTER,), 2)
+    assert len(registry.broker_live_table) == live_left
+    assert len(registry.broker_addr_table["b"].broker_addrs) == 2
+
+
+@pytest.mark.parametrize("key", [LiveKey("", ""), LiveKey("", None)])
+def test_live_key_of_two_empty_names_has_no_hash(key: LiveKey) -> None:
+    """5.4.0: the underscore between them counts only where one of them has a character."""
+    assert live_key_hash(key) == 0
+    assert live_key_hash(LiveKey("", "a")) != live_key_hash(LiveKey(None, "a"))
 
 
 def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:

@@ -114,6 +114,36 @@ def test_hash_map_grows_above_three_quarters_and_a_concurrent_one_at_them() -> N
     assert filled(twelve, concurrent=True).capacity == 32
 
 
+def test_computed_key_enters_at_the_head_of_its_bucket() -> None:
+    """As HashMap.computeIfAbsent does it: the youngest first, and growth only when a key comes to a map over its bound."""
+    table: JavaMap[int, bool] = JavaMap(16, identity, concurrent=False, computes=True)
+    for key in (1, 17, 33, 2):
+        table.put(key, value=True)
+    table.put(1, value=False)
+    assert list(table.java_items()) == [(33, True), (17, True), (1, False), (2, True)]
+    for key in range(3, 12):
+        table.put(key, value=True)
+    assert (len(table), table.capacity) == (13, 16)
+    table.put(12, value=True)
+    assert (len(table), table.capacity) == (14, 32)
+    assert table.java_keys() == [33, 1, *range(2, 13), 17]
+
+
+def test_twin_goes_on_as_its_original_would() -> None:
+    """The same keys in the same order, the same growth and the same place for a new key; neither sees the other."""
+    for concurrent, computes in [(False, False), (False, True), (True, False)]:
+        table: JavaMap[int, bool] = JavaMap(16, identity, concurrent=concurrent, computes=computes)
+        for key in (1, 17, 2):
+            table.put(key, value=True)
+        twin = table.twin()
+        for changed in (table, twin):
+            for key in (33, *range(3, 12)):
+                changed.put(key, value=True)
+        assert (twin.java_keys(), twin.capacity) == (table.java_keys(), table.capacity)
+        twin.remove(1)
+        assert 1 in table
+
+
 @pytest.mark.parametrize("concurrent", [False, True])
 def test_map_never_shrinks(*, concurrent: bool) -> None:
     """A name server that was large once iterates as a large one ever after."""
