@@ -184,13 +184,14 @@ def test_null_topic_stops_what_asks_the_topic_table_of_the_new_generation() -> N
     registry = Registry(V5_4_0)
     take(registry, register(), 0, FIVE)
     queues = (("b", QueueData(4, 4, 6, 0)),)
-    for event, swallowed in [
+    cases: list[tuple[events.Event, tuple[str, ...]]] = [
         (events.RegisterTopic(None, queues), (NULL_POINTER,)),
         (events.RegisterTopic(None, None), ()),
         (events.DeleteTopic(None, None), (NULL_POINTER,)),
         (events.DeleteTopic(None, "C"), (NULL_POINTER,)),
         (events.DeleteTopic(None, "X"), ()),
-    ]:
+    ]
+    for event, swallowed in cases:
         taken = take(registry, event, 1, FIVE)
         assert (taken.outcome, taken.changes, taken.swallowed) == (Outcome.NO_EFFECT, (), swallowed)
     assert step(Registry(V4_9_7), events.DeleteTopic(None, None), 1, FOUR).swallowed == ()
