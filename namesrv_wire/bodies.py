@@ -165,6 +165,7 @@ def _topic(key: str, value: object) -> Record:
     fields = object_of(value, _TOPIC, "topic")
     if not (
         fields.get("topicFilterType") in _FILTER_VALUES
+        and not isinstance(fields.get("topicFilterType"), bool)
         and fields.get("order") in (None, True, False)
         and (fields.get("attributes") is None or isinstance(fields["attributes"], dict))
     ):
@@ -256,7 +257,7 @@ def _topic_text(text: str) -> Record:
 
 def _lenient_strings(raw: bytes) -> list[str] | None:
     """Return the filter list of a compressed body; one that cannot be parsed is empty there."""
-    if not raw.strip(b" "):
+    if not raw:
         return None
     try:
         value = parse_json(raw, "filter list")

@@ -133,11 +133,11 @@ def _language(value: object) -> str | None:
     if isinstance(value, str):
         if value in LANGUAGES:
             return value
-        if value.upper() not in LANGUAGES:
+        if value.isidentifier() and value.upper() not in LANGUAGES:
             return None
     elif value is None:
         return None
-    raise ambiguous("a language that is no name, or one in other case")
+    raise ambiguous("a language that is no name, or a known one in other case")
 
 
 def _json_ext(fields: object) -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from namesrv_wire.limits import MAX_JSON_DEPTH, MAX_JSON_ITEMS, MAX_JSON_NODES
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|([{\[])|([}\]])', re.DOTALL)
 _BARE_KEYS = re.compile(r'"currIdMap"\s*:\s*\{[-\d\s:,]*\}')
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)")
-_NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{\[/\"']{8}|[^{\[/\"']*\Z")
+_NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{}\[/\"']{8}|[^{}\[/\"']*\Z")
 """How a text begins that no reader takes for an object: compressed data, or nothing that looks like JSON."""
 _COMMANDS: Final = frozenset({"@type", "$ref"})
 """Keys that are instructions to one reader and mere names to the other."""
@@ -41,11 +41,12 @@ def parse_json(raw: bytes, what: str) -> Any:
     _require_bounds(raw, what)
     try:
         text = raw.decode("utf-8")
+        decoder = _CAREFUL if b"-0" in raw else _DECODER
         try:
-            value, end = _DECODER.raw_decode(text)
-            return _whole_characters(raw, value if end == len(text) else _DECODER.decode(text))
+            value, end = decoder.raw_decode(text)
+            return _whole_characters(raw, value if end == len(text) else decoder.decode(text))
         except ValueError:
-            return _whole_characters(raw, _DECODER.decode(_quote_bare_keys(text)))
+            return _whole_characters(raw, decoder.decode(_quote_bare_keys(text)))
     except (ValueError, RecursionError) as error:
         reason = Reason.BAD_JSON if _NO_JSON.match(raw) else Reason.AMBIGUOUS_JSON
         raise DecodeError(reason, f"{what}: {_short(error)}") from error
@@ -150,6 +151,12 @@ def _written(value: object) -> str:
     return value.text
 
 
+def _integer(text: str) -> int:
+    if text == "-0":  # as a text it is 0 to one reader and -0 to the other
+        raise ValueError("a negative zero")
+    return int(text)
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
@@ -159,4 +166,9 @@ def _short(error: BaseException) -> str:
     return str(error)[:120]
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=Fraction, object_pairs_hook=_object)
+_DECODER, _CAREFUL = (
+    json.JSONDecoder(
+        parse_constant=_refuse_constant, parse_float=Fraction, object_pairs_hook=_object, parse_int=parse_int
+    )
+    for parse_int in (None, _integer)
+)

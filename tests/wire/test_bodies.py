@@ -236,6 +236,8 @@ def test_a_body_that_is_null_is_refused() -> None:
         b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":null}}}',
         b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":null}}}}',
         b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"Perm":4}}}}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"topicName":-0}}}}',
+        b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"topicFilterType":false}}}}',
         b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"T":{"perm":4,"perm":6}}}}',
         b'{"topicConfigSerializeWrapper":{"dataVersion":{"timestamp":null}}}',
         b'{"filterServerList":[null]}',
@@ -255,6 +257,13 @@ def test_scalars_become_what_java_makes_of_them() -> None:
     assert got.filter_servers == ["1", "true", "1.50"]
     assert got.topics is not None
     assert got.topics.topics[0]["perm"] == 1
+
+
+def test_a_blank_filter_list_of_a_compressed_body_is_ambiguous() -> None:
+    """4.9.7 reads null from blanks, 5.4.0 an empty list; nothing at all is null to both, and no JSON an empty list."""
+    assert refusal(compressed_body([], b"  "), compressed=True) is Reason.AMBIGUOUS_JSON
+    assert decode(compressed_body([], b""), compressed=True).filter_servers is None
+    assert decode(compressed_body([], b"nothing at all"), compressed=True).filter_servers == []
 
 
 def test_damage_behind_the_last_part_of_a_compressed_body_does_no_harm() -> None:

@@ -161,6 +161,8 @@ def test_too_many_ext_fields_are_refused_in_both_serializations() -> None:
         (b'{"opaque":1,"extFields":{"a":{}}}', Reason.AMBIGUOUS_JSON),
         (b'{"opaque":1,"extFields":{"a":"\xff"}}', Reason.AMBIGUOUS_JSON),
         (b'{"opaque":1,"language":"java"}', Reason.AMBIGUOUS_JSON),
+        (b'{"opaque":1,"language":"+7"}', Reason.AMBIGUOUS_JSON),
+        (b"}", Reason.AMBIGUOUS_JSON),
         (b"[1]", Reason.AMBIGUOUS_JSON),
         (b'{"code":', Reason.AMBIGUOUS_JSON),
         (b"null", Reason.BAD_HEADER),
