@@ -114,10 +114,10 @@ class _Reading:
     def _route_pairs(self, shown: ShownRoute) -> Iterator[_Difference]:
         yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
         for name in shown.queue_datas:
-            group = self.registry.broker_addr_table.get(name)
-            if group is not None and self._may_act(name, shown):
-                group = self._as_routed(name, group, shown)
-            yield from _group_pairs(name, group, shown.groups.get(name))
+            if self._may_act(name, shown):
+                yield from self._acting_pairs(name, shown)
+            else:
+                yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
         for key in self._keys_of(shown):
             servers = self.registry.filter_server_table.get(key)
             yield _Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
@@ -128,6 +128,17 @@ class _Reading:
         if shown.queue_datas:
             mappings = self.registry.topic_queue_mapping_info_table.get(self.topic)
             yield from _pairs("topic_queue_mapping", self.topic, mappings, shown.mappings)
+
+    def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[_Difference]:
+        """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known."""
+        held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
+        if held is not None and self.past.knows_all("broker_addr", name):
+            yield from _group_pairs(name, self._as_routed(name, held, shown), group)
+            return
+        yield from _group_pairs(name, held, self._true_group(name, shown))
+        acting = group.addr_of[MASTER_ID]
+        if held is None or acting not in held.addr_of.values():
+            yield _Difference(Entity("broker_addr", name, ANY), None, acting)
 
     def _cluster_pairs(self, shown: ShownCluster) -> Iterator[_Difference]:
         groups = self.registry.broker_addr_table

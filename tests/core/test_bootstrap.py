@@ -219,6 +219,19 @@ def test_an_acting_master_does_not_hide_the_true_id() -> None:
     assert server.see(ROUTE, true.says(ROUTE), 30).outcome == Outcome.NO_EFFECT
 
 
+def test_an_unknown_slave_may_stand_as_master() -> None:
+    """A group of which one slave was heard: a route with another one as acting master shows what was not known."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))
+    slave = register()._replace(broker_id=2, enable_acting_master=True)
+    unheard = register(addr=B)._replace(broker_id=1, enable_acting_master=True)
+    server, true = Server(namesrv), server_with(unheard, slave, namesrv=namesrv)
+    server.take(slave, 10)
+    assert server.see(ROUTE, true.says(ROUTE), 20).outcome == Outcome.UNKNOWN_PAST
+    assert server.see(CLUSTER_INFO, true.says(CLUSTER_INFO), 30).outcome == Outcome.UNKNOWN_PAST
+    assert server.members("a") == {1: B, 2: A}
+    assert server.see(ROUTE, true.says(ROUTE), 40).outcome == Outcome.NO_EFFECT
+
+
 def test_a_deleted_topic_is_known_to_be_gone() -> None:
     """The deletion of a whole topic needs no past; one within a cluster needs the cluster's names."""
     server = Server()
