@@ -9,13 +9,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.tables import union_all
+from namesrv_core.answers import STANDARD_JSON_SINCE
 from namesrv_core.instants import NS_PER_US
-from schemas.bronze import EVENT_TABLES
+from schemas.bronze import EVENT_TABLES, REQUEST
 from schemas.table import Table
 
 Frames = Mapping[str, DataFrame]
-# MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it.
-_STANDARD_JSON_SINCE = 401
 
 
 def day_events(bronze: Frames, day: dt.date, unknown: Sequence[str] = ()) -> DataFrame:
@@ -25,7 +24,7 @@ def day_events(bronze: Frames, day: dt.date, unknown: Sequence[str] = ()) -> Dat
     of whose past something is unknown; what they answered, and snapshots of them, are events, too.
     """
     events = union_all(_events_of(bronze[table.name], table, day) for table in EVENT_TABLES)
-    events = events.drop("response_code", "response_remark", "one_way", "request_version", "body_bytes", "compressed")
+    events = events.drop(*(column.name for column in REQUEST if column.name != "code"), "body_bytes", "compressed")
     if not unknown:
         return events
     answers = observation_rows(bronze["route_observations"], day).withColumns(
@@ -56,9 +55,11 @@ def observation_rows(observations: DataFrame, day: dt.date) -> DataFrame:
         "request_seq",
         "code",
         "subject",
-        (F.col("standard_json") | (F.col("request_version") >= _STANDARD_JSON_SINCE)).alias("standard_json"),
+        "scope",
+        (F.col("standard_json") | (F.col("request_version") >= STANDARD_JSON_SINCE)).alias("standard_json"),
         "response_code",
         "remark",
+        "response_fields",
         "body",
     )
 

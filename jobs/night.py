@@ -32,6 +32,7 @@ from jobs.verify import (
     answer_checks_from,
     explained_answers_from,
     judged_from,
+    responses_of,
     route_mismatches_from,
     verdicts_from,
 )
@@ -304,8 +305,9 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> None:
         )
         observations = frames["route_observations"].where(F.col("day") == F.lit(day))
         namesrvs = house.namesrvs(day)
-        verdicts = verdicts_from(replayed, replayed["event_outcomes"], arrivals, observations, day, namesrvs)
-        judged = judged_from(verdicts, observations, explained_answers_from(replayed, day)).persist()
+        responses, outcomes = responses_of(frames, day), replayed["event_outcomes"]
+        verdicts = verdicts_from(replayed, outcomes, arrivals, observations, responses, day, namesrvs)
+        judged = judged_from(verdicts, observations, responses, explained_answers_from(replayed, day)).persist()
         found = {gold.ANSWER_CHECKS: answer_checks_from(judged), gold.ROUTE_MISMATCHES: route_mismatches_from(judged)}
         tables.in_parallel(
             {t.name: partial(tables.write_days, rows, house.path, t, [day]) for t, rows in found.items()}

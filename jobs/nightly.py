@@ -20,6 +20,8 @@ from jobs.console import Console
 from jobs.ingest import Ingested, expand, ingest
 from jobs.night import Warehouse
 from jobs.session import tune_for
+from namesrv_core.answers import ROUTE_QUESTIONS
+from namesrv_wire.codes import request_name
 from schemas import bronze
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,8 @@ _SMALL_BYTES = 32 << 20
 class Summary:
     """A run in numbers; the fields are the keys of the summary file.
 
-    `verify`: answers = matched + the sum of `explained` + mismatched. `seconds` by step. `tables` counts rows, bronze and gold.
+    `verify`: answers = matched + the sum of `explained` + mismatched, of questions about routes, clusters and topics;
+    `others` counts the rest by request. `seconds` by step. `tables` counts rows, bronze and gold.
     `settings`: by name server and setting, the last value and how it is known.
     """
 
@@ -169,13 +172,21 @@ def settings_in_force(namesrv_settings: Any) -> dict[str, dict[str, dict[str, An
 
 
 def verify_numbers(frames: Mapping[str, Any]) -> dict[str, Any]:
-    """Return answers, matched, explained by class, mismatched, and of the matched those equal in order and in bytes."""
+    """Return how the answers compare: those about routes, clusters and topics, and beside them all `others`.
+
+    Answers, matched, explained by class, mismatched, and of the matched those equal in order and in bytes. `others`:
+    answers and matched by name of the request, for KV entries, member groups and responses to events.
+    """
+    about_routes = F.col("code").isin(sorted(map(int, ROUTE_QUESTIONS)))
+    checks, mismatches = frames["answer_checks"], frames["route_mismatches"].where(about_routes)
     sums = [F.sum(c).alias(c) for c in ("answers", "matched", "same_order", "same_bytes", "in_flight", "mismatched")]
-    row = frames["answer_checks"].agg(*sums).first()
-    explained = frames["route_mismatches"].where("classification <> 'mismatched'").groupBy("classification").count()
+    row = checks.where(about_routes).agg(*sums).first()
+    explained = mismatches.where("classification <> 'mismatched'").groupBy("classification").count()
     numbers = {name: int(value or 0) for name, value in row.asDict().items()}
+    others = checks.where(~about_routes).groupBy("code").agg(*sums[:2]).orderBy("code").collect()
     return {
         **numbers,
         "explained": {found["classification"]: found["count"] for found in explained.collect()},
+        "others": {request_name(o["code"]): {"answers": o["answers"], "matched": o["matched"]} for o in others},
         "order_decisions": frames["order_decisions"].count(),
     }

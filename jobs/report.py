@@ -79,6 +79,8 @@ def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
         return
     console.line(f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})")
     console.line(f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte")
+    for name, other in numbers["others"].items():
+        console.line(f"             {other['matched']:,} of {other['answers']:,} responses to {name} too")
     for name, count in numbers["explained"].items():
         console.line(f"             {count:,} {_EXPLANATIONS[name]} ({name})")
     console.line(

@@ -1,6 +1,6 @@
 """Hold every recorded answer against the replayed tables.
 
-Reads   the day's slices of the history tables, event_outcomes, and route_observations
+Reads   the day's slices of the history tables, event_outcomes, route_observations, and events with their responses
 Gives   answer_checks and route_mismatches of that day
 """
 
@@ -28,7 +28,22 @@ from schemas.table import BOOLEAN, STRING, struct_of
 
 # Columns of answer_checks for answers that do not match, by their classification.
 _COLUMN_OF = {"order_decision": "explained", "unknown_past": "unknown_past", "mismatched": "mismatched"}
-_INTERVAL_RANK, _OUTCOME_RANK, _OBSERVATION_RANK = 0, 1, 2
+_INTERVAL_RANK, _OUTCOME_RANK, _OBSERVATION_RANK, _RESPONSE_RANK = 0, 1, 2, 3
+_ANSWER_COLUMNS = (
+    "event_id",
+    "code",
+    "subject",
+    "request_seq",
+    "effect_time",
+    "body",
+    "response_fields",
+    "remark",
+    "day",
+)
+_UNUSED = (
+    *("event_time", "source_file", "source_offset", "ingest_run", "one_way", "request_version", "compressed"),
+    *("body_bytes", "operation", "queue_datas", "namespace", "config_key", "config_value"),
+)
 _VERDICT_SCHEMA = struct_of(
     namesrv_id=STRING,
     event_id=STRING,
@@ -46,14 +61,16 @@ def verdicts_from(
     outcomes: DataFrame,
     events: DataFrame,
     observations: DataFrame,
+    responses: DataFrame,
     day: dt.date,
     namesrvs: Mapping[str, Namesrv],
 ) -> DataFrame:
     """Return one verdict per answer of `day`, rebuilt from the history slices alone.
 
     `events`: (event_id, arrival_us) of requests that got a response; what they changed may have happened from then on.
+    `responses`: see `responses_of`.
     """
-    rows = _verify_input(slices, outcomes, events, observations, day)
+    rows = _verify_input(slices, outcomes, events, observations, responses, day)
     from_seq = codec.day_start_seq(day)
 
     def verify_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -69,6 +86,21 @@ def verdicts_from(
         .groupBy("namesrv_id")
         .applyInArrow(verify_namesrv, _VERDICT_SCHEMA)
     )
+
+
+def responses_of(bronze: Frames, day: dt.date) -> DataFrame:
+    """Return the day's responses that say something about the registry: columns of an answer, and those of its event."""
+    told = (
+        bronze[name]
+        .where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull() & F.col("code").isin(*codes))
+        .withColumn("kind", F.lit(name))
+        .withColumn("subject", F.col("broker_name"))
+        .withColumn("request_seq", F.unix_micros("event_time") * NS_PER_US)
+        .withColumnsRenamed({"response_remark": "remark", "response_body": "body"})
+        .drop(*_UNUSED)
+        for name, codes in codec.RESPONSE_TABLES.items()
+    )
+    return union_all(told)
 
 
 def explained_answers_from(replayed: Frames, day: dt.date) -> DataFrame:
@@ -97,7 +129,7 @@ def explained_answers_from(replayed: Frames, day: dt.date) -> DataFrame:
     )
 
 
-def judged_from(verdicts: DataFrame, observations: DataFrame, explained: DataFrame) -> DataFrame:
+def judged_from(verdicts: DataFrame, observations: DataFrame, responses: DataFrame, explained: DataFrame) -> DataFrame:
     """Return the verdicts with their answers, the `classification` of those that do not match, and a `decision_id`.
 
     `explained`: see `explained_answers_from`. Both reports are made of these rows: persist them.
@@ -105,9 +137,8 @@ def judged_from(verdicts: DataFrame, observations: DataFrame, explained: DataFra
     one_each = explained.groupBy("event_id").agg(
         F.min("classification").alias("classification"), F.min("decision_id").alias("decision_id")
     )
-    judged = verdicts.join(observations.drop("namesrv_id"), on="event_id", how="inner").join(
-        F.broadcast(one_each), on="event_id", how="left"
-    )
+    answers = union_all(frame.select(*_ANSWER_COLUMNS) for frame in (observations, responses))
+    judged = verdicts.join(answers, on="event_id", how="inner").join(F.broadcast(one_each), on="event_id", how="left")
     return judged.withColumn("classification", F.coalesce("classification", F.lit("mismatched")))
 
 
@@ -139,7 +170,7 @@ def route_mismatches_from(judged: DataFrame) -> DataFrame:
         F.col("effect_time").alias("answer_time"),
         "classification",
         "decision_id",
-        F.coalesce("body", "remark").alias("answered"),
+        F.coalesce("body", "response_fields", "remark").alias("answered"),
         "expected",
         "day",
     )
@@ -151,7 +182,12 @@ def observed_of(row: Mapping[str, Any]) -> Observed:
 
 
 def _verify_input(
-    slices: Frames, outcomes: DataFrame, events: DataFrame, observations: DataFrame, day: dt.date
+    slices: Frames,
+    outcomes: DataFrame,
+    events: DataFrame,
+    observations: DataFrame,
+    responses: DataFrame,
+    day: dt.date,
 ) -> DataFrame:
     changed = (
         outcomes.where(F.col("day") == F.lit(day))
@@ -167,7 +203,8 @@ def _verify_input(
         for table in gold.HISTORY_TABLES
         if table is not gold.DATA_VERSION_HISTORY
     )
-    return union_all([asked, changed, *intervals])
+    told = responses.drop("day", "effect_time").withColumn("rank", F.lit(_RESPONSE_RANK))
+    return union_all([asked, told, changed, *intervals])
 
 
 def _verdicts(rows: Iterator[dict[str, Any]], namesrv: Namesrv, from_seq: int) -> list[Verdict]:
@@ -180,6 +217,8 @@ def _verdicts(rows: Iterator[dict[str, Any]], namesrv: Namesrv, from_seq: int) -
             intervals.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
         elif row["rank"] == _OBSERVATION_RANK:
             observations.append(observed_of(row))
+        elif row["rank"] == _RESPONSE_RANK:
+            observations.append(codec.response_of(row))
         else:
             if row["arrival_us"] is not None:
                 arrivals[row["seq"]] = row["arrival_us"] * NS_PER_US
@@ -200,5 +239,5 @@ def _verdict_row(namesrv_id: str, verdict: Verdict) -> dict[str, Any]:
         "same_order": verdict.same_order,
         "same_bytes": verdict.same_bytes,
         "in_flight": verdict.in_flight,
-        "expected": None if verdict.matched else (expected.body or expected.remark),
+        "expected": None if verdict.matched else (expected.body or codec.fields_json(expected) or expected.remark),
     }

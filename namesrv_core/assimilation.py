@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from namesrv_core import events, queries
-from namesrv_core.answers import GET_ALL_TOPIC_LIST, LIST_CODES, answer
+from namesrv_core.answers import LIST_CODES, answer
+from namesrv_core.body_json import same_json
+from namesrv_core.codes import RequestCode
 from namesrv_core.draft import Outcome, Step
 from namesrv_core.history import TABLE_OF
 from namesrv_core.java_map import nested_get
@@ -23,7 +25,6 @@ from namesrv_core.registry import Change, Registry
 from namesrv_core.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
 from namesrv_core.shown import Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.silence import is_known, unsettled_ids
-from namesrv_core.verification import same_json
 
 _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
 
@@ -52,7 +53,7 @@ def assimilate(registry: Registry, event: events.AnswerObserved, namesrv: Namesr
     past = registry.past
     if past is None or past.has_confirmed(event.question, event.answered):
         return Step(Outcome.NO_EFFECT)
-    if event.question.code in LIST_CODES and event.question.code != GET_ALL_TOPIC_LIST:
+    if event.question.code in LIST_CODES and event.question.code != RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
         return Step(_outcome_of_list(registry, past, event, namesrv))
     shown = shown_by(event.question, event.answered)
     if shown is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from namesrv_core.answers import SUCCESS
+from namesrv_core.codes import ResponseCode
 from namesrv_core.java_map import JavaMap, string_map
 from namesrv_core.profile import Profile
 from namesrv_core.rows import PERM_READ, PERM_WRITE, DataVersion, TopicConfig, TopicTable
@@ -135,7 +135,9 @@ def need_register(own: DataVersion, answers: Iterable[VersionAnswer | None], bro
 
     Source: RocketMQ 4.9.7 and 5.4.0 BrokerController.needRegister, BrokerOuterAPI.needRegister.
     """
-    return any(answer is None or (answer.code == SUCCESS and _differs(own, answer, broker)) for answer in answers)
+    return any(
+        answer is None or (answer.code == ResponseCode.SUCCESS and _differs(own, answer, broker)) for answer in answers
+    )
 
 
 def same_version(one: DataVersion, other: DataVersion, broker: Profile) -> bool:

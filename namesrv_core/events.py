@@ -29,12 +29,15 @@ class RegisterBroker(NamedTuple):
 
 
 class UnregisterBroker(NamedTuple):
-    """UNREGISTER_BROKER (104), and what 5.x makes of a lost channel or an expired lease. `defer`: only queued (5.x)."""
+    """UNREGISTER_BROKER (104), and what 5.x makes of a lost channel or an expired lease. `defer`: only queued (5.x).
+
+    `broker_id` None: the header has none that can be read.
+    """
 
     cluster_name: str | None
     broker_addr: str | None
     broker_name: str | None
-    broker_id: int
+    broker_id: int | None
     defer: bool = False
 
 

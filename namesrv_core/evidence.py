@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from namesrv_core.body_json import read_json
 from namesrv_core.decisions import explained_by
 from namesrv_core.events import RegisterBroker
 from namesrv_core.instants import NS_PER_MS
@@ -20,7 +21,6 @@ from namesrv_core.races import Day
 from namesrv_core.replay import TimedEvent
 from namesrv_core.rows import MASTER_ID, PERM_WRITE
 from namesrv_core.settings import Life, Statement, Value, Votes
-from namesrv_core.verification import read_json
 
 SHOWN = 5
 """Event ids that are kept as evidence."""

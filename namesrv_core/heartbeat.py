@@ -43,7 +43,8 @@ def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Nam
     live = registry.broker_live_table.get(key)
     if live is None:
         return Step(Outcome.UNKNOWN_BROKER, result=QueryDataVersionResult(changed=True, data_version=None))
-    changed = live.data_version is None or live.data_version != event.data_version
+    sent = None if event.data_version is None else event.data_version.known_to(namesrv.profile)
+    changed = live.data_version is None or live.data_version != sent
     result = QueryDataVersionResult(changed, live.data_version)
     if changed and not namesrv.profile.query_always_refreshes:
         return Step(Outcome.VERSION_DIFFERS, result=result)

@@ -28,12 +28,10 @@ def put_kv_config(registry: Registry, event: PutKvConfig) -> Step:
 
 
 def delete_kv_config(registry: Registry, event: DeleteKvConfig) -> Step:
-    """Remove the key; its namespace stays, even empty.
+    """Remove the key; its namespace stays, even empty. Without namespace or key there is nothing to remove.
 
     Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.deleteKVConfig.
     """
-    if event.namespace is None or event.key is None:
-        return Step(Outcome.REFUSED_REQUEST, result="namespace or key is null")
     if event.key not in registry.kv_config_table.get(event.namespace, {}):
         return Step(Outcome.NO_EFFECT)
     return Step(Outcome.APPLIED, (Change("kv_config_table", (event.namespace, event.key), None),))

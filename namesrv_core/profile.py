@@ -49,6 +49,10 @@ class Profile:
         bool  # an unknown request code is answered with REQUEST_CODE_NOT_SUPPORTED instead of nothing
     )
     has_topic_registration: bool  # REGISTER_TOPIC_IN_NAMESRV and BROKER_HEARTBEAT exist
+    filters_routes_by_zone: bool  # a client that names its zone gets the groups of that zone only
+    config_black_list: tuple[str, ...]  # properties that UPDATE_NAMESRV_CONFIG never changes
+    black_list_remark: str  # what it says then
+    old_json: bool  # texts in JSON are escaped as fastjson 1 does it, not as fastjson 2
     faq_scheme: str  # the address in remarks starts with http or https
 
 
@@ -71,6 +75,10 @@ V4_9_7 = Profile(
     sized_name_set=False,
     answers_unknown_codes=False,
     has_topic_registration=False,
+    filters_routes_by_zone=False,
+    config_black_list=("configStorePath", "kvConfigPath"),
+    black_list_remark="Can not update config path",
+    old_json=True,
     faq_scheme="http",
 )
 V5_4_0 = Profile(
@@ -92,6 +100,10 @@ V5_4_0 = Profile(
     sized_name_set=True,
     answers_unknown_codes=True,
     has_topic_registration=True,
+    filters_routes_by_zone=True,
+    config_black_list=("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"),
+    black_list_remark="Can not update config in black list.",
+    old_json=False,
     faq_scheme="https",
 )
 PROFILES = {profile.name: profile for profile in (V4_9_7, V5_4_0)}
@@ -115,7 +127,27 @@ def profile_of_version(version: int) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class NamesrvConfig:
-    """The configuration of one name server, as far as it changes what it holds or answers; defaults are RocketMQ's."""
+    """The configuration of one name server, as far as it changes what it holds or answers; defaults are RocketMQ's.
+
+    | attribute | property | 4.9.7 | 5.4.0 |
+    |---|---|---|---|
+    | order_message_enable | orderMessageEnable | false | false |
+    | support_acting_master | supportActingMaster | - | false |
+    | delete_topic_with_broker_registration | deleteTopicWithBrokerRegistration | - | false |
+    | notify_min_broker_id_changed | notifyMinBrokerIdChanged | - | false |
+    | return_order_topic_config_to_broker | returnOrderTopicConfigToBroker | (true) | true |
+    | enable_topic_list, enable_all_topic_list | enableTopicList, enableAllTopicList | (true) | true |
+    | need_wait_for_service, wait_seconds_for_service | needWaitForService, waitSecondsForService | - | false, 45 |
+    | un_register_broker_queue_capacity | unRegisterBrokerQueueCapacity | - | 3000 |
+    | config_black_list | configBlackList | - | configBlackList;configStorePath;kvConfigPath |
+    | scan_period_ms | scanNotActiveBrokerInterval | (10000) | 5000, always first after 5 s |
+    | channel_max_idle_ms | serverChannelMaxIdleTimeSeconds, in s | 120 | 120 |
+
+    In brackets: not configurable. What is not listed (ports, paths, threads, productEnvName) changes no answer; clusterTest
+    replaces the processor and is not covered.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 NamesrvConfig, NettyServerConfig, NamesrvController.
+    """
 
     order_message_enable: bool = False
     support_acting_master: bool = False
@@ -124,6 +156,10 @@ class NamesrvConfig:
     return_order_topic_config_to_broker: bool = True
     enable_topic_list: bool = True
     enable_all_topic_list: bool = True
+    need_wait_for_service: bool = False
+    wait_seconds_for_service: int = 45
+    un_register_broker_queue_capacity: int = 3_000
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
     channel_max_idle_ms: int | None = CHANNEL_MAX_IDLE_MS  # None: longer than any silence that was seen
     scan_period_ms: int | None = None  # None: the generation's own
 

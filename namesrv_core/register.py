@@ -87,7 +87,8 @@ def config_changed(draft: Draft, key: LiveKey, data_version: DataVersion | None)
     Source: RouteInfoManager.isBrokerTopicConfigChanged. Judged against whoever wrote that entry last.
     """
     live = draft.live(key)
-    return live is None or live.data_version is None or live.data_version != data_version
+    sent = None if data_version is None else data_version.known_to(draft.registry.profile)
+    return live is None or live.data_version is None or live.data_version != sent
 
 
 def min_broker_id_notifications(
@@ -182,7 +183,7 @@ def _put_live(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKe
         "broker_live_table",
         key,
         BrokerLiveInfo(
-            event.data_version,
+            None if event.data_version is None else event.data_version.known_to(namesrv.profile),
             BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
             event.channel_id,
             event.ha_server_addr,

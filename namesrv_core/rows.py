@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from namesrv_core.java_map import JavaMap, long_hash, string_hash, string_map
+from namesrv_core.profile import Profile
 
 MASTER_ID = 0
 PERM_READ, PERM_WRITE = 4, 2
@@ -37,6 +38,10 @@ class DataVersion(NamedTuple):
     state_version: int
     timestamp: int
     counter: int | None
+
+    def known_to(self, profile: Profile) -> DataVersion:
+        """Return the version as a name server of that generation reads it: 4.x skips the stateVersion of newer brokers."""
+        return self if profile.has_state_version else self._replace(state_version=0)
 
     def is_before(self, other: DataVersion) -> bool:
         """Return whether this version is older than `other`: by state version, then counter, then timestamp."""

@@ -9,17 +9,10 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from namesrv_core.answers import (
-    GET_ALL_TOPIC_LIST,
-    GET_BROKER_CLUSTER_INFO,
-    GET_ROUTEINFO_BY_TOPIC,
-    SUCCESS,
-    TOPIC_NOT_EXIST,
-    Answer,
-    Question,
-)
+from namesrv_core.answers import Answer, Question
+from namesrv_core.body_json import read_json
+from namesrv_core.codes import RequestCode, ResponseCode
 from namesrv_core.rows import BrokerData, QueueData, TopicQueueMappingInfo
-from namesrv_core.verification import read_json
 
 
 class ShownRoute(NamedTuple):
@@ -50,9 +43,9 @@ Shown = ShownRoute | ShownCluster | ShownTopics
 
 def shown_by(question: Question, answered: Answer) -> Shown | None:
     """Return what `answered` shows; None for an error, or a body that is no answer to `question`."""
-    if question.code == GET_ROUTEINFO_BY_TOPIC and answered.code == TOPIC_NOT_EXIST:
+    if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
         return ShownRoute({}, {}, {}, None, {})
-    if answered.code != SUCCESS or answered.body is None or question.code not in _READERS:
+    if answered.code != ResponseCode.SUCCESS or answered.body is None or question.code not in _READERS:
         return None
     try:
         return _READERS[question.code](read_json(answered.body))
@@ -130,7 +123,7 @@ def _integer(value: object) -> int:
 
 
 _READERS: dict[int, Callable[[dict[str, Any]], Shown]] = {
-    GET_ROUTEINFO_BY_TOPIC: _route_of,
-    GET_BROKER_CLUSTER_INFO: _cluster_of,
-    GET_ALL_TOPIC_LIST: _topics_of,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
+    RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topics_of,
 }

@@ -102,7 +102,9 @@ class Trace:
 
     def _init(self, ev: Mapping[str, Any]) -> Json:
         given = members(ev, "config")
-        config = {_CONFIG_NAMES[name]: bool(flag(given, name)) for name in given if name in _CONFIG_NAMES}
+        config: dict[str, Any] = {
+            _CONFIG_NAMES[name]: bool(flag(given, name)) for name in given if name in _CONFIG_NAMES
+        }
         self.namesrv = Namesrv(PROFILES[self._profile or ev["profile"]], NamesrvConfig(**config))
         self.registry = Registry(self.namesrv.profile)
         self._state = StateText(self.registry)

@@ -23,6 +23,8 @@ def unregister_broker(registry: Registry, event: UnregisterBroker, namesrv: Name
     """
     if namesrv.profile.batches_unregistrations:
         return submit_unregistrations(registry, [event], namesrv, defer=event.defer)
+    if event.broker_id is None:
+        return Step(Outcome.REFUSED_REQUEST, exception=NULL_POINTER)
     draft = Draft(registry)
     draft.remove_live(live_key_of(namesrv, event.cluster_name, event.broker_addr))
     group = draft.group(event.broker_name)
@@ -40,12 +42,15 @@ def unregister_broker(registry: Registry, event: UnregisterBroker, namesrv: Name
 def submit_unregistrations(
     registry: Registry, requests: Sequence[UnregisterBroker], namesrv: Namesrv, *, defer: bool
 ) -> Step:
-    """Queue `requests`; unless `defer`, apply all that is queued as one batch (5.x).
+    """Queue `requests`; unless `defer`, apply all that is queued as one batch (5.x). A full queue takes no more.
 
     Source: RocketMQ 5.4.0 BatchUnregistrationService.
     """
-    queued = (*registry.pending_unregister, *requests)
+    room = max(0, namesrv.config.un_register_broker_queue_capacity - len(registry.pending_unregister))
+    queued = (*registry.pending_unregister, *requests[:room])
     if defer:
+        if len(requests) > room == 0:
+            return Step(Outcome.REFUSED_REQUEST)
         if not requests:
             return Step(Outcome.NO_EFFECT)
         return Step(Outcome.QUEUED, (Change("pending_unregister", (), queued),))
@@ -74,9 +79,10 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
         key = live_key_of(namesrv, request.cluster_name, request.broker_addr)
         if None not in key:
             draft.remove_live(key)
-        if None in key or name is None:  # no map of 5.x takes a null key: the exception ends the batch
-            return draft.step(Outcome.APPLIED)._replace(swallowed=(NULL_POINTER,))
         group = draft.group(name)
+        if None in (*key, name) or (group is not None and group.broker_addrs and request.broker_id is None):
+            # No map of 5.x takes a null key, and no id is compared with null: the exception ends the batch.
+            return draft.step(Outcome.APPLIED)._replace(swallowed=(NULL_POINTER,))
         if group is None:
             reduced[name] = None
             continue

@@ -7,26 +7,32 @@ from then on every later question must be answered with it.
 
 from __future__ import annotations
 
-import json
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from namesrv_core.answers import Answer, Question, answer, remark_matches
+from namesrv_core.body_json import same_json
+from namesrv_core.dispatch import answer_to
+from namesrv_core.events import Event
 from namesrv_core.instants import NS_PER_MS
 from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
+from namesrv_core.step import step
 from namesrv_core.timeline import StateChange
 
 
 class Observed(NamedTuple):
-    """An answer as it was seen: positions of the request's last byte and of the answer's."""
+    """An answer as it was seen: positions of the request's last byte and of the answer's.
+
+    `question` may be an event: then the answer is the response to it. Asked again, at the state that it left, the same
+    request gets the same answer.
+    """
 
     event_id: str
     request_seq: int
     seq: int
-    question: Question
+    question: Question | Event
     answered: Answer
 
 
@@ -134,7 +140,7 @@ class _States:
         self._namesrv = namesrv
         self._starts = starts
         self._number = 0
-        self._expected: dict[Question, Answer] = {}
+        self._expected: dict[Question | Event, Answer] = {}
         self._answering = namesrv
 
     def advance_to(self, number: int) -> None:
@@ -153,46 +159,19 @@ class _States:
             self._answering, self._expected = answering, {}
         expected = self._expected.get(question)
         if expected is None:
-            expected = self._expected[question] = answer(self._registry, question, answering)
-        same_head = answered.code == expected.code and remark_matches(answered.remark, expected.remark)
+            expected = self._expected[question] = _answer(self._registry, question, answering)
+        same_head = (
+            answered.code == expected.code
+            and answered.fields == expected.fields
+            and remark_matches(answered.remark, expected.remark)
+        )
         same_bytes = same_head and answered.body == expected.body
         same_order = same_bytes or (same_head and same_json(answered.body, expected.body, ordered=True))
         matched = same_order or (same_head and same_json(answered.body, expected.body, ordered=False))
         return Verdict(observed, matched, same_order, same_bytes, not nominal, expected)
 
 
-def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
-    """Return whether two bodies say the same; without `ordered`, lists are compared as sets of their elements."""
-    if one is None or other is None:
-        return one == other
-    try:
-        values = read_json(one), read_json(other)
-    except ValueError:
-        return False
-    return bool(values[0] == values[1] if ordered else _canonical(values[0]) == _canonical(values[1]))
-
-
-def read_json(text: str) -> Any:  # any JSON value
-    """Return the value of a body, RocketMQ's unquoted integer keys included. Raises ValueError for anything else."""
-    try:
-        return json.loads(text)
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
-    except json.JSONDecodeError:
-        return json.loads(_quoted(text))
-
-
-_STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,])(-?\d+):')
-
-
-def _quoted(text: str) -> str:
-    """Quote integer keys outside of strings."""
-    return _STRING_OR_KEY.sub(lambda m: m[0] if m[2] is None else f'{m[1]}"{m[2]}":', text)
-
-
-def _canonical(value: Any) -> Any:  # any JSON value
-    if isinstance(value, dict):
-        return {key: _canonical(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return sorted(json.dumps(_canonical(member), sort_keys=True) for member in value)
-    return value
+def _answer(registry: Registry, question: Question | Event, namesrv: Namesrv) -> Answer:
+    if isinstance(question, Question):
+        return answer(registry, question, namesrv)
+    return answer_to(question, step(registry, question, 0, namesrv), registry, namesrv)

@@ -10,10 +10,11 @@ import hashlib
 import re
 from typing import Any, Final, NamedTuple
 
+from namesrv_core.requests import java_int
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.inflate import Inflated
-from namesrv_wire.java_values import INT, LONG, java_int, java_integer, java_text
+from namesrv_wire.java_values import INT, LONG, java_integer, java_text
 from namesrv_wire.json_text import ambiguous, canonical_json, object_of, parse_json, text_of
 from namesrv_wire.limits import MAX_TOPICS
 
@@ -86,12 +87,12 @@ def decode_register_body(body: bytes, *, compressed: bool, version: int, now_ms:
         return _compressed_body(body, version, now_ms)
     value = parse_json(body, "register body")
     if not whole:
-        return RegisterBody(*_wrapper(value, now_ms), None)
+        return RegisterBody(*_wrapper(value, now_ms, mapped=False), None)
     if value is None:
         raise _refused("null for a register body")
     fields = object_of(value, _REGISTRATION, "register body")
     filters = _strings(fields["filterServerList"]) if "filterServerList" in fields else []
-    return RegisterBody(*_wrapper(fields.get("topicConfigSerializeWrapper", {}), now_ms), filters)
+    return RegisterBody(*_wrapper(fields.get("topicConfigSerializeWrapper", {}), now_ms, mapped=True), filters)
 
 
 def decode_data_version(body: bytes, now_ms: int) -> Record | None:
@@ -138,14 +139,15 @@ def topic_table(topics: list[Record], mappings: list[Record]) -> TopicTable:
     return TopicTable(hashlib.sha256(canonical_json(ordered).encode()).hexdigest()[:32], topics, mappings)
 
 
-def _wrapper(value: object, now_ms: int) -> tuple[Record | None, TopicTable | None]:
+def _wrapper(value: object, now_ms: int, *, mapped: bool) -> tuple[Record | None, TopicTable | None]:
+    """Return version and topics of a topic wrapper; the class that old requests decode into has no mappings."""
     if value is None:
         return None, None
     fields = object_of(value, _WRAPPER, "topic wrapper")
     version = data_version_of(fields["dataVersion"], now_ms) if "dataVersion" in fields else _version(0, now_ms, 0)
     data_version_of(fields.get("mappingDataVersion"), now_ms)
     _entries(fields.get("topicQueueMappingDetailMap"), "topicQueueMappingDetailMap")
-    infos = _entries(fields.get("topicQueueMappingInfoMap"), "topicQueueMappingInfoMap")
+    infos = _entries(fields.get("topicQueueMappingInfoMap") if mapped else None, "topicQueueMappingInfoMap")
     mappings = [_mapping(name, info) for name, info in infos.items()]
     table = fields.get("topicConfigTable", {})
     if table is None:

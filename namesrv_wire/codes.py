@@ -8,30 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from namesrv_core.answers import QUESTIONS
+from namesrv_core.codes import RequestCode
+
 REQUEST_NAMES: Final[dict[int, str]] = {
-    100: "put_kv_config",
-    101: "get_kv_config",
-    102: "delete_kv_config",
-    103: "register_broker",
-    104: "unregister_broker",
-    105: "get_routeinfo_by_topic",
-    106: "get_broker_cluster_info",
-    205: "wipe_write_perm_of_broker",
-    206: "get_all_topic_list_from_nameserver",
-    216: "delete_topic_in_namesrv",
-    217: "register_topic_in_namesrv",
-    219: "get_kvlist_by_namespace",
-    224: "get_topics_by_cluster",
-    304: "get_system_topic_list_from_ns",
-    311: "get_unit_topic_list",
-    312: "get_has_unit_sub_topic_list",
-    313: "get_has_unit_sub_ununit_topic_list",
-    318: "update_namesrv_config",
-    319: "get_namesrv_config",
-    322: "query_data_version",
-    327: "add_write_perm_of_broker",
-    901: "get_broker_member_group",
-    904: "broker_heartbeat",
+    **{int(code): code.name.lower() for code in RequestCode},
     905: "notify_min_broker_id_change",
 }
 """Every code that a 4.9.7 or 5.4.0 name server answers, and 905, which a 5.x name server sends itself."""
@@ -51,7 +32,7 @@ EVENT_TABLES: Final[dict[int, str]] = {
 }
 """Request codes that become events, with their bronze table."""
 
-OBSERVED: Final[frozenset[int]] = frozenset({105, 106, 206, 224, 304, 311, 312, 313})
+OBSERVED: Final[frozenset[int]] = frozenset(int(code) for code in QUESTIONS)
 """Request codes whose answers become rows of `route_observations`."""
 
 CONFIRMING: Final[frozenset[int]] = frozenset(set(REQUEST_NAMES) - {904, 905})

@@ -95,7 +95,7 @@ class Pending:
         self.table = table
         self.values = values
         self.question = question
-        """[subject, standard JSON only, protocol version, language] of an observed question."""
+        """[subject, scope, standard JSON only, protocol version, language] of an observed question."""
 
     def dump(self) -> list[Any]:
         """Return the state as JSON values."""

@@ -43,6 +43,8 @@ def _request(code: object, **fields: Field | Type) -> dict[str, Field]:
         request_version=Field("request_version", "int", 0),
         response_code="int",
         response_remark="string",
+        response_fields="string",
+        response_body="string",
         **fields,
     )
 
@@ -132,6 +134,7 @@ KINDS: Final[dict[str, Kind]] = {
         _fields(
             code=Field("code", "int", REQUIRED),
             subject="string",
+            scope="string",
             request_seq="long",
             standard_json=Field("standard_json", "boolean", False),
             request_version=Field("request_version", "int", 0),
@@ -139,6 +142,7 @@ KINDS: Final[dict[str, Kind]] = {
             response_code=Field("response_code", "int", 0),
             response_version=Field("response_version", "int", 0),
             remark="string",
+            response_fields="string",
             body="string",
         ),
     ),

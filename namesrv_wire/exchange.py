@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from namesrv_core.answers import question_of
 from namesrv_core.settings import properties_of
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, OBSERVED, REQUEST_CODE_NOT_SUPPORTED, version_name
@@ -14,8 +15,10 @@ from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING
 from namesrv_wire.requests import (
     asks_standard_json,
+    body_text,
+    fields_json,
     request_columns,
-    subject_of,
+    response_columns,
     topic_configs_row,
 )
 from namesrv_wire.rows import Place, Row, digest_id, envelope
@@ -74,7 +77,9 @@ class Exchange:
         if not frame.flag & 2:
             question = None
             if code in OBSERVED:
-                question = [subject_of(frame), asks_standard_json(frame), frame.version, frame.language]
+                standard_json = asks_standard_json(frame)
+                asked = question_of(code, frame.ext, standard_json=standard_json)
+                question = [asked.subject, asked.scope, standard_json, frame.version, frame.language]
             self._await(
                 connection,
                 frame.opaque,
@@ -139,14 +144,14 @@ class Exchange:
         if pending.values is None or pending.table is None:
             return
         values = pending.values
-        values["response_code"], values["response_remark"] = frame.code, frame.remark
+        values |= response_columns(frame)
         if connection.closed_ns is None:
             values["seq"], values["effect_time"] = self.ledger.slot(), self.ledger.time_ns // 1_000
         self.ledger.emit(Row(pending.table, values))
 
     def _observation(self, connection: Connection, pending: Pending, frame: Frame, position: int) -> None:
         ledger = self.ledger
-        subject, standard_json, version, language = pending.question or (None, False, 0, None)
+        subject, scope, standard_json, version, language = pending.question or (None, None, False, 0, None)
         channel = connection.channel_id
         identity = digest_id(
             self.ledger.id, channel, "answer", pending.code, position, frame.opaque, content=frame.body
@@ -155,6 +160,7 @@ class Exchange:
         values = envelope(ledger.id, ledger.slot(), identity, pending.time_ns, ledger.time_ns, channel, place)
         values["code"] = pending.code
         values["subject"] = subject
+        values["scope"] = scope
         values["request_seq"] = pending.seq
         values["standard_json"] = standard_json
         values["request_version"] = version
@@ -162,7 +168,8 @@ class Exchange:
         values["response_code"] = frame.code
         values["response_version"] = frame.version
         values["remark"] = frame.remark
-        values["body"] = frame.body.decode("utf-8", "replace") if frame.body else None
+        values["response_fields"] = fields_json(frame)
+        values["body"] = body_text(frame)
         ledger.emit(Row("route_observations", values))
 
     def unanswered_at_arrival(self, connection: Connection) -> None:

@@ -14,26 +14,6 @@ _REPLACEMENT = "\ufffd".encode()
 _PLAIN = re.compile(r"-?[0-9]{1,40}")
 
 
-def java_long(text: str | None) -> int | None:
-    """Return the number that `Long.parseLong` reads: an optional sign and decimal digits of any script.
-
-    None for what it refuses (the name server logs that and goes on).
-    """
-    if text is None:
-        return None
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    if not digits.isdecimal() or len(digits) > 4_000 or max(digits) > "\uffff":
-        return None
-    value = int(text)
-    return value if LONG[0] <= value <= LONG[1] else None
-
-
-def java_int(text: str | None) -> int | None:
-    """Return the number that `Integer.parseInt` reads; None for what it refuses."""
-    value = java_long(text)
-    return value if value is not None and INT[0] <= value <= INT[1] else None
-
-
 def java_integer(value: object, bounds: tuple[int, int], what: str) -> int:
     """Return the number that a Java field of type int or long gets from a JSON value; a null leaves 0.
 

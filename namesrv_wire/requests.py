@@ -1,23 +1,44 @@
 """What a request or an answer becomes: the columns of its bronze row.
 
-Header fields are read as `RemotingCommand.decodeCommandCustomHeader` does: one that is missing or cannot be
-parsed is NULL, the name server logs that and goes on (both generations).
+Header fields are read by the core (`namesrv_core.requests`), so that a row holds what the name server's logic sees.
 """
 
 from __future__ import annotations
 
 import zlib
 
+from namesrv_core.codes import RequestCode
+from namesrv_core.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY
+from namesrv_core.requests import (
+    Body,
+    QueueDatas,
+    RegisterBody,
+    RegisterHeader,
+    Request,
+    Undecodable,
+    broker_header,
+    crc32_matches,
+    java_boolean,
+    register_header,
+)
+from namesrv_wire import values
 from namesrv_wire.bodies import TopicTable, decode_data_version, decode_queue_datas
 from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.codes import EVENT_TABLES, request_name
+from namesrv_wire.codes import EVENT_TABLES, V3_0_11, request_name
 from namesrv_wire.errors import LIMITS, DecodeError
 from namesrv_wire.frames import Frame
-from namesrv_wire.java_values import java_int, java_long
+from namesrv_wire.json_text import canonical_json
 from namesrv_wire.rows import Row, Values
 
-CRC32_MISMATCH = "crc32_mismatch"
-UNDECODABLE_BODY = "undecodable_body"
+_BODY_ERROR = "org.apache.rocketmq.remoting.exception.RemotingCommandException: Failed to decode RegisterBrokerBody"
+_VERSION_ERROR = "java.lang.ArrayIndexOutOfBoundsException"
+_TOLD_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
+_NO_RESPONSE: Values = {
+    "response_code": None,
+    "response_remark": None,
+    "response_fields": None,
+    "response_body": None,
+}
 
 
 def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
@@ -32,45 +53,93 @@ def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Val
         "code": frame.code,
         "one_way": frame.is_one_way,
         "request_version": frame.version,
-        "response_code": None,
-        "response_remark": None,
+        **_NO_RESPONSE,
     }
     if table == "admin_events":
         return columns | _admin_columns(frame), None
-    ext = frame.ext.get
-    columns |= {
-        "cluster_name": ext("clusterName"),
-        "broker_name": ext("brokerName"),
-        "broker_addr": ext("brokerAddr"),
-        "broker_id": java_long(ext("brokerId")),
-    }
+    columns |= broker_header(frame.ext)._asdict()
     if table == "heartbeats":
         columns["data_version"] = decode_data_version(frame.body, event_ms) if frame.code == 322 else None
     if table != "registrations":
         return columns, None
-    body_columns, topics = _register_body_columns(frame, event_ms, bodies)
-    acting, zone = ext("enableActingMaster"), ext("__ZONE_NAME")
+    header = register_header(frame.ext)
+    body_columns, topics = _register_body_columns(frame, header, event_ms, bodies)
     return columns | {
-        "ha_server_addr": ext("haServerAddr"),
-        "enable_acting_master": None if acting is None else acting.lower() == "true",
-        "heartbeat_timeout_ms": java_long(ext("heartbeatTimeoutMillis")),
-        "zone_name": zone,
+        "ha_server_addr": header.ha_server_addr,
+        "enable_acting_master": header.enable_acting_master,
+        "heartbeat_timeout_ms": header.heartbeat_timeout_ms,
+        "zone_name": header.zone_name,
         **body_columns,
-        "compressed": _is_compressed(frame),
+        "compressed": header.compressed,
         "body_bytes": len(frame.body),
     }, topics
 
 
-def _is_compressed(frame: Frame) -> bool:
-    return (frame.ext.get("compressed") or "").lower() == "true"
+def request_of(frame: Frame, now_ms: int, bodies: BodyCache, channel_id: str | None = None) -> Request:
+    """Return a frame as the request that the core's dispatch takes.
 
-
-def _register_body_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
-    """Return what a registration's body says, or why the request layer refused it.
-
-    Source: both generations `DefaultRequestProcessor.registerBroker`: the checksum is compared only if it is
-    not 0.
+    `now_ms` stands for the server's clock. Raises `DecodeError` for a body beyond our limits only.
     """
+    body: Body
+    try:
+        body = _body_of(frame, now_ms, bodies)
+    except DecodeError as error:
+        if error.reason in LIMITS:
+            raise
+        body = Undecodable(_error_of(frame))
+    return Request(
+        frame.code,
+        frame.ext,
+        frame.version,
+        body,
+        _crc32(frame.body),
+        frame.is_one_way,
+        channel_id,
+    )
+
+
+def asks_standard_json(frame: Frame) -> bool:
+    """Return whether a route question (105) accepts standard JSON only."""
+    return frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and bool(
+        java_boolean(frame.ext.get("acceptStandardJsonOnly"))
+    )
+
+
+def _body_of(frame: Frame, now_ms: int, bodies: BodyCache) -> Body:
+    if frame.code == RequestCode.REGISTER_BROKER:
+        compressed = register_header(frame.ext).compressed
+        decoded = bodies.decode(frame.body, compressed=compressed, version=frame.version, now_ms=now_ms)
+        return RegisterBody(
+            values.data_version_of(decoded.data_version),
+            None if decoded.topics is None else values.topic_table_of(decoded.topics.topics, decoded.topics.mappings),
+            None if decoded.filter_servers is None else tuple(decoded.filter_servers),
+        )
+    if frame.code == RequestCode.QUERY_DATA_VERSION:
+        return values.data_version_of(decode_data_version(frame.body, now_ms))
+    if frame.code == RequestCode.REGISTER_TOPIC_IN_NAMESRV:
+        return QueueDatas(values.queue_datas_of(decode_queue_datas(frame.body)))
+    if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
+        return body_text(frame)
+    return None
+
+
+def _error_of(frame: Frame) -> str:
+    """Return how the text of the exception begins that a body which cannot be decoded makes of a request."""
+    if frame.code != RequestCode.REGISTER_BROKER:
+        return ""
+    if frame.version < 0:
+        return _VERSION_ERROR
+    return _BODY_ERROR if frame.version >= V3_0_11 else ""
+
+
+def _crc32(body: bytes) -> int | None:
+    return zlib.crc32(body) & 0x7FFFFFFF if body else None
+
+
+def _register_body_columns(
+    frame: Frame, header: RegisterHeader, event_ms: int, bodies: BodyCache
+) -> tuple[Values, TopicTable | None]:
+    """Return what a registration's body says, or why the request layer refused it."""
     refusal: str | None = None
     topics: TopicTable | None = None
     columns: Values = {
@@ -79,12 +148,11 @@ def _register_body_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tu
         "topic_count": None,
         "filter_servers": None,
     }
-    expected = java_int(frame.ext.get("bodyCrc32")) or 0
-    if expected and zlib.crc32(frame.body) & 0x7FFFFFFF != expected:
+    if not crc32_matches(header, _crc32(frame.body)):
         refusal = CRC32_MISMATCH
     else:
         try:
-            body = bodies.decode(frame.body, compressed=_is_compressed(frame), version=frame.version, now_ms=event_ms)
+            body = bodies.decode(frame.body, compressed=header.compressed, version=frame.version, now_ms=event_ms)
         except DecodeError as error:
             if error.reason in LIMITS:
                 raise
@@ -97,6 +165,8 @@ def _register_body_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tu
                 "topic_count": len(topics.topics) if topics else None,
                 "filter_servers": body.filter_servers,
             }
+    if refusal is None and broker_header(frame.ext).broker_id is None:
+        refusal = MISSING_BROKER_ID
     return columns | {"refusal": refusal}, topics
 
 
@@ -104,8 +174,8 @@ def _admin_columns(frame: Frame) -> Values:
     code, ext = frame.code, frame.ext.get
     kv = code in (100, 102)
     value = ext("value") if code == 100 else None
-    if code == 318 and frame.body:
-        value = frame.body.decode("utf-8", "replace")
+    if code == 318:
+        value = body_text(frame)
     return {
         "operation": request_name(code),
         "broker_name": ext("brokerName") if code in (205, 327) else None,
@@ -116,6 +186,27 @@ def _admin_columns(frame: Frame) -> Values:
         "config_key": ext("key") if kv else None,
         "config_value": value,
     }
+
+
+def response_columns(response: Frame) -> Values:
+    """Return the columns that the response to an event adds to its row."""
+    return {
+        "response_code": response.code,
+        "response_remark": response.remark,
+        "response_fields": fields_json(response),
+        "response_body": body_text(response),
+    }
+
+
+def fields_json(response: Frame) -> str | None:
+    """Return the header fields of a response that say something about the registry, as JSON; None for none."""
+    told = {name: response.ext[name] for name in _TOLD_FIELDS if response.ext.get(name) is not None}
+    return canonical_json(told) if told else None
+
+
+def body_text(frame: Frame) -> str | None:
+    """Return a body as text; None for none."""
+    return frame.body.decode("utf-8", "replace") if frame.body else None
 
 
 def topic_configs_row(table: TopicTable) -> Row:
@@ -129,13 +220,3 @@ def topic_configs_row(table: TopicTable) -> Row:
             "topic_count": len(table.topics),
         },
     )
-
-
-def subject_of(frame: Frame) -> str | None:
-    """Return what a question is about: the topic of 105, the cluster of 224."""
-    return frame.ext.get({105: "topic", 224: "cluster"}.get(frame.code, ""))
-
-
-def asks_standard_json(frame: Frame) -> bool:
-    """Return whether a route question (105) accepts standard JSON only."""
-    return frame.code == 105 and (frame.ext.get("acceptStandardJsonOnly") or "").lower() == "true"

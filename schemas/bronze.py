@@ -64,6 +64,8 @@ REQUEST = (
     Column("request_version", INT, "Protocol version in the request header", required=True),
     Column("response_code", INT, "Code of the response; NULL if none was seen"),
     Column("response_remark", STRING, "Remark of the response"),
+    Column("response_fields", STRING, "Header fields of the response (masterAddr, changed ...) as JSON; NULL if none"),
+    Column("response_body", STRING, "Body of the response as text; NULL if empty"),
 )
 BROKER = (
     Column("cluster_name", STRING, "clusterName of the header; NULL if absent"),
@@ -176,16 +178,20 @@ TOPIC_CONFIGS_TABLE = Table(
 ROUTE_OBSERVATIONS = Table(
     "route_observations",
     "bronze",
-    "one answer that a name server gave to a question about routes, clusters or topics",
+    "one answer that a name server gave to a question about what it holds",
     (
         *ENVELOPE,
         Column(
             "code",
             INT,
-            "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists",
+            "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists, "
+            "101/219 KV value/list, 901 member group",
             required=True,
         ),
-        Column("subject", STRING, "105: topic; 224: cluster; NULL otherwise"),
+        Column(
+            "subject", STRING, "105: topic; 224: cluster; 101: key; 219: namespace; 901: broker name; NULL otherwise"
+        ),
+        Column("scope", STRING, "105: zone; 101: namespace of the key; 901: cluster; NULL otherwise"),
         Column("request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True),
         Column("standard_json", BOOLEAN, "105: the asker accepts standard JSON only", required=True),
         Column("request_version", INT, "Protocol version in the request header", required=True),
@@ -193,6 +199,7 @@ ROUTE_OBSERVATIONS = Table(
         Column("response_code", INT, "Code of the answer; 17 = TOPIC_NOT_EXIST", required=True),
         Column("response_version", INT, "Protocol version in the answer's header", required=True),
         Column("remark", STRING, "Remark of the answer"),
+        Column("response_fields", STRING, "Header fields of the answer (101: value) as JSON; NULL if none"),
         Column("body", STRING, "Body of the answer as text; NULL if empty"),
         *SOURCE,
         DAY,

@@ -6,11 +6,13 @@ Rows are plain dicts by column name, as Arrow gives and takes them; times are mi
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from namesrv_core import events
-from namesrv_core.answers import GET_ROUTEINFO_BY_TOPIC, Answer, Question
+from namesrv_core.answers import Answer, Question
+from namesrv_core.codes import RequestCode
 from namesrv_core.history import Interval, Key, Member, Position, Reported
 from namesrv_core.instants import NS_PER_US, US_PER_MS
 from namesrv_core.past import ANY, Entity, Fact
@@ -20,13 +22,13 @@ from namesrv_core.rows import (
     DataVersion,
     KvValue,
     LiveKey,
-    QueueData,
     TopicConfig,
-    TopicQueueMappingInfo,
     TopicTable,
 )
 from namesrv_core.settings import Setting, Source, text_of, value_of
 from namesrv_core.snapshot import snapshot_of
+from namesrv_core.verification import Observed
+from namesrv_wire import values
 
 Row = Mapping[str, Any]
 _EPOCH = dt.date(1970, 1, 1)
@@ -51,18 +53,9 @@ def day_start_seq(day: dt.date) -> int:
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-def data_version_of(value: Row | None) -> DataVersion | None:
-    """Return the core's data version of a `data_version` struct."""
-    return None if value is None else DataVersion(value["state_version"], value["timestamp"], value["counter"])
-
-
 def topic_table_of(row: Row) -> TopicTable:
     """Return the core's topic table of a `topic_configs` row."""
-    topics = [
-        TopicConfig(t["topic"], t["read_queue_nums"], t["write_queue_nums"], t["perm"], t["topic_sys_flag"])
-        for t in row["topics"]
-    ]
-    return TopicTable(topics, [_mapping_of(m) for m in row["mappings"] or ()])
+    return values.topic_table_of(row["topics"], row["mappings"])
 
 
 def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
@@ -79,9 +72,7 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     elif kind == "registrations":
         event = _registration_of(row, topic_tables)
     elif kind == "unregistrations":
-        event = events.UnregisterBroker(
-            row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"] or 0
-        )
+        event = events.UnregisterBroker(row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"])
     elif kind == "channel_events":
         found = row.get("looked_up")
         looked_up = None if found is None else LiveKey(found["cluster_name"], found["broker_addr"])
@@ -102,19 +93,44 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
 def question_of(row: Row) -> Question:
     """Return what was asked, of a row of `route_observations`."""
     # Only a route comes in two dialects; one question for everyone else keeps its answer cached.
-    standard = row["standard_json"] or row["code"] != GET_ROUTEINFO_BY_TOPIC
-    return Question(row["code"], row["subject"], standard_json=standard)
+    standard = row["standard_json"] or row["code"] != RequestCode.GET_ROUTEINFO_BY_TOPIC
+    return Question(row["code"], row["subject"], standard, row["scope"])
 
 
 def answer_of(row: Row) -> Answer:
-    """Return what was answered, of a row of `route_observations`."""
-    return Answer(row["response_code"], row["body"], row["remark"])
+    """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
+    told = {} if row["response_fields"] is None else json.loads(row["response_fields"])
+    return Answer(row["response_code"], row["body"], row["remark"], tuple(sorted(told.items())))
+
+
+def fields_json(answer: Answer) -> str | None:
+    """Return an answer's header fields as JSON text; None for none."""
+    return json.dumps(dict(answer.fields), sort_keys=True, separators=(",", ":")) if answer.fields else None
+
+
+RESPONSE_TABLES: dict[str, tuple[int, ...]] = {
+    "registrations": (RequestCode.REGISTER_BROKER,),
+    "heartbeats": (RequestCode.QUERY_DATA_VERSION,),
+    "admin_events": (RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER),
+}
+"""Events whose responses say something about the registry: request codes by bronze table."""
+
+
+def response_of(row: Row) -> Observed:
+    """Return the response to an event as an observation; `row` is the event's, with the columns of an answer.
+
+    Of a registration's topics the response depends on no more than whether there are none, one, or several.
+    """
+    digest = row.get("topic_config_digest")
+    topics = [TopicConfig(str(number), 0, 0, 0, 0) for number in range(min(row.get("topic_count") or 0, 2))]
+    event = event_of(row, {digest: TopicTable(topics)} if digest is not None else {})
+    return Observed(row["event_id"], row["request_seq"], row["seq"], event, answer_of(row))
 
 
 def _heartbeat_of(row: Row) -> events.Event:
     if row["code"] == _BROKER_HEARTBEAT:
         return events.BrokerHeartbeat(row["cluster_name"], row["broker_addr"])
-    return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], data_version_of(row["data_version"]))
+    return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], values.data_version_of(row["data_version"]))
 
 
 def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RegisterBroker:
@@ -125,7 +141,7 @@ def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events
         row["broker_name"],
         row["broker_id"] or 0,
         row["ha_server_addr"],
-        data_version_of(row["data_version"]),
+        values.data_version_of(row["data_version"]),
         None if digest is None else topic_tables[digest],
         None if filters is None else tuple(filters),
         row["channel_id"],
@@ -135,39 +151,16 @@ def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events
     )
 
 
-def _register_topic_of(row: Row) -> events.RegisterTopic:
-    queue_datas = row["queue_datas"]
-    if queue_datas is None:
-        return events.RegisterTopic(row["topic"], None)
-    return events.RegisterTopic(row["topic"], tuple((q["broker_name"], _queue_data_of(q)) for q in queue_datas))
-
-
 _BROKER_HEARTBEAT = 904
 _ADMIN: dict[int, Callable[[Row], events.Event]] = {
     100: lambda row: events.PutKvConfig(row["namespace"], row["config_key"], row["config_value"]),
     102: lambda row: events.DeleteKvConfig(row["namespace"], row["config_key"]),
     205: lambda row: events.WipeWritePerm(row["broker_name"]),
     216: lambda row: events.DeleteTopic(row["topic"], row["cluster_name"]),
-    217: _register_topic_of,
+    217: lambda row: events.RegisterTopic(row["topic"], values.queue_datas_of(row["queue_datas"])),
     318: lambda row: events.UpdateNamesrvConfig(row["config_value"]),
     327: lambda row: events.AddWritePerm(row["broker_name"]),
 }
-
-
-def _queue_data_of(row: Row) -> QueueData:
-    return QueueData(row["read_queue_nums"], row["write_queue_nums"], row["perm"], row["topic_sys_flag"])
-
-
-def _mapping_of(row: Row) -> TopicQueueMappingInfo:
-    return TopicQueueMappingInfo(
-        row["topic"],
-        row["bname"],
-        row["total_queues"],
-        row["epoch"],
-        row["dirty"],
-        row["scope"],
-        row["curr_id_map"],
-    )
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------------------
@@ -324,7 +317,7 @@ _TO_COLUMNS: dict[str, Any] = {
     },
 }
 _FROM_COLUMNS: dict[str, Any] = {
-    "topic_queue": lambda row: ((row["topic"], row["broker_name"]), _queue_data_of(row)),
+    "topic_queue": lambda row: ((row["topic"], row["broker_name"]), values.queue_data_of(row)),
     "broker_addr": lambda row: (
         (row["broker_name"], row["broker_id"]),
         Member(row["broker_addr"], row["cluster_name"], row["enable_acting_master"], row["zone_name"]),
@@ -333,7 +326,7 @@ _FROM_COLUMNS: dict[str, Any] = {
     "broker_live": lambda row: (
         LiveKey(row["cluster_name"], row["broker_addr"]),
         BrokerLiveInfo(
-            data_version_of(row["data_version"]),
+            values.data_version_of(row["data_version"]),
             row["heartbeat_timeout_ms"],
             row["channel_id"],
             row["ha_server_addr"],
@@ -345,10 +338,12 @@ _FROM_COLUMNS: dict[str, Any] = {
         tuple(row["filter_servers"]),
     ),
     "kv_config": lambda row: ((row["namespace"], row["config_key"]), KvValue(row["config_value"])),
-    "topic_queue_mapping": lambda row: ((row["topic"], row["bname"]), _mapping_of(row)),
+    "topic_queue_mapping": lambda row: ((row["topic"], row["bname"]), values.mapping_of(row)),
     "data_version": lambda row: (
         (row["cluster_name"], row["broker_name"], row["broker_addr"]),
-        Reported(data_version_of(row["data_version"]), data_version_of(row["previous"]), row["is_regression"]),
+        Reported(
+            values.data_version_of(row["data_version"]), values.data_version_of(row["previous"]), row["is_regression"]
+        ),
     ),
 }
 

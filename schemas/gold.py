@@ -424,7 +424,12 @@ ANSWER_CHECKS = Table(
     "one request code of one name server on one day: how many answers the replayed registry gives too",
     (
         NAMESRV_ID,
-        Column("code", INT, "Request code", required=True),
+        Column(
+            "code",
+            INT,
+            "Request code: questions (105, 106, 206 ..., 101, 219, 901) and responses to events (103, 205, 322, 327)",
+            required=True,
+        ),
         Column("answers", LONG, "Answers compared", required=True),
         Column("matched", LONG, "Equal to the registry at an instant between request and answer", required=True),
         Column("same_order", LONG, "Of the matched: list order equal too", required=True),

@@ -253,8 +253,8 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "subject_is_of_its_code",
-            "code IN (105, 224) OR subject IS NULL",
-            "Only questions about a topic (105) or a cluster (224) have a subject.",
+            "code IN (101, 105, 219, 224, 901) OR subject IS NULL",
+            "Only questions about a topic, a cluster, a KV key or namespace, or a group have a subject.",
         ),
         warn("answer_follows_question", "request_seq <= seq", "An answer comes after its question."),
         warn(

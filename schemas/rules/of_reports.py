@@ -296,12 +296,14 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         Rule(
             "answer_is_recorded",
             "known IS NOT NULL",
-            "Every event_id is in route_observations.",
+            "Every event_id is in route_observations or, for a response, among the events.",
             kind="reference",
             over="""
                 SELECT judged.day, judged.namesrv_id, judged.event_id, answers.event_id AS known
                 FROM {route_mismatches} AS judged
-                LEFT JOIN (SELECT DISTINCT event_id FROM {route_observations}) AS answers
+                LEFT JOIN (
+                  SELECT event_id FROM {route_observations} UNION SELECT event_id FROM {registrations}
+                  UNION SELECT event_id FROM {heartbeats} UNION SELECT event_id FROM {admin_events}) AS answers
                   ON answers.event_id = judged.event_id""",
         ),
         Rule(

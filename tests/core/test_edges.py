@@ -57,11 +57,19 @@ def test_null_names_are_names_to_the_old_generation() -> None:
 
 
 @pytest.mark.parametrize(("namespace", "key"), [(None, "k"), ("N", None)])
-def test_kv_requests_need_namespace_and_key(namespace: str | None, key: str | None) -> None:
-    """The request layer refuses both of them."""
-    for event in (events.PutKvConfig(namespace, key, "v"), events.DeleteKvConfig(namespace, key)):
-        taken = step(Registry(V4_9_7), event, 0, FOUR)
-        assert (taken.outcome, taken.result) == (Outcome.REFUSED_REQUEST, "namespace or key is null")
+def test_kv_put_needs_namespace_and_key(namespace: str | None, key: str | None) -> None:
+    """The request layer refuses a value that has no place."""
+    taken = step(Registry(V4_9_7), events.PutKvConfig(namespace, key, "v"), 0, FOUR)
+    assert (taken.outcome, taken.result) == (Outcome.REFUSED_REQUEST, "namespace or key is null")
+
+
+@pytest.mark.parametrize(("namespace", "key"), [(None, "k"), ("N", None)])
+def test_kv_delete_of_nothing_is_no_error(namespace: str | None, key: str | None) -> None:
+    """A deletion is not checked: it finds nothing to remove."""
+    registry = Registry(V4_9_7)
+    take(registry, events.PutKvConfig("N", "k", "v"), 0, FOUR)
+    assert take(registry, events.DeleteKvConfig(namespace, key), 1, FOUR).outcome == Outcome.NO_EFFECT
+    assert registry.kv_config_table["N"].keys() == {"k"}
 
 
 def test_kv_put_changes_what_is_new_and_nothing_else() -> None:

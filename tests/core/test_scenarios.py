@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,9 @@ class Story:
         command, *words = line.split()
         if command == "namesrv":
             version, *properties = words
-            config = {_CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)}
+            config: dict[str, Any] = {
+                _CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)
+            }
             self.namesrv = Namesrv(PROFILES[version], NamesrvConfig(**config))
             self.registry = Registry(self.namesrv.profile)
             return []

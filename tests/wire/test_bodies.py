@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from namesrv_core.requests import java_long
 from namesrv_wire.bodies import (
     RegisterBody,
     decode_data_version,
@@ -22,7 +23,6 @@ from namesrv_wire.bodies import (
 )
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_values import java_long
 from namesrv_wire.limits import MAX_TOPICS, MIB
 from tests.wire.forge import compressed_body, long_string, register_json
 

@@ -470,7 +470,7 @@ def test_a_foreign_carry_is_refused() -> None:
         "[]",
         "{}",
         "null",
-        '{"schema":"namesrv-carry/1"}',
+        '{"schema":"namesrv-carry/2"}',
         '{"schema":"x","namesrv_id":"' + NAMESRV + '"}',
     ):
         with pytest.raises(WireError, match=NAMESRV):

@@ -117,6 +117,7 @@ final class WireNameserver extends Nameserver {
             wire.put("response", null);
             return wire;
         }
+        Generation.afterResponse(request, response);
         response.makeCustomHeaderToNet();
         wire.put("code", response.getCode());
         wire.put("remark", response.getRemark());

@@ -24,6 +24,7 @@ import org.apache.rocketmq.common.protocol.route.QueueData;
 import org.apache.rocketmq.namesrv.NamesrvController;
 import org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor;
 import org.apache.rocketmq.remoting.netty.NettyRequestProcessor;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
 import org.slf4j.LoggerFactory;
 
@@ -41,6 +42,10 @@ public final class Generation {
 
     public static NettyRequestProcessor processor(NamesrvController controller, boolean route) {
         return new DefaultRequestProcessor(controller);
+    }
+
+    /** Does what the server does to a response before it is sent: nothing. */
+    public static void afterResponse(RemotingCommand request, RemotingCommand response) {
     }
 
     // -- events ----------------------------------------------------------------------------------------------------

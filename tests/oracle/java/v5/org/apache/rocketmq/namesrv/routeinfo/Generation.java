@@ -26,6 +26,7 @@ import org.apache.rocketmq.logging.org.slf4j.LoggerFactory;
 import org.apache.rocketmq.namesrv.NamesrvController;
 import org.apache.rocketmq.namesrv.processor.ClientRequestProcessor;
 import org.apache.rocketmq.namesrv.processor.DefaultRequestProcessor;
+import org.apache.rocketmq.namesrv.route.ZoneRouteRPCHook;
 import org.apache.rocketmq.remoting.RemotingClient;
 import org.apache.rocketmq.remoting.netty.NettyRequestProcessor;
 import org.apache.rocketmq.remoting.netty.NettyServerConfig;
@@ -74,6 +75,11 @@ public final class Generation {
         sent.put("haBrokerAddr", header.getHaBrokerAddr());
         sent.put("brokerName", header.getBrokerName());
         return sent;
+    }
+
+    /** Does what the server does to a response before it is sent. */
+    public static void afterResponse(RemotingCommand request, RemotingCommand response) {
+        new ZoneRouteRPCHook().doAfterResponse(null, request, response);
     }
 
     // -- events ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,47 @@
+"""Java properties: which names a text sets."""
+
+from __future__ import annotations
+
+import re
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
+_KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def property_names(text: str) -> set[str] | None:
+    """Return the names that a properties text sets; None if Java refuses it (an unfinished unicode escape).
+
+    Source: java.util.Properties.load; RocketMQ 4.9.7 and 5.4.0 MixAll.string2Properties.
+    """
+    names = set()
+    for line in _logical_lines(text):
+        if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
+            return None
+        key = _KEY.match(line)
+        names.add(_ESCAPE.sub(lambda found: _unescaped(found[1]), key[0] if key else ""))
+    return names
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Return the lines that set something: without comments, leading blanks, and breaks behind a backslash."""
+    lines: list[str] = []
+    continued = False
+    for natural in _LINE_END.split(text):
+        line = natural.lstrip(_BLANKS)
+        if not continued and (not line or line[0] in "#!"):
+            continue
+        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        part = line[:-1] if continues else line
+        if continued:
+            lines[-1] += part
+        else:
+            lines.append(part)
+        continued = continues
+    return lines
+
+
+def _unescaped(escape: str) -> str:
+    return chr(int(escape[1:], 16)) if len(escape) > 1 else _CHARACTERS.get(escape, escape)

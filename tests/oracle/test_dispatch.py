@@ -1,0 +1,156 @@
+"""The request layer against the real request processors, request by request."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from namesrv_core import events, take
+from namesrv_core.answers import Answer, remark_matches
+from namesrv_core.codes import RequestCode, ResponseCode
+from namesrv_core.dispatch import dispatch
+from namesrv_core.step import apply_step
+from namesrv_core.trace import Trace
+from namesrv_core.trace_state import StateText
+from namesrv_wire.body_cache import BodyCache
+from namesrv_wire.frames import Frame
+from namesrv_wire.requests import request_of
+from tests.oracle.jvm import JvmUnavailableError
+from tests.oracle.oracle import VERSIONS, Oracle, request
+from tests.oracle.request_makers import CHANNELS, Made, Maker
+
+pytestmark = pytest.mark.slow
+
+SESSIONS, REQUESTS = 100, 200
+CONFIGS: dict[str, list[str]] = {
+    "4.9.7": ["orderMessageEnable"],
+    "5.4.0": [
+        *("orderMessageEnable", "supportActingMaster", "deleteTopicWithBrokerRegistration"),
+        *("returnOrderTopicConfigToBroker", "enableTopicList", "enableAllTopicList"),
+    ],
+}
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    """Give the real name server of each generation."""
+    try:
+        real = Oracle(request.param)
+    except JvmUnavailableError as error:
+        pytest.skip(str(error))
+    with closing(real):
+        yield real
+
+
+class Session:
+    """One name server's life on our side: the events for the real one, and what ours answers to each."""
+
+    def __init__(self, version: str, seed: int) -> None:
+        choose = random.Random(seed)
+        self.maker = Maker(seed)
+        self.version = version
+        self.trace, self.bodies, self.at_ms = Trace(), BodyCache(), 1_700_000_000_000
+        channels = {channel: f"10.0.9.{n}:5000{n}" for n, channel in enumerate(CHANNELS)}
+        config = {name: choose.random() < 0.5 for name in CONFIGS[version]}
+        init = {"op": "init", "profile": version, "t_ms": self.at_ms, "config": config, "channels": channels}
+        self.events: list[dict[str, Any]] = [init]
+        self.made: list[Made | None] = [None]
+        self.answers: list[Answer | None] = [None]
+        self.hashes: list[str] = []
+        self.trace.take(init)
+        self._note()
+
+    def run(self, requests: int) -> None:
+        """Make and answer requests, with lost channels, scans and batches in between."""
+        choose = self.maker.random
+        for _ in range(requests):
+            self.at_ms += choose.choice((1, 10, 1_000, 5_000))
+            self._ask(self.maker.request())
+            if self._nameless():
+                self._direct({"op": "restart"})
+            if choose.random() < 0.05:
+                self._direct({"op": "channel_destroy", "ch": choose.choice(CHANNELS)})
+            if choose.random() < 0.03:
+                self._direct({"op": "scan"})
+            if self.version == "5.4.0" and choose.random() < 0.2:
+                self._direct({"op": "drain"})
+
+    def _nameless(self) -> bool:
+        """Return whether a group has no name or a member no address.
+
+        The registration that makes it so is compared. What the real one does later with the null that it left (searches
+        and lists end where they meet it) is not followed: the server is started anew.
+        """
+        registry = self.trace.registry
+        groups = registry.broker_addr_table
+        addrs = [addr for group in groups.values() for addr in group.addr_of.values()]
+        names = [name for members in registry.cluster_addr_table.values() for name in members]
+        return None in {*groups, *names, *addrs}
+
+    def _ask(self, made: Made) -> None:
+        frame = Frame(made.code, "JAVA", made.version, 1, 0, None, dict(made.ext), made.body or b"", 0)
+        asked = request_of(frame, self.at_ms, self.bodies, made.channel)
+        registry, namesrv = self.trace.registry, self.trace.namesrv
+        served = dispatch(registry, asked, self.at_ms, namesrv)
+        if isinstance(served.event, events.UnregisterBroker) and self.version == "5.4.0":
+            # The real batch thread is not running either: a request waits until something drains the queue.
+            take(registry, served.event._replace(defer=True), self.at_ms, namesrv)
+        elif served.event is not None and served.step is not None:
+            apply_step(registry, served.event, served.step, self.at_ms, namesrv)
+        event = request(self.at_ms, made.code, made.ext, made.body, ch=made.channel, version=made.version)
+        self._note(event, made, served.answer)
+
+    def _direct(self, event: dict[str, Any]) -> None:
+        event = {**event, "t_ms": self.at_ms}
+        self.trace.take(event)
+        self._note(event)
+
+    def _note(
+        self, event: dict[str, Any] | None = None, made: Made | None = None, answer: Answer | None = None
+    ) -> None:
+        if event is not None:
+            self.events.append(event)
+            self.made.append(made)
+            self.answers.append(answer)
+        self.hashes.append(StateText(self.trace.registry).digest())
+
+
+def difference(ours: Answer | None, wire: dict[str, Any], code: int) -> str | None:
+    """Return what differs between our answer and the real one; None if nothing does."""
+    if "response" in wire or ours is None:
+        return None if ours is None and "response" in wire else "one side does not answer"
+    if "exception" in wire:
+        # The remoting layer would answer SYSTEM_ERROR with the exception's text.
+        text = f"{wire['exception']}: {wire['message']}"
+        same = ours.code == ResponseCode.SYSTEM_ERROR and ours.body is None and remark_matches(text, ours.remark)
+        return None if same else "one side throws"
+    if ours.code != wire["code"] or not remark_matches(wire["remark"], ours.remark):
+        return "code or remark"
+    if dict(ours.fields) != wire["ext"]:
+        return "header fields"
+    return None if ours.body == wire["body"] or code == RequestCode.GET_NAMESRV_CONFIG else "body"
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_requests_are_answered_as_by_the_real_processors(oracle: Oracle, block: int) -> None:
+    """Code, remark, header fields, body text and the state afterwards are the real ones, for 20,000 requests in all.
+
+    Among them: odd protocol versions, missing and unreadable fields, wrong checksums, undecodable bodies, unknown codes.
+    """
+    found = []
+    for seed in range(block * SESSIONS // 10, (block + 1) * SESSIONS // 10):
+        session = Session(oracle.version, seed)
+        session.run(REQUESTS)
+        real = oracle.wire(session.events)
+        for made, ours, hashed, theirs in zip(session.made, session.answers, session.hashes, real, strict=True):
+            differs = None if made is None else difference(ours, theirs["wire"], made.code)
+            if differs is None and hashed != theirs["h"]:
+                differs = "state"
+            if differs is not None:
+                found.append((seed, differs, made, ours, theirs))
+                break
+    assert not found, found[0]
