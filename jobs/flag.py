@@ -62,7 +62,7 @@ def flag(
     expired = expired_brokers_from(slices).localCheckpoint(eager=False)
     settled = settled_from(gold[PAST_KNOWLEDGE.name]) if PAST_KNOWLEDGE.name in gold else None
     found = {
-        ROUTE_CHANGES.name: conformed(seen_to_happen(route_changes_from(swept), slices), ROUTE_CHANGES),
+        ROUTE_CHANGES.name: conformed(with_learned(route_changes_from(swept), slices), ROUTE_CHANGES),
         ORPHANED_TOPICS.name: conformed(
             since_settled(orphaned_topics_from(swept), settled, "valid_to"), ORPHANED_TOPICS
         ),
@@ -103,13 +103,12 @@ def since_settled(rows: DataFrame, settled: DataFrame | None, end: str) -> DataF
     return joined.where(f"settled_time IS NULL OR {end} IS NULL OR {end} > settled_time").drop("settled_time")
 
 
-def seen_to_happen(route_changes: DataFrame, slices: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the route changes without those that are none: an answer or a snapshot made known what had been so before."""
+def with_learned(route_changes: DataFrame, slices: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the route changes; those are only `learned` in which an answer or a snapshot showed what had been so before."""
     shown = slices["event_outcomes"].where("operation IN ('observed_answer', 'snapshot')")
-    return route_changes.join(
-        shown.select("namesrv_id", F.col("event_id").alias("caused_by")),
-        on=["namesrv_id", "caused_by"],
-        how="left_anti",
+    shown = shown.select("namesrv_id", F.col("event_id").alias("caused_by"), F.lit("learned").alias("learned"))
+    return route_changes.join(shown, on=["namesrv_id", "caused_by"], how="left").withColumn(
+        "change", F.coalesce("learned", "change")
     )
 
 

@@ -256,7 +256,12 @@ ROUTE_CHANGES = Table(
         Column("seq", LONG, "Position of the event that changed it", required=True),
         Column("effect_time", TIMESTAMP, "When it changed", required=True),
         Column("caused_by", STRING, "event_id that changed it", required=True),
-        Column("change", STRING, "appeared, changed or vanished", required=True),
+        Column(
+            "change",
+            STRING,
+            "appeared, changed, vanished, or learned: an answer or a snapshot showed what had been so before",
+            required=True,
+        ),
         Column(
             "route_before",
             STRING,

@@ -117,8 +117,9 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             """CASE change WHEN 'appeared' THEN route_before IS NULL AND route_after IS NOT NULL
                            WHEN 'vanished' THEN route_before IS NOT NULL AND route_after IS NULL
                            WHEN 'changed' THEN route_before IS NOT NULL AND route_after IS NOT NULL
+                           WHEN 'learned' THEN TRUE
                            ELSE FALSE END""",
-            "A route appeared from nothing, vanished into nothing, or changed from one to another.",
+            "A route appeared from nothing, vanished into nothing, changed from one to another, or was learned.",
         ),
         Rule(
             "route_differs",

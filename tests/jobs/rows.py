@@ -28,6 +28,7 @@ def interval(opened: Event, closed: Event | None = None) -> Row:
     """Return the columns that all histories share; open without `closed`."""
     position = {"seq": seq(opened[1]), "no": 0}
     begin = {"valid_from": opened[1], "opened_by": opened[0], "opened_at": position, "entered_at": position}
+    begin |= {"known_from": opened[1], "beginning_seen": True}
     if closed is None:
         return begin
     return {**begin, "valid_to": closed[1], "closed_by": closed[0], "closed_at": {"seq": seq(closed[1]), "no": 0}}

@@ -6,7 +6,7 @@ RETURNS TABLE(
     namesrv_id STRING COMMENT 'Name server',
     state STRING COMMENT 'routed, vanished, not yet seen (its first route comes after t) or never seen',
     changed_time TIMESTAMP COMMENT 'Last change of the route at or before t',
-    change STRING COMMENT 'appeared, changed or vanished',
+    change STRING COMMENT 'appeared, changed, vanished or learned',
     caused_by STRING COMMENT 'event_id of that change',
     operation STRING COMMENT 'What the event was: register_broker, scan, channel_close ...',
     outcome STRING COMMENT 'What became of it',
@@ -20,7 +20,7 @@ RETURNS TABLE(
     route_before STRING COMMENT 'Route before that change as JSON',
     route STRING COMMENT 'Route at t as JSON; NULL if there is none',
     next_time TIMESTAMP COMMENT 'First change after t; NULL if none is known',
-    next_change STRING COMMENT 'appeared, changed or vanished',
+    next_change STRING COMMENT 'appeared, changed, vanished or learned',
     next_caused_by STRING COMMENT 'event_id of that change',
     next_operation STRING COMMENT 'What that event was'
 )
