@@ -6,6 +6,7 @@
 #                                       all others are the job's, and so is everything after --
 #   ./spark-submit.sh test [options]    pytest
 #   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
+#   ./spark-submit.sh bench-core        the core's speed beside the real name server's; --rounds N
 #   ./spark-submit.sh lint              ruff, mypy, import-linter
 #   ./spark-submit.sh coverage          what tests/core covers of namesrv_core; fails below the bars
 #   ./spark-submit.sh mutate [module]   whether tests/core notices changes of namesrv_core, or of one module of it
@@ -514,6 +515,12 @@ main() {
       ensure_environment
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m tests.oracle "${@:2}"
+      ;;
+    bench-core)
+      require_java
+      ensure_environment
+      cd "$CHECKOUT"
+      run "$VENV_PYTHON" -m benchmarks.core "${@:2}"
       ;;
     fuzz)
       ensure_environment

@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
         prog="spark-submit.sh",
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
-        "Also: test [pytest options], oracle [--help], fuzz [--help], lint, coverage, mutate [module], setup. "
+        "Also: test [pytest options], oracle [--help], fuzz [--help], bench-core [--help], lint, coverage, mutate [module], setup. "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet.",
     )

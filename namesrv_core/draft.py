@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
 from namesrv_core.java_map import nested_get
 from namesrv_core.registry import Change, Registry, TableName
-from namesrv_core.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
+from namesrv_core.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey, QueueData
 
 
 class Outcome(str, Enum):
@@ -94,6 +94,14 @@ class Draft:
             return
         self._overlay[table, key] = value
         self.changes.append(Change(table, key, value))
+
+    def put_queue_datas(self, broker_name: str | None, written: Iterable[tuple[str | None, QueueData]]) -> None:
+        """Put queue data of `broker_name`; later steps of the transition do not ask for them."""
+        table = self.registry.topic_queue_table
+        for topic, queue_data in written:
+            rows = table.get(topic)
+            if rows is None or rows.get(broker_name) != queue_data:
+                self.changes.append(Change("topic_queue_table", (topic, broker_name), queue_data))
 
     def group(self, broker_name: str | None) -> BrokerData | None:
         """Return the group of `broker_name`."""

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from namesrv_core.draft import NULL_POINTER, Draft, Notification, Outcome, Step
 from namesrv_core.events import RegisterBroker
+from namesrv_core.java_map import nested_get
 from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
 from namesrv_core.registry import Registry
-from namesrv_core.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, DataVersion, LiveKey
+from namesrv_core.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, DataVersion, LiveKey, TopicTable
 
 
 class RegisterResult(NamedTuple):
@@ -34,8 +35,14 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
     """
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if _repeats_what_is_stored(registry, event, namesrv, key):
+        return Step(Outcome.REFRESHED, refreshed=key, result=RegisterResult())
+    return _registered(Draft(registry), event, namesrv, key)
+
+
+def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> Step:
     profile = namesrv.profile
-    draft = Draft(registry)
     if profile.concurrent_maps and event.cluster_name is None:
         return _failed(draft)  # a ConcurrentHashMap takes no null key
     draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
@@ -48,7 +55,6 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
     group = _without_other_ids(group, event)
-    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
     old_addr = group.addr_of.get(event.broker_id)
     known_id = event.broker_id in group.addr_of
     rival = _rival(draft, event, old_addr) if profile.rejects_older_state_version else None
@@ -74,6 +80,41 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
         notifications = min_broker_id_notifications(group, None, event.ha_server_addr)
     outcome = Outcome.APPLIED if draft.changes else Outcome.REFRESHED
     return Step(outcome, tuple(draft.changes), refreshed=key, result=result, notifications=notifications)
+
+
+def _repeats_what_is_stored(registry: Registry, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> bool:
+    """Return whether a master says nothing new, as most registrations do: the steps would find nothing to change.
+
+    A shortcut for them only; what it does not recognise goes the whole way.
+    """
+    group = registry.broker_addr_table.get(event.broker_name)
+    return (
+        event.broker_id == MASTER_ID
+        and event.data_version is not None
+        and group is not None
+        and registry.broker_live_table.get(key) == _live_of(event, namesrv)
+        and _is_in(group, event, namesrv)
+        and nested_get(registry.cluster_addr_table, event.cluster_name, event.broker_name) is not None
+        and (event.filter_servers is None or registry.filter_server_table.get(key) == (event.filter_servers or None))
+        and (event.topics is None or _has_all(registry, event.broker_name, event.topics, namesrv))
+    )
+
+
+def _is_in(group: BrokerData, event: RegisterBroker, namesrv: Namesrv) -> bool:
+    """Return whether the group is as the registration would leave it."""
+    if namesrv.profile.live_key_has_cluster:
+        said = bool(event.enable_acting_master), event.zone_name
+        if said != (group.enable_acting_master, group.zone_name):
+            return False
+    ids = [broker_id for broker_id, addr in group.broker_addrs if addr == event.broker_addr]
+    return ids == [event.broker_id]
+
+
+def _has_all(registry: Registry, broker_name: str | None, topics: TopicTable, namesrv: Namesrv) -> bool:
+    """Return whether an unchanged registration finds no topic to bring back, nor one to delete."""
+    if namesrv.config.delete_topic_with_broker_registration:
+        return False
+    return not namesrv.profile.repairs_missing_topics or registry.topics_of_name(broker_name).keys() >= topics.names
 
 
 def _failed(draft: Draft) -> Step:
@@ -168,28 +209,28 @@ def _take_topics(
     if not everything and (not profile.repairs_missing_topics or present.keys() >= event.topics.names):
         return
     read_only = is_prime_slave and group.enable_acting_master
-    for topic, queue_data in event.topics.queue_datas.items():
-        if everything or topic not in present:
-            written = queue_data._replace(perm=queue_data.perm & ~PERM_WRITE) if read_only else queue_data
-            draft.put("topic_queue_table", (topic, name), written)
+    written = ((topic, data) for topic, data in event.topics.queue_datas.items() if everything or topic not in present)
+    if read_only:
+        written = ((topic, data._replace(perm=data.perm & ~PERM_WRITE)) for topic, data in written)
+    draft.put_queue_datas(name, written)
     if everything and profile.stores_topic_queue_mapping:
         for mapping in event.topics.mappings:
             draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
 
 
-def _put_live(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> None:
+def _live_of(event: RegisterBroker, namesrv: Namesrv) -> BrokerLiveInfo:
     timeout_ms = event.heartbeat_timeout_ms if namesrv.profile.own_heartbeat_timeout else None
-    draft.put(
-        "broker_live_table",
-        key,
-        BrokerLiveInfo(
-            None if event.data_version is None else event.data_version.known_to(namesrv.profile),
-            BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
-            event.channel_id,
-            event.ha_server_addr,
-            event.broker_name,
-        ),
+    return BrokerLiveInfo(
+        None if event.data_version is None else event.data_version.known_to(namesrv.profile),
+        BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
+        event.channel_id,
+        event.ha_server_addr,
+        event.broker_name,
     )
+
+
+def _put_live(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> None:
+    draft.put("broker_live_table", key, _live_of(event, namesrv))
     if event.filter_servers is not None:
         draft.put("filter_server_table", key, event.filter_servers or None)
 

@@ -205,8 +205,7 @@ class Registry:
     def _apply_one(self, change: Change, at_ms: int) -> None:
         table, key, value = change
         if table == "topic_queue_table":
-            self._put_nested(self.topic_queue_table, key, value)
-            _index(self._topics_of_name, key[1], key[0], present=value is not None)
+            self._put_queue_data(key, value)
         elif table == "broker_addr_table":
             self._put_group(key[0], value)
         elif table == "cluster_addr_table":
@@ -226,6 +225,15 @@ class Registry:
             self.scan_halted = value is not None
         else:
             raise ValueError(f"change of table {table!r}: no such table")
+
+    def _put_queue_data(self, key: tuple[str | None, ...], value: object | None) -> None:
+        topic, name = key
+        rows = self.topic_queue_table.get(topic)
+        if value is not None and rows is not None and name in rows:
+            rows.put(name, value)  # type: ignore[arg-type]  # the indexes know it already
+            return
+        self._put_nested(self.topic_queue_table, key, value)
+        _index(self._topics_of_name, name, topic, present=value is not None)
 
     @staticmethod
     def _put_nested(table: JavaMap, key: tuple[str | None, ...], value: object | None) -> None:  # type: ignore[type-arg]
