@@ -91,6 +91,7 @@ def _repeats_what_is_stored(registry: Registry, event: RegisterBroker, namesrv: 
     return (
         event.broker_id == MASTER_ID
         and event.data_version is not None
+        and bool(event.broker_addr)  # an id with no address, or an empty one, counts as new every time
         and group is not None
         and registry.broker_live_table.get(key) == _live_of(event, namesrv)
         and _is_in(group, event, namesrv)

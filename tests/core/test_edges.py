@@ -403,3 +403,12 @@ def test_mappings_and_filter_servers_are_part_of_a_topics_route() -> None:
     assert shown["topicQueueMappingByBroker"]["b"]["epoch"] == 1
     with pytest.raises(ValueError, match="row of table 'filter_server_table'"):
         sweep_route("T", [filters._replace(key="a:1")], FIVE, start_us=3)
+
+
+def test_an_id_without_address_counts_as_new_every_time() -> None:
+    """4.9.7: an unchanged version, but the group has no address under the id: topics are written again."""
+    registry = Registry(V4_9_7)
+    one, other = TopicTable([TopicConfig("T", 4, 4, 6, 0)]), TopicTable([TopicConfig("U", 4, 4, 6, 0)])
+    for topics in (one, other):
+        take(registry, register(addr=None)._replace(data_version=DataVersion(0, 1, 1), topics=topics), 0, FOUR)
+    assert set(registry.topic_queue_table) == {"T", "U"}
