@@ -13,6 +13,7 @@ from namesrv_core.registry import Change
 from namesrv_core.route_history import Member, Position, RouteRow, sweep_route
 from namesrv_core.rows import (
     BrokerData,
+    DataVersion,
     KvValue,
     LiveKey,
     QueueData,
