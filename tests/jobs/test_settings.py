@@ -12,10 +12,14 @@ from pyspark.sql import SparkSession
 
 from jobs import night
 from jobs.conf import PipelineConf
+from jobs.evidence import candidates_from, votes_from
 from jobs.ingest import ingest
 from jobs.night import Warehouse
+from jobs.settings import DaySettings, known_settings, read_settings, under_idle_limit
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, events, take
 from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.settings import Known, Life, Votes
+from schemas.bronze import CHANNEL_EVENTS, TABLES
 from schemas.gold import ROUTE_MISMATCHES
 
 NAMESRV = "10.0.0.1:9876"
@@ -146,3 +150,56 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(
     queues = spark.read.format("delta").load(str(warehouse / "gold" / "topic_queue_history"))
     gone = queues.where("topic = 'U' AND valid_to IS NOT NULL").select("day", "valid_to").collect()
     assert [row["day"] for row in gone] == [FIRST], "the first day's history was made again with the option"
+
+
+def ended(kind: str, closed_by: str, silent_ms: int, seq: int) -> Line:
+    """Return an end of a connection that was opened at position 500."""
+    at = dt.datetime(2026, 1, 2, tzinfo=dt.timezone.utc)
+    shared = {"namesrv_id": NAMESRV, "event_id": f"{seq:032x}", "event_time": at, "effect_time": at, "day": FIRST}
+    source = {"source_file": "f", "source_offset": 1, "ingest_run": "r", "pending_requests": 0, "remote_addr": "c:1"}
+    return {
+        **shared,
+        **source,
+        "seq": seq,
+        "channel_id": "c:1#500",
+        "kind": kind,
+        "closed_by": closed_by,
+        "silent_ms": silent_ms,
+    }
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "ends"),
+    [
+        (120_000, [("idle", "timer"), ("close", "timer")]),
+        (None, [("close", "namesrv")]),
+        (600_000, [("idle", "namesrv")]),
+    ],
+)
+def test_a_longer_idle_limit_moves_the_end_of_a_connection(
+    spark: SparkSession, limit_ms: int | None, ends: list[tuple[str, str]]
+) -> None:
+    """What the timer is said to have done did not happen, and the packet that came later was the end."""
+    rows = [ended("idle", "timer", 120_000, 1_000), ended("close", "timer", 120_000, 1_001)]
+    rows.append(ended("late_close", "namesrv", 600_003, 2_000))
+    frame = spark.createDataFrame(rows, CHANNEL_EVENTS.schema)
+    votes = [Votes(400, "channel_max_idle_ms", limit_ms, 1, ("a",))]
+    known = DaySettings(FIRST, {NAMESRV: Known([Life(400, "5.4.0", "v")], votes=votes)})
+    found = under_idle_limit(frame, spark, known).orderBy("seq").collect()
+    assert [(row["kind"], row["closed_by"]) for row in found] == ends
+
+
+def test_settings_of_other_days_are_found_again(spark: SparkSession) -> None:
+    """What a day wrote is where the next one starts, and what an earlier one of the same process knows in hindsight."""
+    votes = [Votes(400, "order_message_enable", True, 3, ("a", "b", "c"))]
+    written = DaySettings(FIRST, {NAMESRV: Known([Life(400, "5.4.0", "v")], votes=votes)})
+    table = spark.createDataFrame(written.frame(spark).collect(), written.frame(spark).schema).persist()
+    assert read_settings(table, FIRST) == {NAMESRV: sorted(written.settled[NAMESRV], key=lambda s: s.name)}
+    bronze = {t.name: spark.createDataFrame([], t.schema) for t in TABLES}
+    after = known_settings(bronze, table, SECOND, PipelineConf())
+    before = known_settings(bronze, table, FIRST - dt.timedelta(days=1), PipelineConf())
+    assert after.known[NAMESRV].before == {setting.name: setting for setting in written.settled[NAMESRV]}
+    assert set(before.known) == set(), "nothing was recorded of it on that day"
+    assert after.open("order_message_enable") == []
+    assert votes_from(bronze, {}, after) == {}
+    assert candidates_from(bronze, after) == {}
