@@ -13,6 +13,7 @@ from namesrv_core.registry import Change
 from namesrv_core.route_history import Member, Position, RouteRow, sweep_route
 from namesrv_core.rows import (
     BrokerData,
+    DataVersion,
     KvValue,
     LiveKey,
     QueueData,
@@ -159,8 +160,8 @@ def test_name_leaves_the_first_of_two_clusters_that_holds_it() -> None:
 def test_ghost_that_registers_again_has_a_lease_again() -> None:
     """5.4.0: an entry that a scan could not take down, its address in no group, lives on once its broker is back."""
     registry = Registry(V5_4_0)
-    take(registry, register(), 0, FIVE)
-    take(registry, register(addr="a:2"), 1, FIVE)
+    for addr in ("a:1", "a:2"):
+        take(registry, register(addr=addr)._replace(data_version=DataVersion(0, 1, 1)), 0, FIVE)
     take(registry, events.BrokerHeartbeat("C", "a:2"), 100_000, FIVE)
     assert take(registry, events.ScanNotActiveBroker(), 120_001, FIVE).closed == ("a:1",)
     take(registry, register(addr="a:1", broker_id=1), 120_002, FIVE)
