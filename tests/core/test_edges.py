@@ -157,6 +157,19 @@ def test_name_leaves_the_first_of_two_clusters_that_holds_it() -> None:
     assert dict(registry.cluster_addr_table) == {"D": {"b": True}}
 
 
+def test_ghost_that_registers_again_has_a_lease_again() -> None:
+    """5.4.0: an entry that a scan could not take down, its address in no group, lives on once its broker is back."""
+    registry = Registry(V5_4_0)
+    for addr in ("a:1", "a:2"):
+        take(registry, register(addr=addr)._replace(data_version=DataVersion(0, 1, 1)), 0, FIVE)
+    take(registry, events.BrokerHeartbeat("C", "a:2"), 100_000, FIVE)
+    assert take(registry, events.ScanNotActiveBroker(), 120_001, FIVE).closed == ("a:1",)
+    take(registry, register(addr="a:1", broker_id=1), 120_002, FIVE)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_003, FIVE)
+    assert (taken.outcome, taken.closed) == (Outcome.NO_EFFECT, ())
+    assert registry.broker_addr_table["b"].broker_addrs == ((0, "a:2"), (1, "a:1"))
+
+
 def test_expired_entry_without_channel_ends_the_scan() -> None:
     """4.9.7: closing no channel throws out of the scan, and the entry stays."""
     registry = Registry(V4_9_7)
