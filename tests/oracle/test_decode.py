@@ -84,7 +84,7 @@ def never_ends(question: Question) -> bool:
     if question.kind == "frame":
         text = text[8 : 8 + int.from_bytes(text[5:8], "big")]
     for key in (b'"language":"', b'"serializeTypeCurrentRPC":"', b'"topicFilterType":"'):
-        at = text.find(key)
+        at = text.rfind(key)
         if at >= 0 and b'"' not in text[at + len(key) :]:
             return True
     return False

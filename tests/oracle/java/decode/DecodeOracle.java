@@ -40,6 +40,7 @@ public final class DecodeOracle {
 
     private static final int PATIENCE_SECONDS = 10;
 
+    private static volatile Thread workerThread;
     private static ExecutorService worker = newWorker();
 
     private DecodeOracle() {
@@ -56,6 +57,7 @@ public final class DecodeOracle {
         try {
             return task.get(PATIENCE_SECONDS, TimeUnit.SECONDS);
         } catch (TimeoutException error) {
+            stop(workerThread);
             worker = newWorker();
             return "{\"refused\":\"never ends\"}";
         }
@@ -63,10 +65,20 @@ public final class DecodeOracle {
 
     private static ExecutorService newWorker() {
         return Executors.newSingleThreadExecutor(task -> {
-            Thread thread = new Thread(task, "decoder");
-            thread.setDaemon(true);
-            return thread;
+            workerThread = new Thread(task, "decoder");
+            workerThread.setDaemon(true);
+            return workerThread;
         });
+    }
+
+    /** Nothing else ends a thread that runs in circles; where Java has no such thing any more it goes on running. */
+    @SuppressWarnings({"deprecation", "removal"})
+    private static void stop(Thread thread) {
+        try {
+            thread.stop();
+        } catch (UnsupportedOperationException error) {
+            // from Java 20 on
+        }
     }
 
     private static String verdict(String line) {
