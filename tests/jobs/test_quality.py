@@ -48,6 +48,8 @@ INTERVAL = {
     "opened_by": E1,
     "opened_at": (SEQ, 0),
     "entered_at": (SEQ, 0),
+    "known_from": NOON,
+    "beginning_seen": True,
 }
 CLOSED = {"valid_to": NOON + MINUTE, "closed_by": E1, "closed_at": (SEQ + 60_000_000_000, 0)}
 QUEUES = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
@@ -87,6 +89,13 @@ GOOD: dict[str, dict] = {
         "response_code": 0,
         "response_version": 407,
         "body": ROUTE,
+    },
+    "snapshots": {
+        "namesrv_id": NAMESRV,
+        "effect_time": NOON,
+        "snapshot": '{"format":"namesrv-snapshot/1"}',
+        "day": DAY,
+        **SOURCE,
     },
     "quarantine": {
         "reason": "bad_json",
@@ -204,6 +213,27 @@ GOOD: dict[str, dict] = {
         "mismatched": 0,
         "day": DAY,
     },
+    "past_knowledge": {
+        "what": "known",
+        "about": "topic_queue_table",
+        "one": "T",
+        "any_one": False,
+        "any_other": True,
+        "number": 0,
+        "day": DAY,
+    },
+    "namesrv_settings": {
+        "setting": "order_message_enable",
+        "value": "true",
+        "source": "inferred",
+        "from_seq": SEQ,
+        "process_seq": SEQ,
+        "restart_value": "true",
+        "answers_for": 1,
+        "answers_against": 0,
+        "evidence": [E1],
+        "day": DAY,
+    },
     "runs": {
         "started_time": NOON,
         "finished_time": NOON,
@@ -251,6 +281,8 @@ def own(table: str) -> dict[str, object]:
         "order_decisions": {"decision_id": digest(f"decision {n}")},
         "route_mismatches": {"event_id": digest(f"answer {n}")},
         "answer_checks": {"code": 1000 + n},
+        "past_knowledge": {"namesrv_id": addr},
+        "namesrv_settings": {"namesrv_id": addr},
         "runs": {"run_id": f"run-{n}"},
     }
     return identities[table]
@@ -290,6 +322,8 @@ NULLED = {
     "order_decisions": "channel_ids",
     "route_mismatches": "code",
     "answer_checks": "namesrv_id",
+    "past_knowledge": "number",
+    "namesrv_settings": "restart_value",
     "runs": "code_version",
     **{table: "opened_by" for table in TABLES if table.endswith("_history")},
 }
@@ -530,6 +564,23 @@ OWN_PLANTS: dict[str, dict] = {
             "code": 206,
         },
         "mismatches_are_listed": {"code": 105},
+    },
+    "snapshots": {"event_id_is_a_digest": {"event_id": "1"}, "snapshot_is_json": {"snapshot": "routes"}},
+    "past_knowledge": {
+        "what_is_named": {"what": "guessed"},
+        "any_has_no_part": {"any_one": True},
+    },
+    "namesrv_settings": {
+        "setting_is_known": {"setting": "colour"},
+        "source_is_known": {"source": "rumour"},
+        "interval_is_positive": {"valid_from": NOON, "valid_to": NOON - MINUTE},
+        "process_started_before": {"process_seq": SEQ + 1},
+        "evidence_is_counted": {"answers_for": 0},
+        "findings_have_evidence": {"evidence": []},
+        "no_value_was_taken_that_later_days_refute": [
+            {"day": DAY_BEFORE, "value": "false", "source": "default", "evidence": []},
+            {},
+        ],
     },
     "runs": {
         "status_is_known": {"status": "lost"},
