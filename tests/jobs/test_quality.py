@@ -210,6 +210,7 @@ GOOD: dict[str, dict] = {
         "same_bytes": 2,
         "in_flight": 0,
         "explained": 0,
+        "unknown_past": 0,
         "mismatched": 0,
         "day": DAY,
     },
@@ -395,6 +396,7 @@ OWN_PLANTS: dict[str, dict] = {
     "namesrv_events": {
         "kind_is_known": {"kind": "paused", "version": None},
         "version_if_identified": {"version": None},
+        "properties_if_configured": {"properties": "{}"},
         "version_is_tried": {"version": 400},
         "seq_is_unique_in_all_events": [{}, {"event_id": digest("same seq")}],
     },
@@ -406,7 +408,7 @@ OWN_PLANTS: dict[str, dict] = {
         "mappings_are_plausible": {"mappings": [{"topic": "T", "total_queues": -1, "epoch": 0, "dirty": False}]},
     },
     "route_observations": {
-        "code_belongs_here": {"code": 901, "subject": None},
+        "code_belongs_here": {"code": 905, "subject": None},
         "subject_is_of_its_code": {"code": 206},
         "answer_follows_question": {"request_seq": SEQ + 1_000_000},
         "response_code_is_usual": {"response_code": 99},
@@ -565,7 +567,12 @@ OWN_PLANTS: dict[str, dict] = {
         },
         "mismatches_are_listed": {"code": 105},
     },
-    "snapshots": {"event_id_is_a_digest": {"event_id": "1"}, "snapshot_is_json": {"snapshot": "routes"}},
+    "snapshots": {
+        "event_id_is_a_digest": {"event_id": "1"},
+        "source_file_is_a_name": {"source_file": "folder/state.json"},
+        "source_offset_counts_from_1": {"source_offset": 0},
+        "snapshot_is_json": {"snapshot": "routes"},
+    },
     "past_knowledge": {
         "what_is_named": {"what": "guessed"},
         "any_has_no_part": {"any_one": True},
