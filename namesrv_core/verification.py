@@ -118,8 +118,8 @@ def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> li
     effects = [change.seq for change in timeline]
     windows = []
     for observed in ordered:
-        first = bisect_right(effects, observed.request_seq)
         nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
+        first = min(bisect_right(effects, observed.request_seq), nominal)
         while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
             last += 1
         windows.append(_Window(first, last, nominal))

@@ -48,6 +48,13 @@ def test_answer_may_show_any_state_between_its_request_and_itself() -> None:
         assert matched(timeline, seen(90, 120, answered)) == [(True, in_flight)]
 
 
+def test_answer_at_the_position_of_a_change_comes_before_it() -> None:
+    """A log without times of requests: question, answer and what the answer made known stand at one position."""
+    timeline = [topic(100, "T")]
+    assert matched(timeline, seen(100, 100, EMPTY), seen(101, 101, ONE)) == [(True, False), (True, False)]
+    assert matched(timeline, seen(100, 100, TWO)) == [(False, False)]
+
+
 def test_change_in_flight_may_show_before_its_response() -> None:
     """The change arrived at 80 and was answered at 100: an answer at 90 may show it, one at 70 may not."""
     timeline = [topic(100, "T", arrival_seq=80)]
