@@ -217,3 +217,54 @@ def test_votes_are_counted_by_process_until_the_first_change() -> None:
     assert [(v.life_seq, v.answers, v.evidence) for v in found] == [(100, 2, ("a50", "a200")), (900, 1, ("a950",))]
     many = tally([Vote("x", True, seq, f"a{seq}") for seq in range(101, 140)], lives)
     assert (many[0].answers, many[0].evidence) == (39, ("a101", "a102", "a103", "a104", "a105"))
+
+
+def test_a_body_that_cannot_be_read_carries_no_order_configuration() -> None:
+    """The word alone is no evidence for the switch; without an entry in the KV table it is none against it either."""
+    put = OrderConf("T", 9, 10, present=True)
+    for body in ('{"orderTopicConf":', '["orderTopicConf"]', '{"queueDatas":[],"x":"\\"orderTopicConf\\""}'):
+        broken = RouteAnswer("a", 20, 30, "T", body)
+        assert not counted(order_message_votes([broken], []))
+        assert counted(order_message_votes([broken], [put])) == {False: 1}
+
+
+@pytest.mark.parametrize(
+    ("members", "votes"),
+    [
+        ([(1, 1)], {True: 1}),
+        ([(1, 1), (50, 0)], {True: 1}),
+        ([(1, 1), (25, 0)], {}),
+        ([(1, 0), (25, 1)], {}),
+        ([(1, 1), (25, 1)], {True: 1}),
+        ([(50, 1)], {}),
+    ],
+)
+def test_an_id_that_changes_while_the_question_is_answered_says_nothing(
+    members: list[tuple[int, int]], votes: dict[bool, int]
+) -> None:
+    """What is registered after the answer does not count, and what is between request and answer must agree."""
+    group = '{"brokerAddrs":{"0":"s:1"},"brokerName":"broker-a","enableActingMaster":true}'
+    body = f'{{"brokerDatas":[{group}],"queueDatas":[{{"brokerName":"broker-a","perm":4}}]}}'
+    memberships = [Membership(seq, "broker-a", "s:1", broker_id) for seq, broker_id in members]
+    assert counted(acting_master_votes([RouteAnswer("a", 20, 30, "T", body)], memberships)) == votes
+
+
+def test_closes_on_no_usual_grid_say_nothing() -> None:
+    """Later than every usual period: no period explains them."""
+    expiries = [Expiry(100 * SECOND, "e1", 10_000_000), Expiry(130 * SECOND, "e2", 10_000_000)]
+    assert list(scan_period_votes(expiries, 5_000)) == []
+
+
+def test_only_registrations_lose_topics() -> None:
+    """Other events between two registrations, and a registration without a table, are passed over."""
+    heartbeat = TimedEvent(1_500 * MS, "h", 1_500_000, events.BrokerHeartbeat("C", "10.0.0.1:10911"))
+    bare = TIMED[1]._replace(event=registration(0, ())._replace(topics=None))
+    assert not loses_topics([heartbeat, TIMED[0], heartbeat, bare])
+    assert loses_topics([heartbeat, TIMED[0], heartbeat, bare, TIMED[1]])
+
+
+def test_what_the_server_says_of_itself_ends_no_count() -> None:
+    """Only a change does: votes on both sides of an answer to GET_NAMESRV_CONFIG are counted."""
+    said = Statement(500, "g", {"x": True}, changes=False)
+    (found,) = tally([Vote("x", True, 200, "a"), Vote("x", True, 600, "b")], [Life(100)], [said])
+    assert (found.answers, found.evidence) == (2, ("a", "b"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
+from namesrv_core.profile import profile_named
 from namesrv_core.settings import (
     OPTIONS,
     VERSION,
@@ -226,3 +227,24 @@ def test_values_survive_as_text() -> None:
         (VERSION, "5.3.1"),
     ):
         assert value_of(name, text_of(value)) == value
+
+
+def test_a_change_that_the_day_before_ended_with_is_not_taken_twice() -> None:
+    """Its statement, seen again, adds no second value; what comes after it does."""
+    before = last(Known([FIRST], [changed(500, value=True)]))
+    again = Known([Life(100)], [changed(500, value=True), changed(600, value=False)], before=before)
+    assert values(again) == [(500, True, "changed"), (600, False, "changed")]
+
+
+def test_a_value_that_changed_unseen_holds_from_where_it_is_stated() -> None:
+    """Two answers to GET_NAMESRV_CONFIG differ: the second is a new value, and what a restart would read."""
+    known = Known([FIRST, SECOND], [stated(200, value=False), stated(500, value=True)])
+    assert values(known) == [(100, False, "stated"), (500, True, "stated"), (900, True, "inherited")]
+
+
+@pytest.mark.parametrize("version", ["3.6.2", "", "five"])
+def test_versions_of_other_generations_are_errors(version: str) -> None:
+    """Only 4.x and 5.x are known; the message says so."""
+    with pytest.raises(ValueError, match=r"known are 4\.x \(as 4\.9\.7\) and 5\.x \(as 5\.4\.0\)"):
+        profile_named(version)
+    assert (profile_named("4.9.4"), profile_named("5.1.0")) == (V4_9_7, V5_4_0)

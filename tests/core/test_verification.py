@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core import V4_9_7, Answer, Namesrv, Question, Registry
+from namesrv_core import V4_9_7, Answer, Namesrv, NamesrvConfig, Question, Registry
 from namesrv_core.body_json import read_json, same_json
+from namesrv_core.events import WipeWritePerm
 from namesrv_core.registry import Change
 from namesrv_core.rows import BrokerData, QueueData
 from namesrv_core.timeline import StateChange
@@ -200,3 +201,23 @@ def test_change_that_does_not_concern_an_answer_makes_it_no_less_nominal() -> No
     """Where several states of the window give the same answer, it is taken for the one at the answer."""
     group = StateChange(100, 100, (Change("broker_addr_table", ("b",), BrokerData("C", ((0, "a:1"),))),))
     assert matched([group], seen(90, 120, EMPTY)) == [(True, False)]
+
+
+def test_answer_is_judged_by_what_the_server_was_at_it() -> None:
+    """A switch that changes between two equal questions changes what is right, though the registry stays the same."""
+    refused = Answer(1, None, "disable")
+    namesrv = Namesrv(later=((100, Namesrv(config=NamesrvConfig(enable_all_topic_list=False))),))
+    for first, second, verdicts in [(EMPTY, refused, [True, True]), (refused, EMPTY, [False, False])]:
+        observations = [seen(10, 20, first), seen(110, 120, second)]
+        found = verify(Registry(V4_9_7), [], observations, namesrv)
+        assert [verdict.matched for verdict in found] == verdicts
+
+
+def test_response_to_a_request_is_verified_at_the_state_that_it_left() -> None:
+    """Asked again there, the request gets the same answer: the number of topics whose permission was taken."""
+    timeline = [topic(100, "T")]
+    wiped, none = (Answer(0, None, fields=(("wipeTopicCount", number),)) for number in "10")
+    for answered, is_right in [(wiped, True), (none, False)]:
+        observed = Observed("a", 110, 120, WipeWritePerm("b"), answered)
+        (found,) = judged(timeline, observed)
+        assert (found.matched, found.expected) == (is_right, wiped)

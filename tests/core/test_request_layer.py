@@ -1,0 +1,552 @@
+"""The request layer without a wire: which event a request is, what it is answered with, and what it leaves behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, events, step
+from namesrv_core.answers import question_of
+from namesrv_core.dispatch import (
+    CRC32_MISMATCH,
+    MISSING_BROKER_ID,
+    UNDECODABLE_BODY,
+    Served,
+    answer_to,
+    dispatch,
+    event_of,
+    serve,
+)
+from namesrv_core.draft import NULL_POINTER
+from namesrv_core.properties import property_names
+from namesrv_core.queries import RouteBroker, TopicRouteData, within_zone
+from namesrv_core.registry import Change, TableName
+from namesrv_core.requests import (
+    Body,
+    Fields,
+    QueueDatas,
+    RegisterBody,
+    Request,
+    Undecodable,
+    java_boolean,
+    java_int,
+    java_long,
+    register_header,
+    zone_of,
+)
+from namesrv_core.rows import (
+    BrokerData,
+    DataVersion,
+    KvValue,
+    LiveKey,
+    QueueData,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    TopicTable,
+)
+
+FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
+BOTH = pytest.mark.parametrize("namesrv", [FOUR, FIVE], ids=["4.9.7", "5.4.0"])
+VERSION = DataVersion(0, 7, 3)
+TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])
+BODY = RegisterBody(VERSION, TOPICS, ())
+BROKER = {"clusterName": "C", "brokerAddr": "a:1", "brokerName": "b", "brokerId": "0"}
+
+
+def register(body: Body = BODY, *, version: int = 407, body_crc32: int | None = 99, **fields: str) -> Request:
+    """Return a registration of the broker b over channel c."""
+    return Request(103, {**BROKER, **fields}, version, body, body_crc32, channel_id="c")
+
+
+def registered(namesrv: Namesrv, *requests: Request) -> Registry:
+    """Return the registry of a server that has served a registration, and `requests`."""
+    registry = Registry(namesrv.profile)
+    for at_ms, request in enumerate((register(), *requests)):
+        serve(registry, request, at_ms, namesrv)
+    return registry
+
+
+def answered(registry: Registry, namesrv: Namesrv, code: int, fields: Fields, body: Body = None) -> Answer | None:
+    """Return the answer to a request of a current client."""
+    return dispatch(registry, Request(code, fields, 407, body, None if body is None else 99), 5, namesrv).answer
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "body", "event"),
+    [
+        (100, {"namespace": "N", "key": "k", "value": "v"}, None, events.PutKvConfig("N", "k", "v")),
+        (100, {}, None, events.PutKvConfig(None, None, None)),
+        (102, {"namespace": "N", "key": "k"}, None, events.DeleteKvConfig("N", "k")),
+        (104, BROKER, None, events.UnregisterBroker("C", "a:1", "b", 0)),
+        (104, {**BROKER, "brokerId": "x"}, None, events.UnregisterBroker("C", "a:1", "b", None)),
+        (205, {"brokerName": "b"}, None, events.WipeWritePerm("b")),
+        (216, {"topic": "T", "clusterName": "C"}, None, events.DeleteTopic("T", "C")),
+        (216, {"topic": "T"}, None, events.DeleteTopic("T", None)),
+        (
+            217,
+            {"topic": "T"},
+            QueueDatas((("b", QueueData(4, 8, 6, 0)),)),
+            events.RegisterTopic("T", (("b", QueueData(4, 8, 6, 0)),)),
+        ),
+        (217, {"topic": "T"}, None, events.RegisterTopic("T", None)),
+        (318, {}, "a=1", events.UpdateNamesrvConfig("a=1")),
+        (318, {}, None, events.UpdateNamesrvConfig(None)),
+        (322, BROKER, VERSION, events.QueryDataVersion("C", "a:1", DataVersion(0, 7, 3))),
+        (322, BROKER, None, events.QueryDataVersion("C", "a:1", None)),
+        (327, {"brokerName": "b"}, None, events.AddWritePerm("b")),
+        (904, BROKER, None, events.BrokerHeartbeat("C", "a:1")),
+        (105, {"topic": "T"}, None, None),
+        (319, {}, None, None),
+        (999, {}, None, None),
+        (217, {"topic": "T"}, Undecodable("syntax error"), None),
+    ],
+)
+def test_a_request_is_an_event_by_its_code(code: int, fields: Fields, body: Body, event: events.Event | None) -> None:
+    """Header fields and body go into the event under their names; questions and what cannot be read are none."""
+    assert event_of(Request(code, fields, 493, body), FIVE) == event
+
+
+def test_old_generation_does_not_know_three_codes_and_needs_a_version_to_compare() -> None:
+    """4.9.7: 217 and 904 are unknown codes, and 322 without a body ends in an exception."""
+    assert event_of(Request(217, {"topic": "T"}), FOUR) is None
+    assert event_of(Request(904, BROKER), FOUR) is None
+    assert event_of(Request(322, BROKER), FOUR) is None
+    asked = Request(322, BROKER, 407, VERSION, 99)
+    assert event_of(asked, FOUR) == events.QueryDataVersion("C", "a:1", DataVersion(0, 7, 3))
+
+
+def test_a_registration_takes_header_and_body() -> None:
+    """Each field of the header, the body and the channel arrives where it belongs."""
+    request = register(
+        RegisterBody(VERSION, TOPICS, ("f:1",)),
+        haServerAddr="h:1",
+        enableActingMaster="TRUE",
+        heartbeatTimeoutMillis="30000",
+        __ZONE_NAME="z",
+    )
+    assert event_of(request, FIVE) == events.RegisterBroker(
+        "C",
+        "a:1",
+        "b",
+        0,
+        "h:1",
+        DataVersion(0, 7, 3),
+        TOPICS,
+        ("f:1",),
+        "c",
+        enable_acting_master=True,
+        heartbeat_timeout_ms=30_000,
+        zone_name="z",
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "namesrv", "reason", "remark"),
+    [
+        (register(bodyCrc32="98"), FIVE, CRC32_MISMATCH, "crc32 not match"),
+        (register(bodyCrc32="98"), FOUR, CRC32_MISMATCH, "crc32 not match"),
+        (register(Undecodable("syntax error")), FIVE, UNDECODABLE_BODY, "syntax error"),
+        (register(Undecodable("syntax error"), bodyCrc32="98"), FIVE, CRC32_MISMATCH, "crc32 not match"),
+        (register(None), FOUR, UNDECODABLE_BODY, ""),
+        (register(brokerId="first"), FOUR, MISSING_BROKER_ID, "java.lang.NullPointerException"),
+        (register(version=-1, bodyCrc32="98"), FOUR, UNDECODABLE_BODY, ""),
+        (register(version=-1, bodyCrc32="98"), FIVE, CRC32_MISMATCH, "crc32 not match"),
+    ],
+)
+def test_a_refused_registration_is_a_system_error_and_leaves_nothing(
+    request_: Request, namesrv: Namesrv, reason: str, remark: str
+) -> None:
+    """Checksum first, then the body, then the broker id; 4.9.7 looks at a negative version before all of them."""
+    registry = Registry(namesrv.profile)
+    served = serve(registry, request_, 0, namesrv)
+    assert served.event == events.RefusedRequest(reason)
+    assert served.answer == Answer(1, None, remark)
+    assert (len(registry.broker_live_table), len(registry.cluster_addr_table)) == (0, 0)
+
+
+@pytest.mark.parametrize("crc32", ["0", "99", "none", "2147483648"])
+def test_a_checksum_that_fits_or_says_nothing_lets_a_registration_in(crc32: str) -> None:
+    """0 says nothing, and so does a field that is no 32-bit number."""
+    assert isinstance(event_of(register(bodyCrc32=crc32), FIVE), events.RegisterBroker)
+
+
+def test_serving_changes_what_dispatching_only_foretells() -> None:
+    """The same answer twice; the registry changes, and the lease begins, with the second."""
+    registry = Registry(V5_4_0)
+    foretold = dispatch(registry, register(), 1_000, FIVE)
+    assert len(registry.broker_live_table) == 0
+    served = serve(registry, register(), 1_000, FIVE)
+    assert served == foretold
+    assert served.step is not None
+    assert (served.step.outcome, served.answer) == (Outcome.APPLIED, Answer(0, None))
+    assert registry.last_update_ms == {LiveKey("C", "a:1"): 1_000}
+    assert registry.broker_addr_table["b"] == BrokerData("C", ((0, "a:1"),))
+
+
+def test_a_question_changes_nothing_when_served() -> None:
+    """It is no event and has no step."""
+    assert serve(Registry(V4_9_7), Request(206, {}), 0, FOUR) == Served(None, None, Answer(0, '{"topicList":[]}'))
+
+
+def test_a_one_way_request_does_its_work_without_an_answer() -> None:
+    """The broker is registered all the same."""
+    registry = Registry(V4_9_7)
+    served = serve(registry, register()._replace(one_way=True), 0, FOUR)
+    assert served.answer is None
+    assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
+
+
+def test_unknown_codes_are_answered_by_the_new_generation_only() -> None:
+    """4.9.7 writes nothing at all, 5.4.0 says that it does not support the code."""
+    for code in (217, 901, 904, 999):
+        assert dispatch(Registry(V4_9_7), Request(code, {}), 0, FOUR) == Served(None, None, None)
+    assert answered(Registry(V5_4_0), FIVE, 999, {}) == Answer(3, None, " request type 999 not supported")
+
+
+def test_a_slave_learns_its_master_and_every_broker_the_order_configuration() -> None:
+    """Master address and HA address are header fields, the KV namespace is the body; 5.x may keep the body back."""
+    put = Request(100, {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "b:4"})
+    slave = register(brokerId="1", brokerAddr="s:1")
+    told = (("haServerAddr", "h:1"), ("masterAddr", "a:1"))
+    for namesrv in (FOUR, FIVE):
+        registry = registered(namesrv, register(haServerAddr="h:1"), put)
+        assert dispatch(registry, slave, 9, namesrv).answer == Answer(0, '{"table":{"T":"b:4"}}', fields=told)
+    quiet = Namesrv(V5_4_0, NamesrvConfig(return_order_topic_config_to_broker=False))
+    assert dispatch(registered(quiet, register(haServerAddr="h:1"), put), slave, 9, quiet).answer == Answer(
+        0, None, fields=told
+    )
+
+
+def test_a_lone_topic_fails_in_the_new_generation() -> None:
+    """A first registration with one topic: SYSTEM_ERROR in 5.4.0, SUCCESS in 4.9.7."""
+    lone = register(RegisterBody(VERSION, TopicTable([TopicConfig("T", 4, 4, 6, 0)]), ()))
+    assert dispatch(Registry(V5_4_0), lone, 0, FIVE).answer == Answer(1, None, "register broker failed")
+    assert dispatch(Registry(V4_9_7), lone, 0, FOUR).answer == Answer(0, None)
+
+
+def test_a_version_query_says_whether_it_changed_and_what_is_stored() -> None:
+    """The stored version is the body, with a stateVersion in 5.x; an unknown broker has changed and has none."""
+    other = DataVersion(0, 8, 3)
+    for namesrv, stored in (
+        (FOUR, '{"counter":3,"timestamp":7}'),
+        (FIVE, '{"counter":3,"stateVersion":0,"timestamp":7}'),
+    ):
+        registry = registered(namesrv)
+        assert answered(registry, namesrv, 322, BROKER, VERSION) == Answer(0, stored, fields=(("changed", "false"),))
+        assert answered(registry, namesrv, 322, BROKER, other) == Answer(0, stored, fields=(("changed", "true"),))
+        unknown = {**BROKER, "brokerAddr": "x:1"}
+        assert answered(registry, namesrv, 322, unknown, VERSION) == Answer(0, None, fields=(("changed", "true"),))
+
+
+def test_a_version_without_counter_is_written_without_it() -> None:
+    """Nulls are left out."""
+    registry = Registry(V4_9_7)
+    serve(registry, register(RegisterBody(DataVersion(0, 7, None), TOPICS, ())), 0, FOUR)
+    found = answered(registry, FOUR, 322, BROKER, VERSION)
+    assert found == Answer(0, '{"timestamp":7}', fields=(("changed", "true"),))
+
+
+@BOTH
+def test_permission_changes_are_answered_with_their_number_of_topics(namesrv: Namesrv) -> None:
+    """Each has a header field of its own; a broker that is not there has no topics."""
+    registry = registered(namesrv)
+    assert answered(registry, namesrv, 205, {"brokerName": "b"}) == Answer(0, None, fields=(("wipeTopicCount", "2"),))
+    assert answered(registry, namesrv, 327, {"brokerName": "b"}) == Answer(0, None, fields=(("addTopicCount", "2"),))
+    assert answered(registry, namesrv, 205, {"brokerName": "x"}) == Answer(0, None, fields=(("wipeTopicCount", "0"),))
+
+
+@BOTH
+def test_what_returns_nothing_is_answered_with_nothing(namesrv: Namesrv) -> None:
+    """A deleted topic and a broker that leaves: SUCCESS, no body, no fields."""
+    registry = registered(namesrv)
+    assert answered(registry, namesrv, 216, {"topic": "T"}) == Answer(0, None)
+    assert answered(registry, namesrv, 104, BROKER) == Answer(0, None)
+
+
+def test_an_unregistration_without_an_id_ends_in_an_exception_in_the_old_generation() -> None:
+    """4.9.7 unboxes the id at once: SYSTEM_ERROR, nothing changes. 5.4.0 has queued it and says SUCCESS."""
+    fields = {**BROKER, "brokerId": ""}
+    registry = registered(FOUR)
+    served = serve(registry, Request(104, fields, 407), 5, FOUR)
+    assert served.answer == Answer(1, None, "java.lang.NullPointerException")
+    assert served.step == Step(Outcome.REFUSED_REQUEST, exception=NULL_POINTER)
+    assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
+    assert answered(registered(FIVE), FIVE, 104, fields) == Answer(0, None)
+
+
+def test_a_full_queue_of_unregistrations_is_a_system_error_without_a_remark() -> None:
+    """5.4.0 takes as many as the queue has room for, and answers the next one with the bare code."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(un_register_broker_queue_capacity=1))
+    registry, event = registered(namesrv), events.UnregisterBroker("C", "a:1", "b", 0, defer=True)
+    answers = []
+    for _ in range(2):
+        served = dispatch(registry, Request(104, BROKER), 5, namesrv)
+        assert served.event == event._replace(defer=False)
+        taken = step(registry, event, 5, namesrv)
+        answers.append(answer_to(event, taken, registry, namesrv))
+        registry.apply(taken.changes, 5)
+    assert answers == [Answer(0, None), Answer(1, None, None)]
+    assert registry.pending_unregister == (event,)
+
+
+@BOTH
+def test_a_kv_put_without_key_is_refused_in_words(namesrv: Namesrv) -> None:
+    """A reason that is no keyword of the request layer is the remark itself."""
+    found = answered(Registry(namesrv.profile), namesrv, 100, {"namespace": "N", "value": "v"})
+    assert found == Answer(1, None, "namespace or key is null")
+
+
+def test_a_body_that_cannot_be_read_ends_the_request() -> None:
+    """The exception's text is the remark; a missing body to 322 in 4.9.7 is a null pointer."""
+    failed = Served(None, None, Answer(1, None, "syntax error"))
+    assert dispatch(Registry(V5_4_0), Request(322, BROKER, 407, Undecodable("syntax error"), 99), 0, FIVE) == failed
+    null = Served(None, None, Answer(1, None, "java.lang.NullPointerException"))
+    assert dispatch(Registry(V4_9_7), Request(322, BROKER, 407), 0, FOUR) == null
+
+
+@pytest.mark.parametrize(
+    ("properties", "four", "five"),
+    [
+        (None, Answer(0, None), Answer(0, None)),
+        ("enableTopicList=false", Answer(0, None), Answer(0, None)),
+        (
+            "enableTopicList=false\nkvConfigPath=/x",
+            Answer(16, None, "Can not update config path"),
+            Answer(16, None, "Can not update config in black list."),
+        ),
+        ("rocketmqHome=/x", Answer(0, None), Answer(16, None, "Can not update config in black list.")),
+        ("own=1", Answer(0, None), Answer(16, None, "Can not update config in black list.")),
+        ("a=\\u00", Answer(1, None, "string2Properties error"), Answer(1, None, "string2Properties error")),
+    ],
+)
+def test_the_configuration_changes_unless_a_property_is_black_listed(
+    properties: str | None, four: Answer, five: Answer
+) -> None:
+    """5.x has a longer list, to which its own configuration adds; 4.x looks at two paths only."""
+    config = NamesrvConfig(config_black_list="configBlackList;own")
+    for profile, expected in ((V4_9_7, four), (V5_4_0, five)):
+        assert answered(Registry(profile), Namesrv(profile, config), 318, {}, properties) == expected
+
+
+@BOTH
+def test_the_configuration_itself_is_answered_without_a_guess(namesrv: Namesrv) -> None:
+    """GET_NAMESRV_CONFIG succeeds; its body holds paths that nobody knows."""
+    assert dispatch(Registry(namesrv.profile), Request(319, {}), 0, namesrv) == Served(None, None, Answer(0, None))
+
+
+def test_a_server_that_waits_for_service_answers_no_route_at_first() -> None:
+    """Only with the switch, only routes, and only until the seconds are over."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(need_wait_for_service=True, wait_seconds_for_service=45))
+    registry, route = registered(namesrv), Request(105, {"topic": "T"}, 407)
+
+    def code_at(uptime_ms: int | None, request: Request = route, server: Namesrv = namesrv) -> int | None:
+        found = dispatch(registry, request, 0, server, uptime_ms=uptime_ms).answer
+        return None if found is None else found.code
+
+    early = dispatch(registry, route, 0, namesrv, uptime_ms=44_999)
+    assert early == Served(None, None, Answer(1, None, "name server not ready"))
+    assert (code_at(45_000), code_at(None), code_at(0, Request(206, {})), code_at(0, server=FIVE)) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "key"),
+    [(400, {}, "0"), (401, {}, '"0"'), (0, {"acceptStandardJsonOnly": "true"}, '"0"')],
+)
+def test_the_asker_decides_the_dialect_of_a_route(version: int, fields: dict[str, str], key: str) -> None:
+    """Standard JSON from version 4.9.4 on, or if asked for; integer keys show which it is."""
+    found = dispatch(registered(FOUR), Request(105, {"topic": "T", **fields}, version), 5, FOUR).answer
+    assert found == Answer(
+        0,
+        f'{{"brokerDatas":[{{"brokerAddrs":{{{key}:"a:1"}},"brokerName":"b","cluster":"C"}}],"filterServerTable":{{}},'
+        '"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}',
+    )
+
+
+@BOTH
+def test_kv_questions_find_what_was_put(namesrv: Namesrv) -> None:
+    """A value is a header field, a namespace is a body; what is not there is named in the remark."""
+    registry = Registry(namesrv.profile)
+    for fields in ({"namespace": "N", "key": "k", "value": "v"}, {"namespace": "N", "key": "null"}):
+        serve(registry, Request(100, fields), 0, namesrv)
+    for fields, expected in [
+        ({"namespace": "N", "key": "k"}, Answer(0, None, fields=(("value", "v"),))),
+        ({"namespace": "N", "key": "null"}, Answer(22, None, "No config item, Namespace: N Key: null")),
+        ({"namespace": "M", "key": "k"}, Answer(22, None, "No config item, Namespace: M Key: k")),
+        ({}, Answer(22, None, "No config item, Namespace: null Key: null")),
+    ]:
+        assert answered(registry, namesrv, 101, fields) == expected
+    assert answered(registry, namesrv, 219, {"namespace": "N"}) == Answer(0, '{"table":{"k":"v"}}')
+    assert answered(registry, namesrv, 219, {"namespace": "M"}) == Answer(22, None, "No config item, Namespace: M")
+    assert answered(registry, namesrv, 219, {}) == Answer(22, None, "No config item, Namespace: null")
+
+
+def test_a_member_group_is_found_by_name_and_its_cluster_is_an_echo() -> None:
+    """The remark of a fresh response stays; an unknown group is empty."""
+    registry = registered(FIVE, register(brokerId="1", brokerAddr="s:1"))
+    fields = {"clusterName": "X", "brokerName": "b"}
+    members = '{"brokerMemberGroup":{"brokerAddrs":{0:"a:1",1:"s:1"},"brokerName":"b","cluster":"X"}}'
+    assert answered(registry, FIVE, 901, fields) == Answer(0, members, "not set any response code")
+    nobody = '{"brokerMemberGroup":{"brokerAddrs":{},"brokerName":"c"}}'
+    assert answered(registry, FIVE, 901, {"brokerName": "c"}) == Answer(0, nobody, "not set any response code")
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "question"),
+    [
+        (105, {"topic": "T"}, Question(105, "T", standard_json=False)),
+        (
+            105,
+            {"topic": "T", "__ZONE_MODE": "true", "__ZONE_NAME": "z"},
+            Question(105, "T", standard_json=False, scope="z"),
+        ),
+        (101, {"namespace": "N", "key": "k"}, Question(101, "k", scope="N")),
+        (219, {"namespace": "N", "key": "k"}, Question(219, "N")),
+        (224, {"cluster": "C"}, Question(224, "C")),
+        (901, {"clusterName": "C", "brokerName": "b"}, Question(901, "b", scope="C")),
+        (206, {"topic": "T"}, Question(206, None)),
+    ],
+)
+def test_a_question_is_read_from_its_header(code: int, fields: Fields, question: Question) -> None:
+    """Subject and scope by code; only a route has a dialect and a zone."""
+    assert question_of(code, fields, standard_json=False) == question
+
+
+def zoned(namesrv: Namesrv) -> Registry:
+    """Return a server whose topic T has a master in zone east, one in zone west, and a slave in the west."""
+    rows: list[tuple[TableName, tuple[str | None, ...], object]] = []
+    for name, zone, broker_id in (("b", "East", 0), ("c", "west", 0), ("d", "west", 1)):
+        rows += [
+            ("broker_addr_table", (name,), BrokerData("C", ((broker_id, f"{name}:1"),), zone_name=zone)),
+            ("topic_queue_table", ("T", name), QueueData(4, 4, 6, 0)),
+            ("filter_server_table", LiveKey("C", f"{name}:1"), (f"{name}:9",)),
+        ]
+    registry = Registry(namesrv.profile)
+    registry.apply([Change(*row) for row in rows], 0)
+    return registry
+
+
+def test_a_client_with_a_zone_gets_no_master_of_another_zone() -> None:
+    """Its queue data and filter servers are gone as well; zones differ beside case, and the old dialect is written."""
+    fields = {"topic": "T", "__ZONE_MODE": "true", "__ZONE_NAME": "eAST"}
+    found = answered(zoned(FIVE), FIVE, 105, fields)
+    assert found == Answer(
+        0,
+        '{"brokerDatas":['
+        '{"brokerAddrs":{0:"b:1"},"brokerName":"b","cluster":"C","enableActingMaster":false,"zoneName":"East"},'
+        '{"brokerAddrs":{1:"d:1"},"brokerName":"d","cluster":"C","enableActingMaster":false,"zoneName":"west"}],'
+        '"filterServerTable":{"b:1":["b:9"],"d:1":["d:9"]},"queueDatas":['
+        '{"brokerName":"b","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4},'
+        '{"brokerName":"d","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}',
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "zone"),
+    [
+        ({"__ZONE_MODE": "True", "__ZONE_NAME": "z"}, "z"),
+        ({"__ZONE_MODE": "false", "__ZONE_NAME": "z"}, None),
+        ({"__ZONE_NAME": "z"}, None),
+        ({"__ZONE_MODE": "true"}, None),
+        ({"__ZONE_MODE": "true", "__ZONE_NAME": " "}, None),
+    ],
+)
+def test_a_zone_needs_the_mode_and_a_name(fields: Fields, zone: str | None) -> None:
+    """A blank name is none."""
+    assert zone_of(fields) == zone
+
+
+def test_maps_behind_the_zone_filter_are_filled_anew() -> None:
+    """Keys of one bucket stand as they were written: sorted in standard JSON, else as they were; nulls are gone."""
+    info = TopicQueueMappingInfo("T", "b", 4, 1)
+    kept = RouteBroker("b", "C", ((1, "BB"), (2, "Aa")), enable_acting_master=False, zone_name=None)
+    route = TopicRouteData(
+        (("b", QueueData(4, 4, 6, 0)),),
+        (kept,),
+        (("BB", ("x",)), ("Aa", ("y",)), ("c", None)),
+        None,
+        (("BB", info), ("Aa", info)),
+    )
+    in_order = within_zone(route, "z", sorted_maps=True)
+    assert in_order.filter_server_table == (("Aa", ("y",)), ("BB", ("x",)))
+    assert in_order.topic_queue_mapping_by_broker == (("Aa", info), ("BB", info))
+    assert in_order.broker_datas == (kept,)
+    as_it_was = within_zone(route, "z", sorted_maps=False)
+    assert as_it_was.filter_server_table == (("BB", ("x",)), ("Aa", ("y",)))
+    assert as_it_was.topic_queue_mapping_by_broker == (("BB", info), ("Aa", info))
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (None, None),
+        ("", None),
+        ("-", None),
+        ("+7", 7),
+        ("-7", -7),
+        ("--7", None),
+        (" 7", None),
+        ("1_0", None),
+        ("007", 7),
+        ("\u0663", 3),
+        ("\U0001d7d1", None),
+        ("9223372036854775807", 9223372036854775807),
+        ("9223372036854775808", None),
+        ("-9223372036854775808", -9223372036854775808),
+        ("-9223372036854775809", None),
+        ("9" * 5_000, None),
+    ],
+)
+def test_a_long_is_what_java_reads_as_one(text: str | None, number: int | None) -> None:
+    """A sign, then digits of any script in the basic plane, within 64 bits; no blanks, no underscores."""
+    assert java_long(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("2147483647", 2147483647), ("2147483648", None), ("-2147483648", -2147483648), ("-2147483649", None), ("", None)],
+)
+def test_an_int_has_32_bits(text: str, number: int | None) -> None:
+    """What a long would take and an int does not is null."""
+    assert java_int(text) == number
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("TrUe", True), ("1", False), ("", False), (None, None)])
+def test_a_boolean_is_true_in_any_case_and_else_false(text: str | None, value: bool | None) -> None:  # noqa: FBT001
+    """Only a missing field is null."""
+    assert java_boolean(text) is value
+
+
+def test_a_bare_registration_header_says_nothing() -> None:
+    """Missing fields are null, the checksum is 0 and the body is not compressed."""
+    assert register_header({}) == (None, None, None, None, False, 0)
+    assert register_header({"compressed": "true", "bodyCrc32": "5"}) == (None, None, None, None, True, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", set()),
+        ("a=1\nb:2\rc 3\r\nd", {"a", "b", "c", "d"}),
+        ("  # a=1\n! b=2\n \t\n c=3", {"c"}),
+        ("a\\=b=1\na\\ b=1\na\\:b", {"a=b", "a b", "a:b"}),
+        ("a\\\n   b=1\nc", {"ab", "c"}),
+        ("a=1\\\nb=2\nc=3", {"a", "c"}),
+        ("a=1\\\\\nb=2", {"a", "b"}),
+        ("a\\\n#b=1", {"a#b"}),
+        ("kv\\u0043onfig=1\n\\t\\q=2", {"kvConfig", "\tq"}),
+        ("=1", {""}),
+        ("a=1\\", {"a"}),
+        ("a=\\u12", None),
+        ("a=\\\\u12", {"a"}),
+    ],
+)
+def test_the_names_in_a_properties_text_are_those_that_java_reads(text: str, names: set[str] | None) -> None:
+    """Comments, separators, continued lines and escapes; an unfinished unicode escape makes Java refuse the text."""
+    assert property_names(text) == names
+
+
+def test_a_value_of_null_is_stored() -> None:
+    """A put without a value is no refusal: the key is there, with null."""
+    registry = Registry(V5_4_0)
+    served = serve(registry, Request(100, {"namespace": "N", "key": "k"}), 0, FIVE)
+    assert served.answer == Answer(0, None)
+    assert registry.kv_config_table["N"]["k"] == KvValue(None)
