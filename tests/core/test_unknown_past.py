@@ -8,7 +8,7 @@ from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step, bootst
 from namesrv_core.answers import Answer, Question
 from namesrv_core.draft import Certainty
 from namesrv_core.history import Histories
-from namesrv_core.past import ACTING, ANY, GROUP, SETTLED, Part, Past
+from namesrv_core.past import ACTING, GROUP, SETTLED, Part, Past
 from namesrv_core.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.rows import DataVersion, KvValue, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.shown import shown_by
@@ -100,6 +100,17 @@ def test_a_certain_rejection_leaves_no_live_entry_and_no_topic() -> None:
     assert server.registry.queue_data("T", "a") == FOUR
 
 
+def test_a_certain_refusal_leaves_everything_known() -> None:
+    """After a start a new id with a lone topic is certain to be refused: no row, and a route is a contradiction."""
+    server = Server(FIVE)
+    server.take(events.NamesrvStarted(), 0)
+    assert server.take(register(topics(T=FOUR)), 10).outcome == Outcome.REFUSED_LONE_TOPIC
+    assert server.members("a") == {}
+    assert knows(server, "topic_queue", "T", "a")
+    wrong = server_with(register(), namesrv=FIVE)
+    assert server.see(ROUTE, wrong.says(ROUTE), 20).outcome == Outcome.NO_EFFECT
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -172,6 +183,8 @@ def test_a_mapping_is_known_once_it_is_certain_to_be_written() -> None:
         "T", "a", 8, 1, curr_id_map='{"0":0}'
     )
     assert knows(server, "topic_queue_mapping", "T", "a")
+    wrong = server_with(first, namesrv=FIVE)
+    assert server.see(ROUTE, wrong.says(ROUTE), SETTLED_MS + 5).outcome == Outcome.NO_EFFECT
     for version, known in ((V2, False), (DataVersion(0, 3, 3), True), (DataVersion(0, 3, 3), True)):
         server.take(first._replace(data_version=version), SETTLED_MS + 10)
         assert knows(server, "topic_queue_mapping", "T", "a") is known
@@ -235,13 +248,12 @@ def test_a_scan_of_an_unknown_phase_leaves_in_doubt_what_it_took() -> None:
     Its own unregistration makes the id known again; the group may have gone in between, and so the queue data stays
     in doubt.
     """
-    server, slave = Server(), register(addr=B)._replace(broker_id=1)
+    server, slave = Server(), register(addr=B)._replace(broker_id=1, channel_id="d")
     for event in (register(), slave):
         server.take(event, 10)
     seen_by(server, server_with(register(), slave), [CLUSTER_INFO], 20)
     server.take(register(), 100_000)
-    step = server.take(events.ScanNotActiveBroker(), 121_000)
-    assert step.outcome == Outcome.SCAN_FAILED  # 4.x: another entry comes after the one that it took
+    server.take(events.ScanNotActiveBroker(), 121_000)
     assert server.members("a") == {0: A}
     assert past_of(server).beats == {LiveKey(None, B): 121_000}
     assert knows(server, "broker_addr", "a", 0)
