@@ -11,12 +11,21 @@ import pytest
 from namesrv_core import Namesrv, Outcome, Registry, events, take
 from namesrv_core.past import Past
 from namesrv_core.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.rows import (
+    BrokerLiveInfo,
+    DataVersion,
+    LiveKey,
+    QueueData,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    TopicTable,
+)
 from namesrv_core.snapshot import SnapshotError, snapshot_of, snapshot_text
 from namesrv_core.trace_json import state_of
 
 A, CHANNEL = "10.0.0.1:10911", "10.0.0.1:40000#1"
 AT_US = 1_700_000_000_000_000
+LIVE = {"heartbeatTimeoutMillis": 120_000, "lastUpdateTimestamp": 1_700_000_000_000, "dataVersion": None}
 
 
 def filled(profile: Profile) -> Registry:
@@ -50,6 +59,16 @@ def test_a_snapshot_restores_the_state(profile: Profile) -> None:
     assert state_of(registry) == state_of(written)
     assert registry.next_lease_end() == AT_US // 1_000 + 90_000
     assert registry.past.knows("topic_queue", "X", "b")
+
+
+def test_a_live_entry_may_have_no_version() -> None:
+    """A broker that registered without a data version is read back without one, with its lease."""
+    document = json.loads(snapshot_text(filled(V5_4_0), "ns", AT_US))
+    document["state"]["brokerLiveTable"] = {"C|10.0.0.1:10911": LIVE}
+    event = snapshot_of(json.dumps(document)).event
+    lives = [change.value for change in event.changes if change.table == "broker_live_table"]
+    assert lives == [BrokerLiveInfo(None, 120_000, None, None)]
+    assert event.beats == ((LiveKey("C", A), 1_700_000_000_000),)
 
 
 def test_a_connection_of_the_snapshot_ends_under_another_id() -> None:
@@ -107,7 +126,8 @@ def test_what_is_no_snapshot_is_refused(text: str) -> None:
         ("state.topicQueueTable.T.a.perm", 1 << 63, "snapshot.state.topicQueueTable.T.a.perm"),
         ("state.brokerAddrTable.a.brokerAddrs", {"-1": A}, "snapshot.state.brokerAddrTable.a.brokerAddrs"),
         ("state.brokerAddrTable.a.brokerAddrs", {"9" * 5_000: A}, "snapshot.state.brokerAddrTable.a.brokerAddrs"),
-        ("state.brokerLiveTable", {"no cluster": {}}, "no cluster"),
+        ("state.brokerLiveTable", {"no cluster": LIVE}, "live key 'no cluster', expected cluster|address"),
+        ("state.brokerAddrTable.a.enableActingMaster", 1, "snapshot.state.brokerAddrTable.a.enableActingMaster"),
         ("state.clusterAddrTable.C", {}, "snapshot.state.clusterAddrTable.C"),
         ("state.filterServerTable", {f"C|{A}": [1]}, "[0]"),
         ("state.kvConfig.ORDER_TOPIC_CONFIG.T", 4, "snapshot.state.kvConfig.ORDER_TOPIC_CONFIG.T"),
