@@ -43,11 +43,10 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
 
 def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> Step:
     profile = namesrv.profile
-    if profile.concurrent_maps and event.cluster_name is None:
-        return _failed(draft)  # a ConcurrentHashMap takes no null key
-    draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
-    if profile.concurrent_maps and event.broker_name is None:
-        return _failed(draft)  # the set is a HashSet and has taken it
+    if not (profile.concurrent_maps and event.cluster_name is None):
+        draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
+    if profile.concurrent_maps and None in (event.cluster_name, event.broker_name):
+        return _failed(draft)  # a ConcurrentHashMap takes no null key; the set of names is a HashSet and has taken it
     old_group = draft.group(event.broker_name)
     group = old_group or BrokerData(event.cluster_name, ())
     first = old_group is None
@@ -73,6 +72,8 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
     group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))
     draft.put("broker_addr_table", (event.broker_name,), group)
     _take_topics(draft, event, namesrv, group, key, first=first)
+    if profile.live_key_has_cluster and event.broker_addr is None:
+        return _failed(draft)
     _put_live(draft, event, namesrv, key)
     result = _result_for(draft, event, namesrv, group)
     notifications: tuple[Notification, ...] = ()
@@ -206,6 +207,10 @@ def _take_topics(
     ):
         for topic in [topic for topic in present if topic not in event.topics.names]:
             draft.put("topic_queue_table", (topic, name), None)
+    # Without an address 5.x throws where it asks for the stored version: at once, or after the topics of a first one.
+    throws = profile.live_key_has_cluster and event.broker_addr is None
+    if throws and not first:
+        return
     everything = first or config_changed(draft, key, event.data_version)
     if not everything and (not profile.repairs_missing_topics or present.keys() >= event.topics.names):
         return
@@ -214,7 +219,7 @@ def _take_topics(
     if read_only:
         written = ((topic, data._replace(perm=data.perm & ~PERM_WRITE)) for topic, data in written)
     draft.put_queue_datas(name, written)
-    if everything and profile.stores_topic_queue_mapping:
+    if everything and profile.stores_topic_queue_mapping and not throws:
         for mapping in event.topics.mappings:
             draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
 

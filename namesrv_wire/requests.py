@@ -25,7 +25,7 @@ from namesrv_wire import values
 from namesrv_wire.bodies import TopicTable, decode_data_version, decode_queue_datas
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import EVENT_TABLES, V3_0_11, request_name
-from namesrv_wire.errors import LIMITS, DecodeError
+from namesrv_wire.errors import LIMITS, DecodeError, Reason
 from namesrv_wire.frames import Frame
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.rows import Row, Values
@@ -78,13 +78,14 @@ def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Val
 def request_of(frame: Frame, now_ms: int, bodies: BodyCache, channel_id: str | None = None) -> Request:
     """Return a frame as the request that the core's dispatch takes.
 
-    `now_ms` stands for the server's clock. Raises `DecodeError` for a body beyond our limits only.
+    `now_ms` stands for the server's clock. A body that the server's JSON reader might understand all the same counts as
+    undecodable. Raises `DecodeError` for one beyond our limits only.
     """
     body: Body
     try:
         body = _body_of(frame, now_ms, bodies)
     except DecodeError as error:
-        if error.reason in LIMITS:
+        if error.reason in LIMITS and error.reason is not Reason.AMBIGUOUS_JSON:
             raise
         body = Undecodable(_error_of(frame))
     return Request(

@@ -47,6 +47,15 @@ def test_null_names_stop_the_new_generation() -> None:
     assert not registry.broker_addr_table
 
 
+def test_null_address_leaves_a_group_without_a_live_entry_in_the_new_generation() -> None:
+    """The live table's key needs a hash of both names: the steps before that stay."""
+    registry = Registry(V5_4_0)
+    taken = take(registry, register(addr=None), 0, FIVE)
+    assert (taken.outcome, taken.swallowed) == (Outcome.APPLIED, ("java.lang.NullPointerException",))
+    assert registry.broker_addr_table["b"].broker_addrs == ((0, None),)
+    assert not registry.broker_live_table
+
+
 def test_null_names_are_names_to_the_old_generation() -> None:
     """A HashMap takes null: cluster, broker name and address may be missing."""
     registry = Registry(V4_9_7)
