@@ -458,3 +458,16 @@ def test_an_interval_is_known_from_the_answer_that_confirms_it() -> None:
         assert rows["topic_queue", ("T", "a")].known_from_us == expected
         assert not rows["topic_queue", ("T", "a")].beginning_seen
     assert ("topic_queue", ("U", "a")) not in rows
+
+
+def test_a_group_that_is_certain_to_be_gone_takes_its_topics_along() -> None:
+    """After a start all of the group is known: with its last member its topics and its role are known not to be."""
+    server = Server()
+    server.take(events.NamesrvStarted(), 0)
+    server.take(register(), 10)
+    server.take(events.UnregisterBroker("C", A, "a", 0), 20)
+    assert not server.registry.broker_addr_table
+    assert knows(server, "topic_queue", "T", "a")
+    assert knows(server, GROUP, "a", ACTING)
+    wrong = server_with(register())
+    assert server.see(ROUTE, wrong.says(ROUTE), 30).outcome == Outcome.NO_EFFECT
