@@ -471,3 +471,14 @@ def test_a_group_that_is_certain_to_be_gone_takes_its_topics_along() -> None:
     assert knows(server, GROUP, "a", ACTING)
     wrong = server_with(register())
     assert server.see(ROUTE, wrong.says(ROUTE), 30).outcome == Outcome.NO_EFFECT
+
+
+def test_a_group_of_unknown_role_that_loses_a_member_may_have_lost_its_write_permissions() -> None:
+    """5.x: a member group names the addresses and not whether it acts; without its master an acting group is wiped."""
+    server = Server(FIVE)
+    slave = register(addr=B)._replace(broker_id=1)
+    seen_by(server, server_with(register(), slave, namesrv=FIVE), [Question(901, "a"), ROUTE], SETTLED_MS)
+    past_of(server).note([bootstrap._doubt(GROUP, "a", ACTING)])
+    assert knows(server, "topic_queue", "T", "a")
+    server.take(events.UnregisterBroker("C", A, "a", 0), SETTLED_MS + 10)
+    assert not knows(server, "topic_queue", "T", "a")
