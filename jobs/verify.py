@@ -89,10 +89,13 @@ def verdicts_from(
 
 
 def responses_of(bronze: Frames, day: dt.date) -> DataFrame:
-    """Return the day's responses that say something about the registry: columns of an answer, and those of its event."""
+    """Return the day's responses that say something about the registry: columns of an answer, and those of its event.
+
+    A log that keeps no more of a response than its code (`response_fields` NULL) says nothing to judge.
+    """
     told = (
         bronze[name]
-        .where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull() & F.col("code").isin(*codes))
+        .where((F.col("day") == F.lit(day)) & F.col("response_fields").isNotNull() & F.col("code").isin(*codes))
         .withColumn("kind", F.lit(name))
         .withColumn("subject", F.col("broker_name"))
         .withColumn("request_seq", F.unix_micros("event_time") * NS_PER_US)

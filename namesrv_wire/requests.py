@@ -194,7 +194,7 @@ def response_columns(response: Frame) -> Values:
     return {
         "response_code": response.code,
         "response_remark": response.remark,
-        "response_fields": fields_json(response),
+        "response_fields": fields_json(response) or "{}",  # not null: it was recorded
         "response_body": body_text(response),
     }
 
