@@ -435,3 +435,15 @@ def test_an_id_without_address_counts_as_new_every_time() -> None:
     for topics in (one, other):
         take(registry, register(addr=None)._replace(data_version=DataVersion(0, 1, 1), topics=topics), 0, FOUR)
     assert set(registry.topic_queue_table) == {"T", "U"}
+
+
+def test_a_known_id_without_address_changes_no_topic_of_5x() -> None:
+    """5.4.0: the stored version is asked for under no address, which throws before a topic is written."""
+    registry = Registry(V5_4_0)
+    one, other = ([TopicConfig(name, 4, 4, 6, 0), TopicConfig("TBW102", 8, 8, 7, 0)] for name in ("T", "U"))
+    take(registry, register()._replace(data_version=DataVersion(0, 1, 1), topics=TopicTable(one)), 0, FIVE)
+    taken = take(
+        registry, register(addr=None)._replace(data_version=DataVersion(0, 1, 2), topics=TopicTable(other)), 1, FIVE
+    )
+    assert NULL_POINTER in taken.swallowed
+    assert set(registry.topic_queue_table) == {"T", "TBW102"}
