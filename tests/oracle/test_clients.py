@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -107,10 +108,14 @@ def changed_a_little(route: TopicRouteData, chance: random.Random) -> TopicRoute
     return same._replace(**changes)
 
 
-def text_of(route: TopicRouteData | None, chance: random.Random) -> str:
-    """Return the route as a name server of either generation writes it for clients that take standard JSON only."""
-    namesrv = Namesrv(chance.choice(list(PROFILES.values())))
-    return "" if route is None else route_json(route, namesrv, standard=True)
+def text_of(route: TopicRouteData | None) -> str:
+    """Return the route as a 5.4.0 name server writes it: a 4.9.7 one leaves out what only 5.x clients look at.
+
+    What is not ASCII is escaped: where the text holds it as it is, as name servers write it, the JSON reader of a 5.4.0
+    client fails at some maps and misreads others. This is about what a client makes of a route that it could read.
+    """
+    text = "" if route is None else route_json(route, Namesrv(PROFILES["5.4.0"]), standard=True)
+    return re.sub("[^ -~]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def texts(queues: Sequence[MessageQueue]) -> str:
@@ -144,7 +149,7 @@ def test_publish_and_subscribe_information(client: Profile, ask: Ask) -> None:
     """20,000 random routes make the same queues in the same order, or make both sides fail."""
     chance = random.Random(1)
     routes = [random_route(chance) for _ in range(20_000)]
-    lines = [f"T\t{text_of(route, chance)}" for route in routes]
+    lines = [f"T\t{text_of(route)}" for route in routes]
 
     assert without_exception_names(ask([f"publish\t{line}" for line in lines])) == [
         published("T", route, client) for route in routes
@@ -158,7 +163,7 @@ def test_a_changed_route(client: Profile, ask: Ask) -> None:
     """10,000 pairs of routes, most of them alike: a client sees a change where the pure function does."""
     chance = random.Random(2)
     pairs = [(route, changed_a_little(route, chance)) for route in (random_route(chance) for _ in range(10_000))]
-    lines = [f"changed\t{text_of(old, chance)}\t{text_of(new, chance)}" for old, new in pairs]
+    lines = [f"changed\t{text_of(old)}\t{text_of(new)}" for old, new in pairs]
 
     expected = [str(topic_route_data_changed(old, new, client)).lower() for old, new in pairs]
     assert ask(lines) == expected
@@ -174,7 +179,7 @@ def test_what_a_client_takes_and_has(client: Profile, ask: Ask) -> None:
         route = random_route(chance)
         for _ in range(6):
             route = changed_a_little(route, chance) if chance.random() < 0.9 else random_route(chance)
-            lines.append(f"update\t{topic}\t{text_of(route, chance)}")
+            lines.append(f"update\t{topic}\t{text_of(route)}")
             taken = str(
                 topic_route_data_changed(old, route, client)
                 or is_need_update_topic_route_info([info], [queues is not None])
@@ -199,7 +204,7 @@ def test_the_route_that_a_first_message_goes_by(client: Profile, ask: Ask) -> No
         topic = f"first-{number}"
         own, default_topic = (random_route(chance) if chance.random() < 0.5 else None for _ in range(2))
         queue_nums = chance.choice((-1, 0, 1, 2, 3, 4))
-        lines.append(f"send\t{topic}\t{text_of(own, chance)}\t{text_of(default_topic, chance)}\t{queue_nums}")
+        lines.append(f"send\t{topic}\t{text_of(own)}\t{text_of(default_topic)}\t{queue_nums}")
         route = producer_route(own, default_topic, queue_nums)
         unusable = route is not None and subscribed(topic, route, client) == "!"
         expected.append("!" if unusable else published(topic, route, client))
