@@ -38,17 +38,19 @@ class NamesrvConf:
 class PipelineConf:
     """All settings in force. A night is refused if more frames than `quarantine_frames_min` and than the share are quarantined.
 
+    `quiet_road`: whether brokers that only beat are told from others before the replay; None: where it pays.
     `namesrvs`: by name server id, ip:port.
     """
 
     quarantine_share_max: float = 0.01
     quarantine_frames_min: int = 100
+    quiet_road: bool | None = None
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
         """Return the SHA-256 of the settings in canonical JSON."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True)
+        text = json.dumps({**dataclasses.asdict(self), "quiet_road": None}, sort_keys=True)  # it changes no result
         return hashlib.sha256(text.encode()).hexdigest()
 
     def given(self, namesrv_id: str) -> dict[str, Value]:
@@ -64,9 +66,10 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {"ingest", "namesrv"}, str(path))
+    _known(document, {"ingest", "replay", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
     _known(ingest, {"quarantine_share_max", "quarantine_frames_min"}, f"{path} [ingest]")
+    _known(document.get("replay", {}), {"quiet_road"}, f"{path} [replay]")
     namesrvs = {
         name: _namesrv_conf(table, f'{path} [namesrv."{name}"]') for name, table in document.get("namesrv", {}).items()
     }
@@ -82,7 +85,10 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         raise ConfError(f"{path} [ingest] quarantine_share_max: {share!r} is not a share from 0 to 1")
     if type(frames) is not int or frames < 0:
         raise ConfError(f"{path} [ingest] quarantine_frames_min: {frames!r} is not a number of frames")
-    return PipelineConf(float(share), frames, namesrvs)
+    quiet_road = document.get("replay", {}).get("quiet_road", "auto")
+    if quiet_road not in (True, False, "auto"):
+        raise ConfError(f'{path} [replay] quiet_road: {quiet_road!r} is neither true, false nor "auto"')
+    return PipelineConf(float(share), frames, None if quiet_road == "auto" else quiet_road, namesrvs)
 
 
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:

@@ -17,13 +17,15 @@ from schemas.table import Table
 Frames = Mapping[str, DataFrame]
 
 
-def day_events(bronze: Frames, day: dt.date, unknown: Sequence[str] = ()) -> DataFrame:
+def day_events(
+    bronze: Frames, day: dt.date, unknown: Sequence[str] = (), *, tables: Sequence[Table] = EVENT_TABLES
+) -> DataFrame:
     """Return the day's events of all tables in one frame: `kind` is the table, `operation` what it asks for.
 
     `received_us`: when a request had arrived; `arrival_us`: the same for one that was answered. `unknown`: name servers
     of whose past something is unknown; what they answered, and snapshots of them, are events, too.
     """
-    events = union_all(_events_of(bronze[table.name], table, day) for table in EVENT_TABLES)
+    events = union_all(_events_of(bronze[table.name], table, day) for table in tables)
     events = events.drop(*(column.name for column in REQUEST if column.name != "code"), "body_bytes", "compressed")
     if not unknown:
         return events

@@ -21,12 +21,15 @@ from pyspark.sql import functions as F
 
 from jobs import __version__, quality, tables
 from jobs.conf import PipelineConf
+from jobs.contexts import namesrv_days
 from jobs.evidence import DELETION, IDLE_LIMIT, candidates_from, votes_from, weighed_from
 from jobs.flag import flag
 from jobs.ingest import Ingested
 from jobs.order import decided_day
-from jobs.replay import REPLAYED_TABLES, namesrv_days, replayed_day, table_from
+from jobs.plan import DayPlan, Unit, planned_day
+from jobs.replay import REPLAYED_TABLES, not_quiet_of, replayed_day, table_from
 from jobs.replay_unit import NamesrvDay
+from jobs.session import is_small
 from jobs.settings import DaySettings, known_settings, namesrvs_of, read_settings, under_idle_limit
 from jobs.verify import (
     answer_checks_from,
@@ -91,6 +94,12 @@ class Warehouse:
         if day not in self._namesrvs:
             self._namesrvs[day] = namesrvs_of(read_settings(self.table(gold.NAMESRV_SETTINGS), day), day)
         return self._namesrvs[day]
+
+    @property
+    def quiet_road(self) -> bool:
+        """Return whether quiet units are to be told from others; for few events that costs more than it saves."""
+        wanted = self.conf.quiet_road
+        return not is_small(self.spark) if wanted is None else wanted
 
     @property
     def docs_dir(self) -> Path:
@@ -223,18 +232,40 @@ def _replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
             tables.in_parallel(work)
             house.forget(gold.NAMESRV_SETTINGS)
             return earlier
-    decisions, order = decided_day(house.spark, frames, carried, day, contexts)
     folder = f"{house.path}/_staging/{house.run_id}-replay"
-    wide = replayed_day(house.spark, frames, carried, day, contexts, order)
-    wide.write.mode("overwrite").parquet(folder)
-    staged = house.spark.read.parquet(folder)
-    work.update({t.name: _writing(house, table_from(staged, t, day), t, day) for t in REPLAYED_TABLES})
+    staged, plan, decisions = _staged_replay(house, frames, carried, day, contexts, folder)
+    work.update({t.name: _writing(house, table_from(staged, plan, t, day), t, day) for t in REPLAYED_TABLES})
     work["order_decisions"] = _writing(house, decisions, gold.ORDER_DECISIONS, day)
     tables.in_parallel(work)
     tables.remove(house.spark, folder)
     house.spark.catalog.clearCache()
     house.forget(*REPLAYED_TABLES, gold.ORDER_DECISIONS, gold.NAMESRV_SETTINGS)
     return []
+
+
+def _staged_replay(
+    house: Warehouse,
+    frames: dict[str, DataFrame],
+    carried: dict[str, DataFrame],
+    day: dt.date,
+    contexts: dict[str, NamesrvDay],
+    folder: str,
+) -> tuple[DataFrame, DayPlan, DataFrame]:
+    """Replay the day into Parquet files in `folder`; return them, the plan they follow, and the order decisions."""
+    not_quiet: set[Unit] = set()
+    while True:
+        plan = planned_day(
+            house.spark, frames, carried, day, contexts, quiet_road=house.quiet_road, not_quiet=not_quiet
+        )
+        decisions, order = decided_day(house.spark, plan.events, frames, carried, day, contexts)
+        wide = replayed_day(plan, frames["topic_configs"], contexts, order)
+        wide.write.mode("overwrite").parquet(folder)
+        staged = house.spark.read.parquet(folder)
+        found = not_quiet_of(staged) if plan.quiet is not None else set()
+        if not found:
+            return staged, plan, decisions
+        log.warning("%s: %d units are not as quiet as their heartbeats look; replayed one by one", day, len(found))
+        not_quiet |= found
 
 
 def _settled(

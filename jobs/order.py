@@ -80,11 +80,19 @@ def racing_namesrvs_from(events: DataFrame, live: DataFrame) -> DataFrame:
 
 
 def decided_day(
-    spark: SparkSession, bronze: Frames, carried: Frames, day: dt.date, contexts: Mapping[str, NamesrvDay]
+    spark: SparkSession,
+    events: DataFrame,
+    bronze: Frames,
+    carried: Frames,
+    day: dt.date,
+    contexts: Mapping[str, NamesrvDay],
 ) -> tuple[DataFrame, DataFrame | None]:
-    """Return order_decisions of `day`, and the events (event_id, seq, looked_up) that it moves; None if it moves none."""
+    """Return order_decisions of `day`, and the events (event_id, seq, looked_up) that it moves; None if it moves none.
+
+    `events`: those among which a race can matter, as `day_events` gives them.
+    """
     live = codec_ready(carried["broker_live_history"].where("closed_by IS NULL"))
-    racing = [row["namesrv_id"] for row in racing_namesrvs_from(day_events(bronze, day), live).collect()]
+    racing = [row["namesrv_id"] for row in racing_namesrvs_from(events, live).collect()]
     if not racing:
         return spark.createDataFrame([], gold.ORDER_DECISIONS.schema), None
     unknown = [name for name in racing if contexts[name].has_unknown_past]

@@ -1,203 +1,105 @@
 """Replay a day of recorded events through the name server's logic.
 
-Reads   the bronze event tables, and the history slices of the day before (their open rows are the starting state)
-Gives   the slices of the history tables, event_outcomes and refreshes_hourly of that day
+Reads   the plan of a day: its events, and the rows that were open at the end of the day before (the starting state)
+Gives   the slices of the history tables, event_outcomes, refreshes_hourly and past_knowledge of that day
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import units
-from jobs.frames import Frames, codec_ready, day_events, topic_tables_of
-from jobs.replay_unit import CARRIED_RANK, EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, UnitReplay
+from jobs import placing
+from jobs.forward import forwarded
+from jobs.frames import topic_tables_of
+from jobs.plan import DayPlan, Unit
+from jobs.replay_unit import EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, replayed_units
 from jobs.tables import union_all
-from namesrv_core.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.profile import Namesrv
-from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
+from namesrv_core.instants import NS_PER_US
 from schemas import gold
-from schemas.bronze import EVENT_TABLES, RECORDED_TABLES
-from schemas.codec import day_start_seq
 from schemas.table import Table
 
 REPLAYED_TABLES = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
+NOT_QUIET = "not_quiet"
 _ROWS_PER_BATCH = 10_000
-_PUT_KV, _DELETE_KV, _DELETE_TOPIC = 100, 102, 216
-_KV_UNIT = "kv"
-_WHOLE_UNIT = "whole"
-# How far back a scan's packet tells when the timer ticks.
-_PHASE_MEMORY = dt.timedelta(days=7)
 
 
 def replayed_day(
-    spark: SparkSession,
-    bronze: Frames,
-    carried: Frames,
-    day: dt.date,
-    contexts: Mapping[str, NamesrvDay],
-    order: DataFrame | None = None,
+    plan: DayPlan, topic_configs: DataFrame, contexts: Mapping[str, NamesrvDay], order: DataFrame | None = None
 ) -> DataFrame:
-    """Return the wide rows of all replayed tables for `day`, told apart by the column `table`.
+    """Return the wide rows that the replay gives of all replayed tables, told apart by the column `table`.
 
-    `carried` are the history slices from which the day starts; of them the rows that were open count. `order`:
-    (event_id, seq, looked_up) for events that take effect elsewhere than recorded. Grain, keys and order of
-    the result are those of the tables in it.
+    `order`: (event_id, seq, looked_up) for events that take effect elsewhere than recorded. Grain, keys and order of the
+    result are those of the tables in it. A row of table NOT_QUIET names a unit that is not as quiet as the plan takes
+    it to be: what else is said of it does not count.
     """
-    unknown = sorted(name for name, context in contexts.items() if context.has_unknown_past)
-    events = _with_order(day_events(bronze, day, unknown), order).persist()
-    open_rows = {t.name: carried[t.name].where("closed_by IS NULL") for t in gold.HISTORY_TABLES if t.name in carried}
-    if unknown and gold.PAST_KNOWLEDGE.name in carried:
-        open_rows[gold.PAST_KNOWLEDGE.name] = carried[gold.PAST_KNOWLEDGE.name]
-    edges = [units.Edge(*row) for row in _edges_of(events, open_rows).collect()]
-    unit_of = spark.createDataFrame(
-        units.components(edges, units.must_stay_whole(edges, {name: c.namesrv for name, c in contexts.items()})),
-        "namesrv_id STRING, node STRING, unit STRING",
-    )
-    rows = _replay_input(events, open_rows, bronze["topic_configs"], unit_of, unknown)
+    rows = _replay_input(plan, _with_order(plan.events, order), topic_configs)
 
-    def replay_unit(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Replay one unit; `key` is (namesrv_id, unit)."""
-        unit = UnitReplay(contexts[key[0].as_py()])
-        incoming = (row for batch in batches for row in batch.to_pylist())
-        yield from _batches(unit.rows(incoming))
+    def replay_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Replay the units of one pack, one after the other."""
+        yield from _batches(replayed_units(batches, contexts))
 
     return (
-        rows.repartition("namesrv_id", "unit")
-        .sortWithinPartitions("namesrv_id", "unit", "rank", "seq", "event_id")
-        .groupBy("namesrv_id", "unit")
-        .applyInArrow(replay_unit, WIDE_SCHEMA)
+        rows.repartitionById(plan.pack_count, "pack")
+        .sortWithinPartitions("pack", "namesrv_id", "unit", "rank", "seq", "event_id")
+        .groupBy("pack")
+        .applyInArrow(replay_pack, WIDE_SCHEMA)
     )
 
 
-def table_from(wide: DataFrame, table: Table, day: dt.date) -> DataFrame:
-    """Return the rows of one replayed table for `day`; outcomes of an event that went to several units become one row."""
+def not_quiet_of(wide: DataFrame) -> set[Unit]:
+    """Return the units that must be replayed event by event."""
+    rows = wide.where(F.col("table") == NOT_QUIET).select("namesrv_id", "unit").collect()
+    return {(row["namesrv_id"], row["unit"]) for row in rows}
+
+
+def table_from(wide: DataFrame, plan: DayPlan, table: Table, day: dt.date) -> DataFrame:
+    """Return the rows of one replayed table for `day`: those of the replay, and those that are carried forward."""
     rows = wide.where(F.col("table") == table.name).select(*[c for c in table.column_names if c != "day"])
     if table is gold.EVENT_OUTCOMES:
         rows = _one_outcome_each(rows)
+    kept = forwarded(plan, table)
+    if kept is not None:
+        rows = rows.unionByName(kept)
+    if table is gold.REFRESHES_HOURLY and kept is not None:
+        rows = _one_hour_each(rows)
     return rows.withColumn("day", F.lit(day))
 
 
-def namesrv_days(
-    bronze: Frames, carried: Frames, day: dt.date, namesrvs: Mapping[str, Namesrv]
-) -> dict[str, NamesrvDay]:
-    """Return, for each name server, its scan schedule and the end of what is known of it on `day`."""
-    starts = (
-        bronze["namesrv_events"]
-        .where(F.col("kind").isin("started", "observed_from") & (F.col("day") <= F.lit(day)))
-        .select("namesrv_id", "seq", "kind", "day")
-        .collect()
+def _one_hour_each(rows: DataFrame) -> DataFrame:
+    """Return one row for each live entry and hour of which a part was replayed event by event and a part was not."""
+    return rows.groupBy("namesrv_id", "cluster_name", "broker_addr", "hour").agg(
+        F.sum("refreshes").alias("refreshes"),
+        F.min("first_time").alias("first_time"),
+        F.max("last_time").alias("last_time"),
     )
-    with_start = {row["namesrv_id"] for row in starts}
-    first_seen = {}
-    if not with_start.issuperset(namesrvs):
-        first_seen = {row["namesrv_id"]: row["seq"] for row in _first_seen(bronze).collect()}
-    closes = _scan_closes(bronze["channel_events"].where(F.col("day").between(day - _PHASE_MEMORY, day))).collect()
-    known_until = {row["namesrv_id"]: row["until_seq"] for row in _known_until(bronze, day).collect()}
-    halted, past_carried = _scan_halted(carried), _with_carried_past(carried)
-    snapshots = bronze["snapshots"].where(F.col("day") <= F.lit(day)).select("namesrv_id", "seq", "day")
-    first_known = _first_of_each([*starts, *snapshots.withColumn("kind", F.lit("snapshot")).collect()])
-    contexts = {}
-    for namesrv_id, namesrv in namesrvs.items():
-        epochs = [
-            ScanEpoch(
-                row["seq"],
-                row["seq"] - START_BEFORE_FIRST_ACCEPT_NS,
-                phase_known=row["kind"] == "started",
-                period_ms=namesrv.at(row["seq"]).scan_period_ms,
-            )
-            for row in starts
-            if row["namesrv_id"] == namesrv_id
-        ]
-        if not epochs and namesrv_id in first_seen:
-            # An event log need not say when the server started; then any phase is as good as another.
-            epochs = [ScanEpoch(first_seen[namesrv_id], first_seen[namesrv_id], phase_known=False)]
-        schedule = ScanSchedule(
-            epochs, namesrv.scan_period_ms, [row["seq"] for row in closes if row["namesrv_id"] == namesrv_id]
-        )
-        start = day_start_seq(day)
-        until = known_until.get(namesrv_id, start)
-        contexts[namesrv_id] = NamesrvDay(
-            namesrv_id,
-            namesrv,
-            schedule,
-            start,
-            until,
-            namesrv_id in halted,
-            _unknown_from_ms(first_known.get(namesrv_id), day, namesrv),
-            namesrv_id in past_carried,
-        )
-    return contexts
 
 
-def _first_of_each(rows: Iterable[Row]) -> dict[str, Row]:
-    """Return the first row of each name server."""
-    first: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: row["seq"]):
-        first.setdefault(row["namesrv_id"], row)
-    return first
+def _replay_input(plan: DayPlan, events: DataFrame, topic_configs: DataFrame) -> DataFrame:
+    """Return all rows that the packs need, with `pack`, `unit` and `rank`, one wide schema.
 
-
-def _unknown_from_ms(first: Row | None, day: dt.date, namesrv: Namesrv) -> int | None:
-    """Return since when something is unknown of a name server of which `first` was known first; None: not since `day`.
-
-    A process that starts has its KV table from a file; only with orderMessageEnable do its answers depend on that.
+    Name servers of whose past something is unknown are one unit each: what is not known may tie anything to anything,
+    and an answer shows rows of many brokers.
     """
-    if first is None or first["day"] != day:
-        return None
-    unknown = first["kind"] != "started" or namesrv.config.order_message_enable
-    return int(first["seq"] // NS_PER_MS) if unknown else None
-
-
-def _with_carried_past(carried: Frames) -> set[str]:
-    """Return the name servers of whose past something was unknown at the end of the day before."""
-    if gold.PAST_KNOWLEDGE.name not in carried:
-        return set()
-    return {row["namesrv_id"] for row in carried[gold.PAST_KNOWLEDGE.name].select("namesrv_id").distinct().collect()}
-
-
-def _scan_closes(channel_events: DataFrame) -> DataFrame:
-    """Return closes that only a scan explains: by the server, of a channel that was not idle."""
-    idle = channel_events.where("kind = 'idle'").select("namesrv_id", "channel_id")
-    closes = channel_events.where("kind = 'close' AND closed_by = 'namesrv'")
-    return closes.join(idle, on=["namesrv_id", "channel_id"], how="left_anti").select("namesrv_id", "seq")
-
-
-def _first_seen(bronze: Frames) -> DataFrame:
-    """Return per name server the position of its first recorded event."""
-    seen = union_all(bronze[table.name].groupBy("namesrv_id").agg(F.min("seq").alias("seq")) for table in EVENT_TABLES)
-    return seen.groupBy("namesrv_id").agg(F.min("seq").alias("seq"))
-
-
-def _known_until(bronze: Frames, day: dt.date) -> DataFrame:
-    """Return per name server the last position seen on `day`, or the day's end if more was seen afterwards."""
-    seen = union_all(
-        bronze[table.name].where(F.col("day") >= F.lit(day)).select("namesrv_id", "seq", "day")
-        for table in RECORDED_TABLES
+    is_unknown = F.col("namesrv_id").isin(*plan.unknown) if plan.unknown else F.lit(False)
+    placed = union_all(
+        [
+            placing.placed(events.where(~is_unknown), plan.unit_of),
+            events.where(is_unknown).withColumn("unit", F.lit(placing.WHOLE_UNIT)),
+        ]
     )
-    day_end = day_start_seq(day + dt.timedelta(days=1))
-    return seen.groupBy("namesrv_id").agg(
-        F.when(F.max("day") > F.lit(day), F.lit(day_end)).otherwise(F.max("seq")).alias("until_seq")
-    )
-
-
-def _scan_halted(carried: Frames) -> set[str]:
-    """Return the name servers whose periodic scan an exception had ended by the end of the day before."""
-    if "event_outcomes" not in carried:
-        return set()
-    last = (
-        carried["event_outcomes"]
-        .where("outcome IN ('scan_failed', 'started', 'stopped')")
-        .groupBy("namesrv_id")
-        .agg(F.max_by("outcome", "seq").alias("outcome"))
-    )
-    return {row["namesrv_id"] for row in last.where("outcome = 'scan_failed'").collect()}
+    configs = topic_tables_of(placed, topic_configs, "namesrv_id", "unit")
+    configs = configs.withColumn("rank", F.lit(TOPIC_CONFIG_RANK))
+    carried = (placing.carried_rows(frame, table, plan.unit_of) for table, frame in plan.open_rows.items())
+    rows = union_all([placed.withColumn("rank", F.lit(EVENT_RANK)), configs, *carried])
+    rows = rows.withColumn("unit", F.when(is_unknown, F.lit(placing.WHOLE_UNIT)).otherwise(F.col("unit")))
+    return rows.join(F.broadcast(plan.packs), on=["namesrv_id", "unit"], how="inner")
 
 
 def _with_order(events: DataFrame, order: DataFrame | None) -> DataFrame:
@@ -210,104 +112,6 @@ def _with_order(events: DataFrame, order: DataFrame | None) -> DataFrame:
         .withColumn("seq", F.coalesce("moved_seq", "seq"))
         .drop("moved_seq")
     )
-
-
-def _edges_of(events: DataFrame, open_rows: Frames) -> DataFrame:
-    """Return what ties broker names, addresses and channels together, in the day's events and in the starting state."""
-    name, addr, channel = (
-        units.node(k, c) for k, c in (("n", "broker_name"), ("a", "broker_addr"), ("c", "channel_id"))
-    )
-    brokers = events.where("kind IN ('heartbeats', 'registrations', 'unregistrations')")
-    edges = units.edges_of(brokers, (addr, name))
-    edges = edges.unionAll(units.edges_of(events.where("kind = 'registrations'"), (addr, channel)))
-    edges = edges.unionAll(
-        units.edges_of(events.where("broker_name IS NOT NULL AND kind = 'admin_events'"), (name, name))
-    )
-    topics = events.where("size(queue_datas) > 0").select(
-        "namesrv_id",
-        F.col("queue_datas")[0]["broker_name"].alias("broker_name"),
-        F.explode("queue_datas.broker_name").alias("other_name"),
-    )
-    edges = edges.unionAll(units.edges_of(topics, (name, units.node("n", "other_name"))))
-    pairs = {
-        "broker_addr_history": (addr, name),
-        "broker_live_history": (addr, channel),
-        "data_version_history": (addr, name),
-        "cluster_addr_history": (name, name),
-        "topic_queue_history": (name, name),
-        "filter_server_history": (addr, addr),
-        "topic_queue_mapping_history": (units.node("n", "bname"),) * 2,
-    }
-    for table, pair in pairs.items():
-        if table in open_rows:
-            edges = edges.unionAll(units.edges_of(open_rows[table], pair))
-    # A 4.x server takes a lost channel's remote address for a broker address.
-    known = edges.select("namesrv_id", F.explode(F.array("one", "other")).alias("one")).distinct()
-    remote = events.where("kind = 'channel_events'").select(
-        "namesrv_id", units.node("a", "remote_addr").alias("one"), channel.alias("other")
-    )
-    return edges.unionAll(remote.join(known, on=["namesrv_id", "one"], how="left_semi")).distinct()
-
-
-def _replay_input(
-    events: DataFrame, open_rows: Frames, topic_configs: DataFrame, unit_of: DataFrame, unknown: Sequence[str]
-) -> DataFrame:
-    """Return all rows that the units need, with `unit` and `rank`, one wide schema.
-
-    `unknown`: name servers of whose past something is unknown. They are one unit each: what is not known may tie
-    anything to anything, and an answer shows rows of many brokers.
-    """
-    is_unknown = F.col("namesrv_id").isin(*unknown) if unknown else F.lit(False)
-    placed = union_all(
-        [
-            _placed(events.where(~is_unknown), unit_of),
-            events.where(is_unknown).withColumn("unit", F.lit(_WHOLE_UNIT)),
-        ]
-    )
-    configs = topic_tables_of(placed, topic_configs, "namesrv_id", "unit")
-    configs = configs.withColumn("rank", F.lit(TOPIC_CONFIG_RANK))
-    carried = (_carried_rows(frame, table, unit_of) for table, frame in open_rows.items())
-    rows = union_all([placed.withColumn("rank", F.lit(EVENT_RANK)), configs, *carried])
-    return rows.withColumn("unit", F.when(is_unknown, F.lit(_WHOLE_UNIT)).otherwise(F.col("unit")))
-
-
-def _placed(events: DataFrame, unit_of: DataFrame) -> DataFrame:
-    """Return the events with their unit; one that concerns all units comes once for each."""
-    # The start and stop of the server, and a topic's deletion, concern whoever is registered.
-    for_all = (F.col("kind") == "namesrv_events") | F.col("code").eqNullSafe(_DELETE_TOPIC)
-    first_queue = F.when(F.size("queue_datas") > 0, F.col("queue_datas")[0]["broker_name"])
-    own = events.where(~for_all).withColumn(
-        "node",
-        F.coalesce(
-            units.node("a", "broker_addr"),
-            units.node("n", "broker_name"),
-            F.concat(F.lit("n:"), first_queue),
-            F.when(F.col("kind") == "channel_events", units.node("c", "channel_id")),
-            units.node("a", "remote_addr"),
-        ),
-    )
-    kv = F.col("code").eqNullSafe(_PUT_KV) | F.col("code").eqNullSafe(_DELETE_KV)
-    own = _with_unit(own, unit_of, F.when(kv, F.lit(_KV_UNIT)).otherwise(F.lit(units.ELSEWHERE)))
-    everywhere = unit_of.select("namesrv_id", "unit").unionAll(
-        events.select("namesrv_id", F.explode(F.array(F.lit(_KV_UNIT), F.lit(units.ELSEWHERE))).alias("unit"))
-    )
-    spread = events.where(for_all).join(F.broadcast(everywhere.distinct()), on="namesrv_id", how="inner")
-    return own.unionByName(spread)
-
-
-def _with_unit(rows: DataFrame, unit_of: DataFrame, otherwise: Column) -> DataFrame:
-    found = F.broadcast(unit_of)
-    joined = rows.join(found, on=["namesrv_id", "node"], how="left")
-    return joined.withColumn("unit", F.coalesce("unit", otherwise)).drop("node")
-
-
-def _carried_rows(frame: DataFrame, table: str, unit_of: DataFrame) -> DataFrame:
-    has = set(frame.columns)
-    keys = [("a", "broker_addr"), ("n", "broker_name"), ("n", "bname")]
-    found = [units.node(kind, column) for kind, column in keys if column in has]
-    rows = frame.withColumn("node", F.coalesce(*found) if found else F.lit(None).cast("string"))
-    rows = _with_unit(codec_ready(rows), unit_of, F.lit(_KV_UNIT if table == "kv_config_history" else units.ELSEWHERE))
-    return rows.withColumn("kind", F.lit(table)).withColumn("rank", F.lit(CARRIED_RANK))
 
 
 def _one_outcome_each(rows: DataFrame) -> DataFrame:
@@ -332,8 +136,11 @@ def _one_outcome_each(rows: DataFrame) -> DataFrame:
 
 
 def _wide_schema() -> T.StructType:
-    """Return the union of the replayed tables' columns, all nullable, after the name of the table."""
-    fields: dict[str, T.StructField] = {"table": T.StructField("table", T.StringType(), nullable=False)}
+    """Return the union of the replayed tables' columns, all nullable, after the name of the table and a unit."""
+    fields: dict[str, T.StructField] = {
+        "table": T.StructField("table", T.StringType(), nullable=False),
+        "unit": T.StructField("unit", T.StringType(), nullable=True),
+    }
     for table in REPLAYED_TABLES:
         for column in table.columns:
             field = fields.setdefault(column.name, T.StructField(column.name, column.type, nullable=True))

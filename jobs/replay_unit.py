@@ -9,18 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
+
 from namesrv_core import events
-from namesrv_core.draft import Outcome
+from namesrv_core.draft import Outcome, Step
 from namesrv_core.history import Histories, Interval, restored
 from namesrv_core.instants import US_PER_MS
 from namesrv_core.past import Fact, Past
 from namesrv_core.profile import Namesrv
+from namesrv_core.quiet import NotQuietError
 from namesrv_core.registry import Registry
 from namesrv_core.replay import Taken, TimedEvent, replay
 from namesrv_core.rows import LiveKey, TopicTable
 from namesrv_core.schedule import ScanSchedule
+from namesrv_core.step import step
 from schemas import codec
 
 TOPIC_CONFIG_RANK, CARRIED_RANK, EVENT_RANK = 0, 1, 2
@@ -53,11 +59,77 @@ class NamesrvDay:
         return None if self.unknown_from_ms is None else Past(self.unknown_from_ms)
 
 
+def replayed_units(batches: Iterable[pa.RecordBatch], contexts: Mapping[str, NamesrvDay]) -> Iterator[dict[str, Any]]:
+    """Yield the output rows of units, whose rows come one unit after the other, each in the order of `UnitReplay.rows`.
+
+    A unit that is not as quiet as its runs say ends with a row of the table `not_quiet`.
+    """
+    for (namesrv_id, unit), rows in _units(batches):
+        try:
+            yield from UnitReplay(contexts[namesrv_id]).rows(rows)
+        except NotQuietError:  # noqa: PERF203  one for each unit
+            yield {"table": "not_quiet", "namesrv_id": namesrv_id, "unit": unit}
+
+
+def failed_trials(batches: Iterable[pa.RecordBatch], contexts: Mapping[str, NamesrvDay]) -> Iterator[dict[str, Any]]:
+    """Yield the units, (namesrv_id, unit), of which a beat does more than renew a lease; their rows come as for a replay.
+
+    The topics of a registration are left out here, on both sides.
+    """
+    for (namesrv_id, unit), rows in _units(batches):
+        if not _only_renews(contexts[namesrv_id], rows):
+            yield {"namesrv_id": namesrv_id, "unit": unit}
+
+
+def _units(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], Iterator[Row]]]:
+    return groupby(_rows_of(batches), key=itemgetter("namesrv_id", "unit"))
+
+
+def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Yield the rows of batches. They are wide, and most columns of a batch are NULL throughout: those cost nothing."""
+    for batch in batches:
+        blank = dict.fromkeys(batch.schema.names)
+        filled = [i for i, column in enumerate(batch.columns) if column.null_count < batch.num_rows]
+        for row in batch.select(filled).to_pylist():
+            yield {**blank, **row}
+
+
+def _only_renews(day: NamesrvDay, rows: Iterable[Row]) -> bool:
+    carried, beats = [], []
+    for row in rows:
+        if row["rank"] == CARRIED_RANK:
+            carried.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
+        else:
+            beats.append(row)
+    registry = Registry(day.namesrv.profile)
+    restored(registry, carried)
+    versions = Histories([interval for interval in carried if interval.table == "data_version"])
+    try:
+        for row in beats:
+            event = codec.run_of({**row, "topic_config_digest": None}, {})
+            taken = step(registry, event, row["effect_us"] // US_PER_MS, day.namesrv)
+            if taken.refreshed is None or _reports_news(versions, event, row):
+                return False
+    except NotQuietError:
+        return False
+    return True
+
+
+def _reports_news(versions: Histories, event: events.Event, row: Row) -> bool:
+    """Return whether a run's beat reports another data version than its broker did last."""
+    beat = event.beat if isinstance(event, events.RefreshRun) else event
+    if not isinstance(beat, (events.RegisterBroker, events.QueryDataVersion)):
+        return False
+    key = (row["cluster_name"], row["broker_name"], row["broker_addr"])
+    return not versions.has_reported(key, beat.data_version)
+
+
 class UnitReplay:
     """The replay of one unit: feed it its rows, then take what is open."""
 
     def __init__(self, day: NamesrvDay) -> None:
         self._day = day
+        self._runs_until_us = 0
         self._topic_tables: dict[str, TopicTable] = {}
         self._carried: list[Interval] = []
         self._past: list[Fact] = []
@@ -107,12 +179,18 @@ class UnitReplay:
         row = first
         while row is not None:
             self._row_of = {row["event_id"]: row}
-            yield TimedEvent(row["seq"], row["event_id"], row["effect_us"], codec.event_of(row, self._topic_tables))
+            decode = codec.run_of if row.get("is_run") else codec.event_of
+            yield TimedEvent(row["seq"], row["event_id"], row["effect_us"], decode(row, self._topic_tables))
             row = next(rest, None)
 
     def _rows_of(self, taken: Taken) -> Iterator[dict[str, Any]]:
         timed, step = taken
         row = self._row_of.get(timed.event_id, {})
+        if isinstance(timed.event, events.RefreshRun):
+            self._take_run(timed, step, row)
+            return
+        if step.changes and timed.effect_us <= self._runs_until_us:
+            raise NotQuietError(f"{timed.event_id}: changes something in the middle of a run")
         yield from self._version_row(timed, row)
         for interval in self._histories.record(
             step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us, certainty=step.certainty
@@ -129,6 +207,13 @@ class UnitReplay:
                 self._count_refresh(step.refreshed, timed.effect_us)
                 return
         yield {"table": "event_outcomes", **codec.outcome_row(taken, row, self._day.namesrv_id)}
+
+    def _take_run(self, timed: TimedEvent, step: Step, row: Row) -> None:
+        """Note a run of heartbeats: SQL counts them, since it has seen each."""
+        if step.refreshed is None or _reports_news(self._histories, timed.event, row):
+            raise NotQuietError(f"{timed.event_id}: reports another data version")
+        self._runs_until_us = max(self._runs_until_us, timed.effect_us)
+        self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
 
     def _version_row(self, timed: TimedEvent, row: Row) -> Iterator[dict[str, Any]]:
         """A registration or version query reports a data version, whatever becomes of it."""

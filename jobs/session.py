@@ -53,6 +53,11 @@ def tune_for(spark: SparkSession, *, small: bool) -> None:
     spark.conf.set("spark.databricks.delta.stats.collect", str(not small).lower())
 
 
+def is_small(spark: SparkSession) -> bool:
+    """Return whether the session is set for few rows."""
+    return spark.conf.get("spark.sql.codegen.factoryMode", "") == "NO_CODEGEN"
+
+
 def _stand_in_for_spark_submit() -> None:
     """Set what `spark-submit.sh` would have exported, where plain Python was started without it."""
     os.environ.setdefault("SPARK_CONF_DIR", str(CHECKOUT / "conf"))

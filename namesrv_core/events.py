@@ -60,6 +60,15 @@ class QueryDataVersion(NamedTuple):
     data_version: DataVersion | None
 
 
+class RefreshRun(NamedTuple):
+    """Many heartbeats equal to `beat`, so close together that the lease does not end in between.
+
+    The run stands where the first of them came and renews the lease as of the last.
+    """
+
+    beat: RegisterBroker | BrokerHeartbeat | QueryDataVersion
+
+
 class ScanNotActiveBroker(NamedTuple):
     """One run of the periodic scan."""
 
@@ -170,6 +179,7 @@ Event = (
     | DrainUnregistrations
     | BrokerHeartbeat
     | QueryDataVersion
+    | RefreshRun
     | ScanNotActiveBroker
     | ChannelDestroyed
     | WipeWritePerm

@@ -127,6 +127,11 @@ class Histories:
             "data_version", key, Reported(version, before, regression), Position(seq, 0), event_id, at_us
         )
 
+    def has_reported(self, key: Key, version: DataVersion | None) -> bool:
+        """Return whether `version` is what a broker reported last."""
+        last = self._open.get("data_version", {}).get(key)
+        return last is not None and isinstance(last.value, Reported) and last.value.data_version == version
+
     def refreshed(self, key: LiveKey, at_ms: int) -> None:
         """Note that the lease of a live entry was renewed."""
         rows = self._open.get("broker_live", {})

@@ -12,6 +12,7 @@ from namesrv_core.heartbeat import broker_heartbeat, query_data_version
 from namesrv_core.kv import delete_kv_config, put_kv_config
 from namesrv_core.lifecycle import restore, start, stop
 from namesrv_core.profile import Namesrv
+from namesrv_core.quiet import refresh_run
 from namesrv_core.register import register_broker
 from namesrv_core.registry import Registry
 from namesrv_core.scan import on_channel_destroy, scan_not_active_broker
@@ -66,6 +67,7 @@ def _follow(registry: Registry, event: events.Event, taken: Step, at_ms: int, na
 _TRANSITIONS: dict[type, Transition] = {
     events.BrokerHeartbeat: lambda registry, event, _, namesrv: broker_heartbeat(registry, event, namesrv),
     events.QueryDataVersion: lambda registry, event, _, namesrv: query_data_version(registry, event, namesrv),
+    events.RefreshRun: lambda registry, event, _, namesrv: refresh_run(registry, event, namesrv),
     events.RegisterBroker: lambda registry, event, _, namesrv: register_broker(registry, event, namesrv),
     events.UnregisterBroker: lambda registry, event, _, namesrv: unregister_broker(registry, event, namesrv),
     events.DrainUnregistrations: lambda registry, _, __, namesrv: submit_unregistrations(

@@ -90,6 +90,11 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     return event
 
 
+def run_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RefreshRun:
+    """Return the run of heartbeats that say what the row says. Raises as `event_of`."""
+    return events.RefreshRun(event_of(row, topic_tables))  # type: ignore[arg-type]  # others are refused where it is taken
+
+
 def question_of(row: Row) -> Question:
     """Return what was asked, of a row of `route_observations`."""
     # Only a route comes in two dialects; one question for everyone else keeps its answer cached.

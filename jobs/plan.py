@@ -1,0 +1,294 @@
+"""Decide what of a day must be replayed, and in which pieces.
+
+Reads   the bronze event tables of the day, and the rows that were open when it began
+Gives   the events to replay, the unit of everything, packs of units of about equal weight, and the units without any news
+
+Two roads: a unit in which nothing but heartbeats happened, none of them too late, is quiet: its rows are carried forward as
+they are. Of the others the core replays what happened in eventful periods, event by event; each period in between is one
+run of heartbeats for each live entry. The core refuses a run that would do more than renew a lease, and the unit is then
+replayed event by event: what this module decides costs or saves time, and never changes a result.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from jobs import placing, quiet, units
+from jobs.frames import Frames, day_events
+from jobs.replay_unit import EVENT_RANK, NamesrvDay, failed_trials
+from jobs.tables import union_all
+from schemas import gold
+from schemas.bronze import EVENT_TABLES
+from schemas.codec import day_start_us
+
+Unit = tuple[str, str]
+_OTHERS = tuple(table for table in EVENT_TABLES if table not in quiet.BEATS)
+_TOPIC_TABLES = (gold.TOPIC_QUEUE_HISTORY.name, gold.TOPIC_QUEUE_MAPPING_HISTORY.name)
+_TRIAL_GROUPS = 8
+_DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """The quiet road of a day.
+
+    `names`: the name servers that take it; `with_cluster`: those whose live entries are keyed with their cluster.
+    `buckets` and `spans`: their beats (`quiet.buckets_from`, `spans_from`). `eventful`: (namesrv_id, unit, period) that are
+    replayed event by event; `nodes`: (namesrv_id, node, unit) of the units without any news.
+    """
+
+    names: list[str]
+    with_cluster: list[str]
+    buckets: DataFrame
+    spans: DataFrame
+    eventful: DataFrame
+    nodes: DataFrame
+
+
+@dataclass(frozen=True)
+class DayPlan:
+    """What to replay. `events` as `day_events` gives them, runs among them; `packs`: (namesrv_id, unit, pack)."""
+
+    day: dt.date
+    unknown: list[str]
+    open_rows: Frames
+    events: DataFrame
+    unit_of: DataFrame
+    packs: DataFrame
+    pack_count: int
+    quiet: Quiet | None = None
+
+
+def planned_day(
+    spark: SparkSession,
+    bronze: Frames,
+    carried: Frames,
+    day: dt.date,
+    contexts: Mapping[str, NamesrvDay],
+    *,
+    quiet_road: bool = False,
+    not_quiet: Collection[Unit] = (),
+) -> DayPlan:
+    """Return the plan of `day`. `not_quiet`: units that are replayed event by event, whatever their beats look like."""
+    unknown = sorted(name for name, context in contexts.items() if context.has_unknown_past)
+    open_rows = _open_rows(carried, unknown)
+    others = day_events(bronze, day, unknown, tables=_OTHERS)
+    beats = day_events(bronze, day, tables=quiet.BEATS)
+    names = quiet.eligible(contexts) if quiet_road else []
+    if names:
+        leases = quiet.leases_from(bronze, open_rows[_LIVE], day, contexts).persist()
+        buckets = quiet.buckets_from(bronze, day, leases, names).persist()
+        names = sorted(set(names) - quiet.stalled(buckets))
+    if not names:
+        events = union_all([others, beats])
+        nodes = _nodes_of(events, open_rows, contexts)
+        packs = _packs(nodes, contexts, {}, _pack_count(spark))
+        return DayPlan(day, unknown, open_rows, events.persist(), _unit_frame(spark, nodes), *_framed(spark, packs))
+    on_road = F.col("namesrv_id").isin(*names)
+    heard, left = buckets.where(on_road), beats.where(~on_road)
+    mentions = [others, heard] if len(names) == len(contexts) else [others, heard, left]
+    nodes = _nodes_of(union_all(mentions), open_rows, contexts) + [(name, "", units.ELSEWHERE) for name in names]
+    unit_of = _unit_frame(spark, nodes)
+    live = open_rows[_LIVE].where(on_road)
+    spans = quiet.spans_from(heard, leases, live, {name: contexts[name] for name in names}).persist()
+    disturbed = _disturbances(spans, others.where(on_road), open_rows, unit_of, contexts)
+    eventful = quiet.periods_of(disturbed).persist()
+    news = {(row["namesrv_id"], row["unit"]) for row in eventful.select("namesrv_id", "unit").distinct().collect()}
+    silent = sorted(
+        {(name, unit) for name, _, unit in nodes if name in names} - news - {(n, units.ELSEWHERE) for n in names}
+    )
+    tried = _failed(spark, silent, heard, open_rows, unit_of, bronze["topic_configs"], contexts)
+    whole_day = sorted({*not_quiet, *tried})
+    if whole_day:
+        first = day_start_us(day) // quiet.PERIOD_US
+        periods = range(first, first + _DAY_US // quiet.PERIOD_US)
+        all_day = spark.createDataFrame([(*unit, period) for unit in whole_day for period in periods], _EVENTFUL)
+        eventful = union_all([eventful, all_day]).distinct().persist()
+    quiet_units = set(silent) - set(whole_day)
+    weights = _weights(heard, unit_of, eventful)
+    active = [node for node in nodes if (node[0], node[2]) not in quiet_units]
+    packs = _packs(active, contexts, weights, _pack_count(spark))
+    quiet_nodes = _unit_frame(spark, [node for node in nodes if (node[0], node[2]) in quiet_units])
+    replayed = [others] if len(names) == len(contexts) else [others, left]
+    if len(active) > len(names):
+        replayed += [
+            _raw_beats(beats.where(on_road), unit_of, eventful),
+            _runs(heard, unit_of, quiet_nodes, eventful),
+        ]
+    road = Quiet(names, quiet.with_cluster(contexts), heard, spans, eventful, quiet_nodes)
+    return DayPlan(day, unknown, open_rows, union_all(replayed).persist(), unit_of, *_framed(spark, packs), quiet=road)
+
+
+_LIVE = gold.BROKER_LIVE_HISTORY.name
+_EVENTFUL = "namesrv_id STRING, unit STRING, period BIGINT"
+
+
+def _open_rows(carried: Frames, unknown: list[str]) -> Frames:
+    rows = {t.name: carried[t.name].where("closed_by IS NULL") for t in gold.HISTORY_TABLES if t.name in carried}
+    if unknown and gold.PAST_KNOWLEDGE.name in carried:
+        rows[gold.PAST_KNOWLEDGE.name] = carried[gold.PAST_KNOWLEDGE.name]
+    return rows
+
+
+def _nodes_of(mentions: DataFrame, open_rows: Frames, contexts: Mapping[str, NamesrvDay]) -> list[tuple[str, str, str]]:
+    """Return (namesrv_id, node, unit) of everything that is mentioned."""
+    edges = [units.Edge(*row) for row in placing.edges_of(mentions, open_rows).collect()]
+    whole = units.must_stay_whole(edges, {name: context.namesrv for name, context in contexts.items()})
+    return units.components(edges, whole)
+
+
+def _unit_frame(spark: SparkSession, nodes: list[tuple[str, str, str]]) -> DataFrame:
+    schema = pa.schema([("namesrv_id", pa.string()), ("node", pa.string()), ("unit", pa.string())])
+    columns = [[node[i] for node in nodes] for i in range(len(schema))]
+    return spark.createDataFrame(pa.table(columns, schema=schema))
+
+
+def _disturbances(
+    spans: DataFrame, others: DataFrame, open_rows: Frames, unit_of: DataFrame, contexts: Mapping[str, NamesrvDay]
+) -> DataFrame:
+    """Return (namesrv_id, unit, from_us, to_us): when something may happen to a unit."""
+    of_beats = quiet.disturbances_from(spans, contexts).join(F.broadcast(unit_of), on=["namesrv_id", "node"])
+    deletions = F.col("code").eqNullSafe(placing.DELETE_TOPIC)
+    span = (F.coalesce("received_us", "effect_us").alias("from_us"), F.col("effect_us").alias("to_us"))
+    placed = placing.placed(others.where(~deletions), unit_of).select("namesrv_id", "unit", *span)
+    topics = open_rows[gold.TOPIC_QUEUE_HISTORY.name].select(
+        "namesrv_id", "topic", units.node("n", "broker_name").alias("node")
+    )
+    deleted = (
+        topics.join(
+            F.broadcast(others.where(deletions).select("namesrv_id", "topic", *span)), on=["namesrv_id", "topic"]
+        )
+        .join(F.broadcast(unit_of), on=["namesrv_id", "node"])
+        .select("namesrv_id", "unit", "from_us", "to_us")
+    )
+    return union_all([of_beats.select("namesrv_id", "unit", "from_us", "to_us"), placed, deleted])
+
+
+def _failed(
+    spark: SparkSession,
+    silent: list[Unit],
+    beats: DataFrame,
+    open_rows: Frames,
+    unit_of: DataFrame,
+    topic_configs: DataFrame,
+    contexts: Mapping[str, NamesrvDay],
+) -> list[Unit]:
+    """Return the units of which a first beat, tried on the state in which the day begins, does more than renew a lease."""
+    if not silent:
+        return []
+    of_silent = unit_of.join(
+        F.broadcast(spark.createDataFrame(silent, "namesrv_id STRING, unit STRING")), on=["namesrv_id", "unit"]
+    )
+    said = [c for c in beats.columns if c not in quiet.MEASURES]
+    different = beats.groupBy(*said).agg(F.min("first_seq").alias("seq"), F.max("last_us").alias("effect_us"))
+    names = sorted({name for name, _ in silent})
+    state = [
+        placing.carried_rows(rows.where(F.col("namesrv_id").isin(*names)), table, of_silent).where(
+            F.col("unit") != units.ELSEWHERE
+        )
+        for table, rows in open_rows.items()
+        if table not in (*_TOPIC_TABLES, gold.KV_CONFIG_HISTORY.name, gold.PAST_KNOWLEDGE.name)
+    ]
+    tried = different.join(F.broadcast(of_silent), on=["namesrv_id", "node"]).withColumns(
+        {"rank": F.lit(EVENT_RANK), "event_id": F.lit("trial")}
+    )
+    rows = union_all([tried, *state]).withColumn(
+        "group", F.pmod(F.xxhash64("namesrv_id", "unit"), F.lit(_TRIAL_GROUPS))
+    )
+
+    def try_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Try the beats of one group of units."""
+        yield pa.RecordBatch.from_pylist(list(failed_trials(batches, contexts)), schema=_UNITS_ARROW)
+
+    failed = (
+        rows.repartition("group")
+        .sortWithinPartitions("group", "namesrv_id", "unit", "rank", "seq")
+        .groupBy("group")
+        .applyInArrow(try_units, "namesrv_id STRING, unit STRING")
+    )
+    repairing = [name for name in names if contexts[name].namesrv.profile.repairs_missing_topics]
+    if repairing:
+        queues = open_rows[gold.TOPIC_QUEUE_HISTORY.name].where(F.col("namesrv_id").isin(*repairing))
+        registered = different.where(F.col("namesrv_id").isin(*repairing))
+        missing = quiet.missing_topics_from(registered, queues, topic_configs)
+        failed = failed.unionAll(
+            missing.join(F.broadcast(of_silent), on=["namesrv_id", "node"]).select("namesrv_id", "unit")
+        )
+    return [(row["namesrv_id"], row["unit"]) for row in failed.distinct().collect()]
+
+
+_UNITS_ARROW = pa.schema([("namesrv_id", pa.string()), ("unit", pa.string())])
+
+
+def _raw_beats(beats: DataFrame, unit_of: DataFrame, eventful: DataFrame) -> DataFrame:
+    """Return the beats of eventful periods, as `day_events` gives them."""
+    hours = unit_of.join(eventful, on=["namesrv_id", "unit"]).select("namesrv_id", "node", "period")
+    placed = beats.withColumns({"node": quiet.beat_node(), "period": F.expr(f"effect_us DIV {quiet.PERIOD_US}")})
+    return placed.join(F.broadcast(hours), on=["namesrv_id", "node", "period"], how="left_semi").drop("node", "period")
+
+
+def _runs(beats: DataFrame, unit_of: DataFrame, quiet_nodes: DataFrame, eventful: DataFrame) -> DataFrame:
+    """Return the runs of uneventful periods of units that have some news, as events: one for each different beat."""
+    runs = uneventful(beats, unit_of, eventful).join(
+        F.broadcast(quiet_nodes.select("namesrv_id", "node")), on=["namesrv_id", "node"], how="left_anti"
+    )
+    # All beats of a live entry in one bucket renew its lease as of the last of them, whatever they say.
+    last = F.max("last_us").over(Window.partitionBy("namesrv_id", "node", "bucket"))
+    said = [c for c in beats.columns if c not in (*quiet.MEASURES, "node")]
+    return runs.select(
+        *said,
+        F.col("first_seq").alias("seq"),
+        F.format_string("run-%d", "first_seq").alias("event_id"),
+        last.alias("effect_us"),
+        F.lit(True).alias("is_run"),
+    )
+
+
+def uneventful(beats: DataFrame, unit_of: DataFrame, eventful: DataFrame) -> DataFrame:
+    """Return the buckets, with their `unit`, of periods that are not replayed event by event."""
+    placed = beats.join(F.broadcast(unit_of), on=["namesrv_id", "node"])
+    return placed.join(F.broadcast(eventful), on=["namesrv_id", "unit", "period"], how="left_anti")
+
+
+def _weights(beats: DataFrame, unit_of: DataFrame, eventful: DataFrame) -> dict[Unit, int]:
+    """Return about how many rows of each unit are replayed."""
+    placed = beats.join(F.broadcast(unit_of), on=["namesrv_id", "node"])
+    raw = placed.join(F.broadcast(eventful), on=["namesrv_id", "unit", "period"]).groupBy("namesrv_id", "unit")
+    return {(row["namesrv_id"], row["unit"]): row["n"] for row in raw.agg(F.sum("beats").alias("n")).collect()}
+
+
+def _packs(
+    nodes: list[tuple[str, str, str]], contexts: Mapping[str, NamesrvDay], weights: Mapping[Unit, int], count: int
+) -> dict[Unit, int]:
+    """Return the pack of each unit: the heaviest first, each to the pack that is lightest so far."""
+    sizes: Counter[Unit] = Counter((name, unit) for name, _, unit in nodes)
+    for name in contexts:
+        for unit in (placing.KV_UNIT, units.ELSEWHERE, placing.WHOLE_UNIT):
+            sizes[name, unit] += 1
+    for found, weight in weights.items():
+        sizes[found] += weight
+    loads = [(0, pack) for pack in range(count)]
+    packs = {}
+    for found, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+        load, pack = heapq.heappop(loads)
+        packs[found] = pack
+        heapq.heappush(loads, (load + size, pack))
+    return packs
+
+
+def _framed(spark: SparkSession, packs: Mapping[Unit, int]) -> tuple[DataFrame, int]:
+    rows = [(name, unit, pack) for (name, unit), pack in packs.items()]
+    return spark.createDataFrame(rows, "namesrv_id STRING, unit STRING, pack INT"), max(packs.values(), default=0) + 1
+
+
+def _pack_count(spark: SparkSession) -> int:
+    """Return how many packs: as many as a shuffle has partitions, so that each core gets several."""
+    return int(str(spark.conf.get("spark.sql.shuffle.partitions", "2")))
