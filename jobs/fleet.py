@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
 
 from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Profile, profile_named
 from namesrv_wire.bodies import TopicTable, topic_table
@@ -88,7 +89,9 @@ class Fleet:
         _require(five or self.timeout_ms is None, f"timeout: {self.version} has no other than its own")
         even = self.beats_per_minute > 0 and 60 * US_PER_S % self.beats_per_minute == 0
         _require(even, f"beats per minute {self.beats_per_minute}: a minute must be a whole number of them in µs")
-        _require(self.jitter_us > 0, f"{self.brokers} brokers, {self.beats_per_minute} beats a minute: no room to jitter")
+        _require(
+            self.jitter_us > 0, f"{self.brokers} brokers, {self.beats_per_minute} beats a minute: no room to jitter"
+        )
         _require(self.interval_us > self.jitter_us + self.brokers, f"jitter {self.jitter_ms} ms: longer than a beat")
         shortest, longest = self.outage_s
         _require(0 < shortest <= longest <= 2_000, f"outages of {shortest} to {longest} s: 1 to 2000")
@@ -157,12 +160,24 @@ class Fleet:
         """Return the topic table of broker `owner` (-1: of all brokers) after `version` changes of it."""
         prefix = "" if owner < 0 else f"b{owner:05}-"
         topics = [
-            {"topic": f"{prefix}topic-{n:05}", "read_queue_nums": 8, "write_queue_nums": 8, "perm": 6, "topic_sys_flag": 0}
+            {
+                "topic": f"{prefix}topic-{n:05}",
+                "read_queue_nums": 8,
+                "write_queue_nums": 8,
+                "perm": 6,
+                "topic_sys_flag": 0,
+            }
             for n in range(self.topics)
         ]
         if topics:
             topics[-1] |= {"read_queue_nums": 8 + version, "write_queue_nums": 8 + version}
         return topic_table(topics, [])
+
+
+def fleet_of(options: Mapping[str, Any]) -> Fleet:
+    """Return the fleet of command-line options; others than a fleet's are ignored. Raises FleetError."""
+    given = {field.name: options[field.name] for field in fields(Fleet) if field.name in options}
+    return Fleet(**given | ({"outage_s": tuple(given["outage_s"])} if "outage_s" in given else {}))
 
 
 def _require(condition: bool, message: str) -> None:  # noqa: FBT001  an assertion about outside input

@@ -57,7 +57,8 @@ def lives_of(spark: SparkSession, fleet: Fleet, day: dt.date) -> DataFrame:
     """Return per name server `n` and hour `h` of `day` whether it `restarts`, and since when its process runs, `life_us`."""
     first_hour = fleet.number_of(day) * HOURS_PER_DAY
     hours = spark.range(0, fleet.namesrvs * (first_hour + HOURS_PER_DAY), 1, 1).select(
-        F.expr(f"CAST(id % {fleet.namesrvs} AS INT)").alias("n"), F.expr(f"CAST(id DIV {fleet.namesrvs} AS INT)").alias("h")
+        F.expr(f"CAST(id % {fleet.namesrvs} AS INT)").alias("n"),
+        F.expr(f"CAST(id DIV {fleet.namesrvs} AS INT)").alias("h"),
     )
     chance = round(fleet.restarts * PPM / HOURS_PER_DAY)
     hours = hours.withColumn("restarts", _draw(fleet, "restart", PPM, "n", "h") < chance)
@@ -67,7 +68,7 @@ def lives_of(spark: SparkSession, fleet: Fleet, day: dt.date) -> DataFrame:
     return hours.withColumn("life_us", life).where(F.col("h") >= first_hour)
 
 
-def beats_of(plan: DataFrame, fleet: Fleet, day: dt.date) -> DataFrame:
+def beats_of(plan: DataFrame, fleet: Fleet) -> DataFrame:
     """Return the beats of `plan` that are sent, with the plan's columns.
 
     `k`: number; `at_us`: when, in microseconds since the epoch; `registers`: it is a registration; `version`, `version_ms`:
@@ -161,7 +162,9 @@ def _with_versions(hours: DataFrame, fleet: Fleet, number: int) -> DataFrame:
     made_on = _div(F.col("version_before").cast("bigint") * PPM - fraction - 1, share) if share else F.lit(0)
     k_made = _change_beat(fleet, made_on.cast("bigint"))
     made_us = F.when(F.col("version_before") == 0, 0).otherwise(k_made * fleet.interval_us)
-    k_change = F.when(F.col("version_after") > F.col("version_before"), _change_beat(fleet, F.lit(number).cast("bigint")))
+    k_change = F.when(
+        F.col("version_after") > F.col("version_before"), _change_beat(fleet, F.lit(number).cast("bigint"))
+    )
     return hours.withColumns({"made_us": made_us.cast("bigint"), "k_change": k_change})
 
 
@@ -226,6 +229,11 @@ def broker_host() -> Column:
     """Return the host of broker `b`."""
     parts = (F.expr("b DIV 65536"), F.expr("b DIV 256 % 256"), F.expr("b % 256"))
     return F.concat_ws(".", F.lit("10"), *[part.cast("string") for part in parts])
+
+
+def broker_addr() -> Column:
+    """Return the address of broker `b`."""
+    return F.concat(broker_host(), F.lit(":10911"))
 
 
 def heartbeat_code(fleet: Fleet) -> int:

@@ -1,124 +1,158 @@
 """Write the events of a simulated fleet into the bronze tables, and beside them the truth about what was planted.
 
-Writes  heartbeats, registrations, topic_configs, namesrv_events, sources; and truth_holes (see jobs/fleet_truth.py)
+Writes  heartbeats, registrations, topic_configs, namesrv_events and sources; truth.holes
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from jobs import fleet_plan
-from jobs.fleet import Fleet
-from jobs.fleet_plan import beats_of, broker_host, broker_name, lives_of, namesrv_id, plan_of
-from jobs.tables import conformed
-from namesrv_core.codes import RequestCode
-from namesrv_wire.requests import topic_configs_row
-from schemas import bronze
-from schemas.codec import day_start_us
+from jobs import tables
+from jobs.fleet import Fleet, FleetError
+from jobs.fleet_events import (
+    heartbeats_from,
+    namesrv_events_from,
+    registrations_from,
+    source_prefix,
+    topic_configs_from,
+    with_identity,
+)
+from jobs.fleet_plan import beats_of, plan_of
+from jobs.fleet_truth import holes_from
+from jobs.ingest_write import write_staged
+from jobs.night import Warehouse
+from jobs.session import tune_for
+from jobs.staging import IS_FRAME
+from schemas import bronze, truth
+from schemas.table import Table
 
-_CLUSTER = "fleet"
-_BROKER_PORT, _HA_PORT, _CLIENT_PORT = 10911, 10912, 30000
-_BODY_BYTES, _BODY_BYTES_PER_TOPIC = 200, 110
-# Beats before which lines of a name server's own life come in its source.
-_FIRST_LINES = 2
+_ROWS_PER_FILE = 3_000_000
+_SMALL_EVENTS = 500_000
+ON_TIME, LATE = "on time", "late"
 
 
-def with_identity(plan: DataFrame, fleet: Fleet, day: dt.date) -> DataFrame:
-    """Add what all events of an hour have in common: who talks to whom, and where it is said to be read from."""
-    host = broker_host()
-    return plan.withColumns(
+@dataclass
+class Simulated:
+    """What `simulate` has written: events by day and delivery, and days that had been written before."""
+
+    events: dict[str, int] = field(default_factory=dict)
+    known: list[str] = field(default_factory=list)
+
+
+def simulate(house: Warehouse, fleet: Fleet, days: Sequence[dt.date]) -> Simulated:
+    """Deliver each of `days` in order: its events that come on time, then what is late of the day before.
+
+    A day that this fleet has delivered is not written again. The slices of the days belong to the fleet: what else is
+    in them is replaced. Raises FleetError if another fleet was simulated into the warehouse.
+    """
+    done = Simulated()
+    tune_for(house.spark, small=fleet.namesrvs * fleet.brokers * fleet.beats_per_day < _SMALL_EVENTS)
+    for day in sorted(days):
+        for delivered, delivery in ((day, ON_TIME), (day - dt.timedelta(days=1), LATE)):
+            if delivered < fleet.start or (delivery == LATE and not (fleet.late or fleet.duplicates)):
+                continue
+            name = f"{delivered} {delivery}"
+            if _is_known(house, fleet, delivered, delivery):
+                done.known.append(name)
+            else:
+                done.events[name] = deliver(house, fleet, delivered, delivery)
+    return done
+
+
+def deliver(house: Warehouse, fleet: Fleet, day: dt.date, delivery: str) -> int:
+    """Write one delivery of one day and note its sources; return the number of events in it.
+
+    What comes late, and what comes a second time, goes the way of real input through `write_staged`.
+    """
+    events = fleet.namesrvs * fleet.brokers * fleet.beats_per_day
+    files = max(house.spark.sparkContext.defaultParallelism, -(-events // _ROWS_PER_FILE))
+    plan = plan_of(house.spark, fleet, day, min(files, fleet.namesrvs * fleet.brokers))
+    beats = beats_of(with_identity(plan, fleet, day), fleet)
+    topic_configs = topic_configs_from(house.spark, fleet, plan).persist()
+    digests = topic_configs.select("owner", "version", "topic_config_digest")
+    sent = beats.where(~F.col("is_late") if delivery == ON_TIME else F.col("is_late") | F.col("is_duplicate"))
+    frames = {
+        bronze.HEARTBEATS: heartbeats_from(sent, fleet, day),
+        bronze.REGISTRATIONS: registrations_from(sent, digests, fleet, day),
+    }
+    if delivery == ON_TIME:
+        _store_once(house, topic_configs)
+        frames[bronze.NAMESRV_EVENTS] = namesrv_events_from(plan, fleet, day)
+        frames[truth.HOLES] = holes_from(plan, fleet, day)
+        for table, frame in frames.items():
+            _write_day(house, frame, table, day)
+        house.forget(*bronze.TABLES)
+        today = F.col("day") == F.lit(day)
+        counted = {table: house.table(table).where(today) for table in bronze.EVENT_TABLES if table in frames}
+    else:
+        counted = {table: _of_run(house, frame, table) for table, frame in frames.items()}
+        staged = {table.name: frame.withColumn(IS_FRAME, F.lit(True)) for table, frame in counted.items()}
+        write_staged(house.spark, house.path, staged)
+    topic_configs.unpersist()
+    events = _note_sources(
+        house, fleet, day, delivery, tables.union_all(f.select("source_file") for f in counted.values())
+    )
+    house.forget(*bronze.TABLES)
+    return events
+
+
+def _of_run(house: Warehouse, frame: DataFrame, table: Table) -> DataFrame:
+    return tables.conformed(frame.withColumn("ingest_run", F.lit(house.run_id)), table)
+
+
+def _write_day(house: Warehouse, frame: DataFrame, table: Table, day: dt.date) -> None:
+    """Replace the slice of `day`, in as many files as the frame has partitions."""
+    writer = _of_run(house, frame, table).write.format("delta").partitionBy(*table.partition_by).mode("overwrite")
+    where = f"day = DATE'{day.isoformat()}'"
+    writer.option("replaceWhere", where).save(tables.table_path(house.path, table))
+
+
+def _store_once(house: Warehouse, topic_configs: DataFrame) -> None:
+    """Append the topic tables that are not stored yet."""
+    table = bronze.TOPIC_CONFIGS_TABLE
+    known = house.table(table).select("topic_config_digest")
+    fresh = topic_configs.dropDuplicates(["topic_config_digest"]).join(known, on="topic_config_digest", how="left_anti")
+    tables.append(_of_run(house, fresh, table), house.path, table)
+
+
+def _source_sha256(fleet: Fleet, file: str, delivery: str) -> str:
+    return hashlib.sha256(f"{fleet.sha256} {file} {delivery}".encode()).hexdigest()
+
+
+def _source_files(fleet: Fleet, day: dt.date) -> list[str]:
+    return [f"{source_prefix(day)}{number}" for number in range(fleet.namesrvs)]
+
+
+def _is_known(house: Warehouse, fleet: Fleet, day: dt.date, delivery: str) -> bool:
+    """Return whether this fleet's delivery was written. Raises FleetError if another fleet's was."""
+    of_day = house.table(bronze.SOURCES).where(F.col("source_file").startswith(source_prefix(day)))
+    found = {row["content_sha256"] for row in of_day.select("content_sha256").collect()}
+    files = _source_files(fleet, day)
+    if found - {_source_sha256(fleet, file, d) for file in files for d in (ON_TIME, LATE)}:
+        raise FleetError(f"{house.path}: {day} was simulated with other options")
+    return _source_sha256(fleet, files[0], delivery) in found
+
+
+def _note_sources(house: Warehouse, fleet: Fleet, day: dt.date, delivery: str, events: DataFrame) -> int:
+    """Write the rows of `sources` by which a night finds the delivery; return the number of its events."""
+    counts = {row["source_file"]: row["count"] for row in events.groupBy("source_file").count().collect()}
+    rows = [
         {
-            "namesrv_id": namesrv_id(),
-            "broker_name": broker_name(),
-            "broker_addr": F.concat(host, F.lit(f":{_BROKER_PORT}")),
-            "ha_server_addr": F.concat(host, F.lit(f":{_HA_PORT}")),
-            "remote": F.concat(host, F.lit(":"), F.col("n") + _CLIENT_PORT, F.lit("#")),
-            "origin": F.concat_ws("/", F.lit(fleet.seed), F.col("n").cast("string"), F.col("b").cast("string"), F.lit("")),
-            "source_file": source_file(day),
+            "content_sha256": _source_sha256(fleet, file, delivery),
+            "source_file": file,
+            "kind": "event_log",
+            "bytes": 0,
+            "frames": counts.get(file, 0),
+            "days": [day],
+            "ingest_run": house.run_id,
         }
-    )
-
-
-def source_file(day: dt.date) -> Column:
-    """Return the name of the file that the events of name server `n` on `day` are said to come from."""
-    return F.concat(F.lit(f"fleet-{day:%Y%m%d}-"), F.col("n"))
-
-
-def heartbeats_from(beats: DataFrame, fleet: Fleet, day: dt.date) -> DataFrame:
-    """Return the rows of `heartbeats`."""
-    code = fleet_plan.heartbeat_code(fleet)
-    light = code == RequestCode.BROKER_HEARTBEAT
-    rows = _requests_from(beats.where(~F.col("registers")), fleet, day, code)
-    version = F.lit(None) if light else _data_version()
-    return rows.withColumns({"one_way": F.lit(light), "data_version": version})
-
-
-def registrations_from(beats: DataFrame, digests: DataFrame, fleet: Fleet, day: dt.date) -> DataFrame:
-    """Return the rows of `registrations`; `digests`: (owner, version, topic_config_digest)."""
-    owner = F.lit(-1) if fleet.shared_topics else F.col("b")
-    rows = beats.where("registers").withColumn("owner", owner)
-    rows = rows.join(F.broadcast(digests), on=["owner", "version"], how="inner")
-    five = fleet.profile.own_heartbeat_timeout
-    return _requests_from(rows, fleet, day, int(RequestCode.REGISTER_BROKER)).withColumns(
-        {
-            "one_way": F.lit(False),
-            "enable_acting_master": F.lit(False if five else None),
-            "heartbeat_timeout_ms": F.lit(fleet.timeout_in_header_ms),
-            "data_version": _data_version(),
-            "topic_count": F.lit(fleet.topics),
-            "filter_servers": F.array().cast("array<string>"),
-            "compressed": F.lit(False),
-            "body_bytes": F.lit(min(1 << 24, _BODY_BYTES + _BODY_BYTES_PER_TOPIC * fleet.topics)),
-        }
-    )
-
-
-def _data_version() -> Column:
-    version = (F.lit(0).alias("state_version"), F.col("version_ms").alias("timestamp"), F.col("version").alias("counter"))
-    return F.struct(*version)
-
-
-def _requests_from(beats: DataFrame, fleet: Fleet, day: dt.date, code: int) -> DataFrame:
-    """Return the columns that heartbeats and registrations share. Nobody has seen what was answered."""
-    at = F.timestamp_micros("at_us")
-    first = fleet.number_of(day) * fleet.beats_per_day
-    return beats.withColumns(
-        {
-            "seq": F.col("at_us") * 1_000 + 500,
-            "event_id": F.md5(F.concat("origin", F.col("k").cast("string"))),
-            "event_time": at,
-            "effect_time": at,
-            "channel_id": F.concat("remote", F.col("opened_us") * 1_000),
-            "code": F.lit(code),
-            "request_version": F.lit(fleet.protocol),
-            "cluster_name": F.lit(_CLUSTER),
-            "broker_id": F.lit(0),
-            "source_offset": (F.col("k") - first) * fleet.brokers + F.col("b") + 1 + _FIRST_LINES,
-            "day": F.lit(day),
-        }
-    )
-
-
-def topic_configs_from(spark: SparkSession, fleet: Fleet, plan: DataFrame) -> DataFrame:
-    """Return the topic tables of the brokers in `plan`, with their `owner` and `version`, beside the columns of topic_configs."""
-    owner = F.lit(-1) if fleet.shared_topics else F.col("b")
-    both = plan.where(F.col("h") % 24 == 0).select(
-        owner.alias("owner"), F.explode(F.array("version_before", "version_after")).alias("version")
-    )
-    columns = [c for c in bronze.TOPIC_CONFIGS_TABLE.schema if c.name != "ingest_run"]
-    schema = "owner INT, version INT, " + ", ".join(f"{c.name} {c.dataType.simpleString()}" for c in columns)
-    arrow = to_arrow_schema(spark.createDataFrame([], schema).schema)
-
-    def build(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                values = topic_configs_row(fleet.topic_table(row["owner"], row["version"])).values
-                yield pa.RecordBatch.from_pylist([{**row, **values}], schema=arrow)
-
-    return both.distinct().mapInArrow(build, schema)
+        for file in _source_files(fleet, day)
+    ]
+    tables.append(house.spark.createDataFrame(rows, bronze.SOURCES.schema), house.path, bronze.SOURCES)
+    return sum(counts.values())
