@@ -19,6 +19,7 @@ from jobs.fleet import Fleet
 from jobs.fleet_plan import RESTART, broker_addr, broker_host, broker_name, namesrv_id
 from jobs.tables import union_all
 from namesrv_core.codes import RequestCode
+from namesrv_core.instants import NS_PER_US
 from namesrv_wire.requests import topic_configs_row
 from schemas import bronze
 from schemas.codec import day_start_us
@@ -39,13 +40,20 @@ def with_identity(plan: DataFrame, fleet: Fleet, day: dt.date) -> DataFrame:
             "broker_name": broker_name(),
             "broker_addr": broker_addr(),
             "ha_server_addr": F.concat(host, F.lit(f":{_HA_PORT}")),
-            "remote": F.concat(host, F.lit(":"), F.col("n") + _CLIENT_PORT, F.lit("#")),
+            "channel_before": _channel(fleet, F.col("life_us")),
+            "channel_after": _channel(fleet, F.col("to_us")),
             "origin": F.concat_ws(
                 "/", F.lit(fleet.seed), F.col("n").cast("string"), F.col("b").cast("string"), F.lit("")
             ),
             "source_file": F.concat(F.lit(source_prefix(day)), F.col("n").cast("string")),
         }
     )
+
+
+def _channel(fleet: Fleet, life_us: Column) -> Column:
+    """Return the connection of broker `b` to the process that started at `life_us`; it outlives outages."""
+    opened_ns = (life_us + F.col("b") + day_start_us(fleet.start)) * NS_PER_US
+    return F.concat(broker_host(), F.lit(":"), F.col("n") + _CLIENT_PORT, F.lit("#"), opened_ns)
 
 
 def source_prefix(day: dt.date) -> str:
@@ -101,7 +109,6 @@ def _requests_from(beats: DataFrame, fleet: Fleet, day: dt.date, code: int) -> D
             "event_id": F.md5(F.concat("origin", F.col("k").cast("string"))),
             "event_time": at,
             "effect_time": at,
-            "channel_id": F.concat("remote", F.col("opened_us") * 1_000),
             "code": F.lit(code),
             "request_version": F.lit(fleet.protocol),
             "cluster_name": F.lit(_CLUSTER),

@@ -69,19 +69,14 @@ def lives_of(spark: SparkSession, fleet: Fleet, day: dt.date) -> DataFrame:
 
 
 def beats_of(plan: DataFrame, fleet: Fleet) -> DataFrame:
-    """Return the beats of `plan` that are sent, with the plan's columns.
+    """Return the beats of `plan`, with the identity of their hour, that are sent.
 
     `k`: number; `at_us`: when, in microseconds since the epoch; `registers`: it is a registration; `version`, `version_ms`:
     of the broker's configuration, and when it was made; `is_late`, `is_duplicate`: how it is delivered.
     """
     begin_us = day_start_us(fleet.start)
-    beats = plan.withColumns(
-        {
-            "opening_us": F.col("life_us") + F.col("b") + begin_us,
-            "reopening_us": F.col("to_us") + F.col("b") + begin_us,
-        }
-    ).withColumn("k", F.explode(F.sequence(F.lit(0).cast("bigint"), F.lit(fleet.beats_per_hour - 1).cast("bigint"))))
-    beats = beats.withColumn("k", F.col("k") + F.col("k_first"))
+    of_hour = F.sequence(F.lit(0).cast("bigint"), F.lit(fleet.beats_per_hour - 1).cast("bigint"))
+    beats = plan.withColumn("k", F.explode(of_hour)).withColumn("k", F.col("k") + F.col("k_first"))
     sent = F.col("hole").isNull() | (F.col("k") < F.col("k_from")) | (F.col("k") >= F.col("k_to"))
     beats = beats.where(sent)
     is_changed = F.col("k") >= F.col("k_change")
@@ -92,7 +87,7 @@ def beats_of(plan: DataFrame, fleet: Fleet) -> DataFrame:
             "registers": _registers(fleet),
             "version": F.when(is_changed, F.col("version_after")).otherwise(F.col("version_before")),
             "version_us": F.when(is_changed, F.col("k_change") * fleet.interval_us).otherwise(F.col("made_us")),
-            "opened_us": F.when(is_after_restart, F.col("reopening_us")).otherwise(F.col("opening_us")),
+            "channel_id": F.when(is_after_restart, F.col("channel_after")).otherwise(F.col("channel_before")),
             "is_late": _chance(fleet, "late", fleet.late),
             "is_duplicate": _chance(fleet, "duplicate", fleet.duplicates),
         }
