@@ -7,6 +7,7 @@
 #   ./spark-submit.sh test [options]    pytest
 #   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
 #   ./spark-submit.sh bench-core        the core's speed beside the real name server's; --rounds N
+#   ./spark-submit.sh bench [options]   the night beside other ways to its answers; --help tells the ratios
 #   ./spark-submit.sh lint              ruff, mypy, import-linter
 #   ./spark-submit.sh coverage          what tests/core covers of namesrv_core; fails below the bars
 #   ./spark-submit.sh mutate [module]   whether tests/core notices changes of namesrv_core, or of one module of it
@@ -526,6 +527,13 @@ main() {
       ensure_environment
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m benchmarks.core "${@:2}"
+      ;;
+    bench)
+      require_java
+      ensure_environment
+      stay_on_loopback
+      cd "$CHECKOUT"
+      run "$VENV_PYTHON" -m benchmarks "${@:2}"
       ;;
     fuzz)
       ensure_environment

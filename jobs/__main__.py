@@ -26,6 +26,25 @@ _STEPS = {
     "flag": "find expired brokers, orphaned topics and the rest",
     "verify": "hold every recorded answer against the replayed tables",
 }
+_FLEET: dict[str, tuple[type, str]] = {
+    "brokers": (int, "brokers (default: 12)"),
+    "namesrvs": (int, "name servers; every broker beats to each (default: 2)"),
+    "topics": (int, "topics of each broker (default: 8)"),
+    "beats-per-minute": (int, "beats of a broker in a minute (default: 2)"),
+    "jitter-ms": (
+        int,
+        "how much later than planned a beat may come (default: so little that brokers keep their order)",
+    ),
+    "timeout-ms": (int, "lease that 5.x brokers ask for (default: 10000 with light heartbeats, else none: 120 s)"),
+    "churn": (float, "share of the brokers whose topic configuration changes in a day (default: 0)"),
+    "outages": (float, "share of broker-hours in which a broker is silent for a while (default: 0)"),
+    "partitions": (float, "times a day that a name server loses a quarter of its brokers (default: 0)"),
+    "restarts": (float, "times a day that a name server restarts (default: 0)"),
+    "registrations": (float, "share of beats that are registrations although nothing asks for it (default: 0)"),
+    "late": (float, "share of events that are delivered with the next day's (default: 0)"),
+    "duplicates": (float, "share of events that are delivered with the next day's once more (default: 0)"),
+    "seed": (int, "what all chance depends on (default: 1)"),
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,12 +101,48 @@ def parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
     snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
     _warehouse_options(snapshot)
+    _simulate_options(jobs.add_parser("simulate", help="write the events of a simulated fleet, and the truth about it"))
     trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
     trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
     trace.add_argument(
         "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
     )
     return top
+
+
+def _simulate_options(job: argparse.ArgumentParser) -> None:
+    fleet = job.add_argument_group("the fleet (must be the same in every call for a warehouse)")
+    fleet.add_argument("--start", required=True, metavar="DAY", help="its first day, YYYY-MM-DD")
+    for name, (of, text) in _FLEET.items():
+        fleet.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
+    fleet.add_argument(
+        "--shared-topics",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="all brokers have the same topics (default: each its own)",
+    )
+    fleet.add_argument(
+        "--version", default=argparse.SUPPRESS, help="release of name servers and brokers (default: 4.9.7)"
+    )
+    fleet.add_argument(
+        "--form",
+        choices=("register", "query", "light"),
+        default=argparse.SUPPRESS,
+        help="a beat is a full registration, a data-version query, or 5.x's light heartbeat (default: query)",
+    )
+    fleet.add_argument(
+        "--outage-s",
+        nargs=2,
+        type=int,
+        default=argparse.SUPPRESS,
+        metavar=("MIN", "MAX"),
+        help="seconds that outages and partitions last (default: 30 900)",
+    )
+    job.add_argument("--from", dest="first", metavar="DAY", help="first day to write (default: the fleet's first)")
+    job.add_argument("--days", type=int, default=1, metavar="N", help="days to write (default: 1)")
+    job.add_argument(
+        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
+    )
 
 
 def _input_options(job: argparse.ArgumentParser) -> None:

@@ -16,9 +16,11 @@ from pathlib import Path
 from jobs import night, nightly, report
 from jobs.conf import DEFAULT_CONF, ConfError, load_conf
 from jobs.console import Console
+from jobs.fleet import FleetError, fleet_of
 from jobs.ingest import ingest
 from jobs.night import GateError, Warehouse, WarehouseBusyError
 from jobs.session import CHECKOUT, spark_session
+from jobs.simulate import simulate
 from jobs.views import NothingPublishedError
 from namesrv_core.snapshot import SnapshotError, snapshot_of
 from schemas import bronze
@@ -43,7 +45,7 @@ def run_command(arguments: argparse.Namespace) -> int:
             return _COMMANDS[arguments.job](house, arguments, console)
         finally:
             house.spark.stop()
-    except (ConfError, FileNotFoundError, _UsageError) as error:
+    except (ConfError, FileNotFoundError, FleetError, _UsageError) as error:
         return _say(error, EXIT_USAGE)
     except GateError as error:
         return _say(f"the quality gate refused: {error}. Nothing was published.", EXIT_GATE)
@@ -69,9 +71,11 @@ def _warehouse(arguments: argparse.Namespace) -> Warehouse:
             raise FileNotFoundError(f"input {name}: no such file or folder")
     for name in getattr(arguments, "snapshot", None) or []:
         _check_snapshot(Path(name))
-    for name in ("first", "last"):
+    for name in ("first", "last", "start"):
         if getattr(arguments, name, None):
             setattr(arguments, name, _day(getattr(arguments, name)))
+    if arguments.job == "simulate":
+        arguments.fleet = fleet_of(vars(arguments))
     conf = load_conf(Path(getattr(arguments, "conf_file", None) or DEFAULT_CONF), getattr(arguments, "namesrv", []))
     path = arguments.warehouse or str(DEMO_WAREHOUSE)
     if "://" not in path:
@@ -200,6 +204,14 @@ def _snapshot(house: Warehouse, arguments: argparse.Namespace, console: Console)
     return EXIT_OK
 
 
+def _simulate(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
+    first = arguments.first or arguments.fleet.start
+    with night.lease(house.path):
+        done = simulate(house, arguments.fleet, [first + dt.timedelta(days=n) for n in range(arguments.days)])
+    console.counts("Simulated (events)", {**done.events, **{f"{day}, already there": 0 for day in done.known}})
+    return EXIT_OK
+
+
 _COMMANDS = {
     "demo": _demo,
     "nightly": _nightly,
@@ -212,4 +224,5 @@ _COMMANDS = {
     "sql": _sql,
     "export": _export,
     "snapshot": _snapshot,
+    "simulate": _simulate,
 }

@@ -18,7 +18,7 @@ STRINGS = T.ArrayType(T.StringType(), containsNull=True)
 BIG_MAP = T.MapType(T.StringType(), T.LongType(), valueContainsNull=True)
 
 Severity = Literal["critical", "warning"]
-Layer = Literal["bronze", "gold"]
+Layer = Literal["bronze", "gold", "truth"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import org.apache.xbean.asm9.ClassWriter;
 import org.apache.xbean.asm9.MethodVisitor;
 import org.apache.xbean.asm9.Opcodes;
 
-/** Starts the driver with a virtual clock: two classes of the name server get another clock while they are loaded. */
+/** Starts a driver with a virtual clock: two classes of the name server get another clock while they are loaded. */
 public final class Main {
 
     private static final Set<String> ON_VIRTUAL_TIME = Set.of(
@@ -28,7 +28,8 @@ public final class Main {
     public static void main(String[] args) throws Exception {
         ClassLoader loader = new RewritingLoader(classpath());
         Thread.currentThread().setContextClassLoader(loader);
-        loader.loadClass("oracle.Driver").getMethod("main", String[].class).invoke(null, (Object) args);
+        String driver = args.length > 0 ? args[0] : "oracle.Driver";
+        loader.loadClass(driver).getMethod("main", String[].class).invoke(null, (Object) args);
     }
 
     private static URL[] classpath() throws IOException {

@@ -1,0 +1,76 @@
+"""All ratios of the night, both sides in one run.
+
+    ./spark-submit.sh bench [--scale small|full] [--only NAME ...] [--rounds N]
+
+Answers are compared before a time counts; warm-up is left out, and start-up reported apart. Writes a table to standard output,
+and with `--output FOLDER` Markdown and JSON with the machine's description. Exit codes: 0 every bar is met or was not asked
+for; 1 one is not, or answers differ; 2 usage. Bars are judged at full scale only: on small fleets start-up is all there is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.fleets import Fleets
+from benchmarks.harness import AnswersDifferError, Ratio, as_json, machine, markdown
+from benchmarks.ratios import RATIOS, Measured
+from jobs.session import spark_session, tune_for
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the ratios and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="spark-submit.sh bench", description="The night beside other ways to its answers."
+    )
+    parser.add_argument(
+        "--scale", choices=("small", "full"), default="small", help="size of the fleets (default: small)"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=RATIOS, default=list(RATIOS), metavar="NAME", help=", ".join(RATIOS)
+    )
+    parser.add_argument("--rounds", type=int, help="timed rounds (default: 1 at small scale, 3 at full)")
+    parser.add_argument("--data", metavar="FOLDER", help="keep the fleets here (default: a temporary folder)")
+    parser.add_argument("--output", metavar="FOLDER", help="write the results here, as Markdown and JSON")
+    arguments = parser.parse_args(argv)
+    rounds = arguments.rounds or (3 if arguments.scale == "full" else 1)
+    folder = Path(arguments.data or tempfile.mkdtemp(prefix="namesrv-bench-"))
+    began = time.perf_counter()
+    spark = spark_session("namesrv-history bench")
+    tune_for(spark, small=arguments.scale == "small")
+    start_up = round(time.perf_counter() - began, 1)
+    results: list[Measured] = []
+    try:
+        fleets = Fleets(spark, folder, arguments.scale)
+        for name in arguments.only:
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            results.append(RATIOS[name](fleets, rounds))
+    except AnswersDifferError as error:
+        print(f"namesrv-history: {name}: {error}", file=sys.stderr)
+        return 1
+    finally:
+        spark.stop()
+        if not arguments.data:
+            shutil.rmtree(folder, ignore_errors=True)
+    about = {"scale": arguments.scale, "rounds": rounds, "start_up_s": start_up, **machine()}
+    print(markdown(results, about))
+    if arguments.output:
+        _write(Path(arguments.output), f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d}-{arguments.scale}", results, about)
+    missed = [result for result in results if isinstance(result, Ratio) and not result.is_met]
+    return 1 if missed and arguments.scale == "full" else 0
+
+
+def _write(folder: Path, name: str, results: Sequence[Measured], about: dict[str, object]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(markdown(results, about), encoding="utf-8")
+    (folder / f"{name}.json").write_text(as_json(results, about), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""The fleets that the benchmarks run on, by name and scale, and warehouses with their days in them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.engines import Expiries, expiries_of
+from jobs import night, tables
+from jobs.conf import PipelineConf
+from jobs.fleet import Fleet
+from jobs.night import Warehouse
+from jobs.nightly import SMALL_FRAMES
+from jobs.session import tune_for
+from jobs.simulate import simulate
+from schemas import bronze
+
+START = dt.date(2026, 1, 1)
+# All holes are longer than the lease and a period of the scan: no engine has to know the phase of the scan.
+_HOLES: dict[str, Any] = {"outage_s": (150, 900)}
+_QUIET = {"full": {**_HOLES, "outages": 0.0002}, "small": {**_HOLES, "outages": 0.004}}
+_SIZE = {"full": {"brokers": 2_000, "namesrvs": 4}, "small": {"brokers": 16, "namesrvs": 2}}
+_TENTH = {"full": {"brokers": 200, "namesrvs": 4}, "small": _SIZE["small"]}
+
+
+def fleet_named(name: str, scale: str) -> Fleet:
+    """Return the fleet of a benchmark: two beats a minute, of 4.9.7 unless it is to be compared with 5.4.0."""
+    options: Mapping[str, Mapping[str, Any]] = {
+        "quiet": {**_SIZE[scale], **_QUIET[scale]},
+        "stormy": {**_SIZE[scale], **_HOLES, "outages": 0.01, "registrations": 0.05},
+        "tenth": {**_TENTH[scale], **_QUIET[scale]},
+        "five": {**_SIZE[scale], **_QUIET[scale], "version": "5.4.0"},
+        "wide": {"brokers": 300, "topics": 10_000, "namesrvs": 1} if scale == "full" else {"topics": 50, "namesrvs": 1},
+        "1x": {"brokers": 868, "namesrvs": 4} if scale == "full" else {"brokers": 8},
+        "10x": {"brokers": 8_681, "namesrvs": 4} if scale == "full" else {"brokers": 80},
+        "long": {**_QUIET[scale], "brokers": 40 if scale == "full" else 4, "churn": 0.05},
+    }
+    return Fleet(START, **options[name])
+
+
+@dataclass
+class Fleets:
+    """Warehouses under `folder`, made when they are first asked for."""
+
+    spark: SparkSession
+    folder: Path
+    scale: str
+    _ready: set[tuple[str, int]] = field(default_factory=set)
+
+    def day(self, name: str, number: int = 2) -> FleetDay:
+        """Return day `number` (from 1) of a fleet, of which all days before were replayed: steady state."""
+        day = self.recorded_day(name, number)
+        if (name, number) not in self._ready:
+            days = [START + dt.timedelta(days=n) for n in range(number)]
+            simulate(day.house(), day.fleet, days)
+            events = sum(source.frames for source in night.recorded(day.house())) // number
+            tune_for(self.spark, small=events < SMALL_FRAMES)
+            night.replay(day.house(), days[:-1])
+            self._ready.add((name, number))
+        return day
+
+    def recorded_day(self, name: str, number: int = 2) -> FleetDay:
+        """Return day `number` of a fleet whose warehouse has been made."""
+        return FleetDay(self, name, fleet_named(name, self.scale), START + dt.timedelta(days=number - 1))
+
+
+@dataclass(frozen=True)
+class FleetDay:
+    """A recorded day of a fleet, to be replayed as often as wanted."""
+
+    fleets: Fleets
+    name: str
+    fleet: Fleet
+    date: dt.date
+
+    @property
+    def path(self) -> Path:
+        """Return the warehouse."""
+        return self.fleets.folder / f"{self.fleets.scale}-{self.name}"
+
+    @property
+    def silence_ms(self) -> int:
+        """Return the gap beyond which a broker has certainly been removed."""
+        return self.fleet.lease_ms + self.fleet.profile.scan_period_ms
+
+    def house(self, conf: PipelineConf | None = None) -> Warehouse:
+        """Return the warehouse for one run, as a new process would open it."""
+        run = f"bench-{uuid.uuid4().hex[:8]}"
+        return Warehouse(
+            self.fleets.spark, str(self.path), conf or PipelineConf(), run, dt.datetime.now(dt.timezone.utc)
+        )
+
+    def heartbeats(self) -> DataFrame:
+        """Return the day's heartbeats."""
+        return self.house().table(bronze.HEARTBEATS).where(F.col("day") == F.lit(self.date))
+
+    def events(self) -> DataFrame:
+        """Return the day's heartbeats and registrations: what renews a lease."""
+        columns = ("namesrv_id", "broker_addr", "effect_time", "seq")
+        registrations = self.house().table(bronze.REGISTRATIONS).where(F.col("day") == F.lit(self.date))
+        return self.heartbeats().select(*columns).unionAll(registrations.select(*columns))
+
+    def files(self) -> list[list[str]]:
+        """Return the Parquet files of the day, of heartbeats and of registrations."""
+        frames = [self.house().table(table) for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS)]
+        days = [frame.where(F.col("day") == F.lit(self.date)) for frame in frames]
+        return [sorted(name.removeprefix("file:") for name in frame.inputFiles()) for frame in days]
+
+    def replayed(self, conf: PipelineConf | None = None) -> Expiries:
+        """Replay and flag the day, and return the brokers that scans removed."""
+        house = self.house(conf)
+        night.replay(house, [self.date])
+        night.flag_days(house, [self.date])
+        return self.expired()
+
+    def whole_night(self, conf: PipelineConf | None = None) -> Expiries:
+        """Run all steps of a night but reading its input, and return the brokers that scans removed."""
+        house = self.house(conf)
+        night.validate(house)
+        night.replay(house, [self.date])
+        night.flag_days(house, [self.date])
+        night.verify_days(house, [self.date])
+        night.publish(house, [self.date], [], {}, {})
+        return self.expired()
+
+    def expired(self) -> Expiries:
+        """Return what `expired_brokers` says of the day."""
+        rows = self.house().data()["expired_brokers"].where(F.col("day") == F.lit(self.date))
+        return expiries_of(rows.select("namesrv_id", "broker_addr", F.unix_millis("last_beat_time")).collect())
+
+    def digests(self) -> dict[str, str]:
+        """Return the digest of each gold table."""
+        return tables.digests(self.house().data())
+
+
+def one_road(conf: PipelineConf) -> PipelineConf | None:
+    """Return the settings with the quiet road switched off; None if there is no such switch."""
+    has_switch = "quiet_road" in {field.name for field in dataclasses.fields(conf)}
+    return dataclasses.replace(conf, quiet_road=False) if has_switch else None

@@ -1,0 +1,71 @@
+"""Peak memory of a night, in a process of its own: the JVM and the Python workers together.
+
+    python -m benchmarks.memory FOLDER SCALE FLEET
+
+Replays day 2 of a fleet whose warehouse has been made, and prints the peak in MiB.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from benchmarks.fleets import Fleets
+from jobs.session import spark_session, tune_for
+
+_SAMPLE_S = 0.2
+
+
+def peak_mib(folder: Path, scale: str, fleet: str) -> float:
+    """Run the night in a child and return the most memory that it and its children held at once, in MiB."""
+    command = [sys.executable, "-m", "benchmarks.memory", str(folder), scale, fleet]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:  # noqa: S603  our own module
+        done, peak = threading.Event(), [0.0]
+
+        def watch() -> None:
+            while not done.wait(_SAMPLE_S):
+                peak[0] = max(peak[0], _resident_mib(child.pid))
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        code = child.wait()
+        done.set()
+        watcher.join()
+    if code:
+        raise RuntimeError(f"{' '.join(command)} ended with {code}")
+    return peak[0]
+
+
+def _resident_mib(root: int) -> float:
+    """Return the proportional set size of a process and all below it: pages that workers share count once."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended meanwhile
+        children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    total, waiting = 0, [root]
+    while waiting:
+        pid = waiting.pop()
+        waiting += children.get(pid, [])
+        try:
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+    return total / 1024
+
+
+def main(folder: str, scale: str, fleet: str) -> None:
+    """Replay day 2 of a fleet."""
+    spark = spark_session("benchmarks.memory")
+    tune_for(spark, small=False)
+    Fleets(spark, Path(folder), scale).recorded_day(fleet).replayed()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
