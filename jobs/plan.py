@@ -16,6 +16,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -25,6 +26,7 @@ from jobs import placing, quiet, units
 from jobs.frames import Frames, day_events
 from jobs.replay_unit import EVENT_RANK, NamesrvDay, failed_trials
 from jobs.tables import union_all
+from namesrv_core.instants import NS_PER_US
 from schemas import gold
 from schemas.bronze import EVENT_TABLES
 from schemas.codec import day_start_us
@@ -78,53 +80,60 @@ def planned_day(
     not_quiet: Collection[Unit] = (),
 ) -> DayPlan:
     """Return the plan of `day`. `not_quiet`: units that are replayed event by event, whatever their beats look like."""
+    names = sorted(set(quiet.eligible(contexts)) - quiet.stalled(bronze, day)) if quiet_road else []
     unknown = sorted(name for name, context in contexts.items() if context.has_unknown_past)
     open_rows = _open_rows(carried, unknown)
     others = day_events(bronze, day, unknown, tables=_OTHERS)
     beats = day_events(bronze, day, tables=quiet.BEATS)
-    names = quiet.eligible(contexts) if quiet_road else []
     if names:
-        leases = quiet.leases_from(bronze, open_rows[_LIVE], day, contexts).persist()
-        buckets = quiet.buckets_from(bronze, day, leases, names).persist()
-        names = sorted(set(names) - quiet.stalled(buckets))
-    if not names:
-        events = union_all([others, beats])
-        nodes = _nodes_of(events, open_rows, contexts)
-        packs = _packs(nodes, contexts, {}, _pack_count(spark))
-        return DayPlan(day, unknown, open_rows, events.persist(), _unit_frame(spark, nodes), *_framed(spark, packs))
+        day_input = _DayInput(spark, day, contexts, bronze, open_rows, others, beats)
+        return _on_two_roads(day_input, unknown, names, not_quiet)
+    events = union_all([others, beats])
+    nodes = _nodes_of(events, open_rows, contexts)
+    packs, count = _packs(spark, nodes, contexts)
+    return DayPlan(day, unknown, open_rows, events.persist(), _unit_frame(spark, nodes), packs, count)
+
+
+class _DayInput(NamedTuple):
+    spark: SparkSession
+    day: dt.date
+    contexts: Mapping[str, NamesrvDay]
+    bronze: Frames
+    open_rows: Frames
+    others: DataFrame
+    beats: DataFrame
+
+
+def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_quiet: Collection[Unit]) -> DayPlan:
+    """Return the plan of a day on which the name servers `names` take the quiet road where they can."""
+    spark, day, contexts, bronze, open_rows, others, beats = given
     on_road = F.col("namesrv_id").isin(*names)
-    heard, left = buckets.where(on_road), beats.where(~on_road)
-    mentions = [others, heard] if len(names) == len(contexts) else [others, heard, left]
-    nodes = _nodes_of(union_all(mentions), open_rows, contexts) + [(name, "", units.ELSEWHERE) for name in names]
+    left = [] if len(names) == len(contexts) else [beats.where(~on_road)]
+    leases = quiet.leases_from(bronze, open_rows[_LIVE], day, contexts).persist()
+    heard = quiet.buckets_from(bronze, day, leases, names).persist()
+    nodes = _nodes_of(union_all([others, heard, *left]), open_rows, contexts)
+    nodes += [(name, "", units.ELSEWHERE) for name in names]
     unit_of = _unit_frame(spark, nodes)
-    live = open_rows[_LIVE].where(on_road)
-    spans = quiet.spans_from(heard, leases, live, {name: contexts[name] for name in names}).persist()
-    disturbed = _disturbances(spans, others.where(on_road), open_rows, unit_of, contexts)
-    eventful = quiet.periods_of(disturbed).persist()
-    news = {(row["namesrv_id"], row["unit"]) for row in eventful.select("namesrv_id", "unit").distinct().collect()}
-    silent = sorted(
-        {(name, unit) for name, _, unit in nodes if name in names} - news - {(n, units.ELSEWHERE) for n in names}
-    )
-    tried = _failed(spark, silent, heard, open_rows, unit_of, bronze["topic_configs"], contexts)
-    whole_day = sorted({*not_quiet, *tried})
+    of_names = {name: contexts[name] for name in names}
+    spans = quiet.spans_from(heard, leases, open_rows[_LIVE].where(on_road), of_names).persist()
+    eventful = quiet.periods_of(_disturbances(spans, others.where(on_road), open_rows, unit_of, of_names)).persist()
+    raw = {(row["namesrv_id"], row["unit"]): row["beats"] for row in _raw_of(heard, unit_of, eventful).collect()}
+    of_road = {(name, unit) for name, _, unit in nodes if name in of_names and unit != units.ELSEWHERE}
+    whole_day = {*not_quiet, *_failed(given, sorted(of_road - raw.keys()), heard, unit_of)}
     if whole_day:
-        first = day_start_us(day) // quiet.PERIOD_US
-        periods = range(first, first + _DAY_US // quiet.PERIOD_US)
-        all_day = spark.createDataFrame([(*unit, period) for unit in whole_day for period in periods], _EVENTFUL)
-        eventful = union_all([eventful, all_day]).distinct().persist()
-    quiet_units = set(silent) - set(whole_day)
-    weights = _weights(heard, unit_of, eventful)
+        eventful = union_all([eventful, _all_periods(spark, day, whole_day)]).distinct().persist()
+    quiet_units = of_road - raw.keys() - whole_day
     active = [node for node in nodes if (node[0], node[2]) not in quiet_units]
-    packs = _packs(active, contexts, weights, _pack_count(spark))
     quiet_nodes = _unit_frame(spark, [node for node in nodes if (node[0], node[2]) in quiet_units])
-    replayed = [others] if len(names) == len(contexts) else [others, left]
-    if len(active) > len(names):
+    replayed = [others, *left]
+    if raw or whole_day:
         replayed += [
             _raw_beats(beats.where(on_road), unit_of, eventful),
             _runs(heard, unit_of, quiet_nodes, eventful),
         ]
+    packs, count = _packs(spark, active, contexts, raw)
     road = Quiet(names, quiet.with_cluster(contexts), heard, spans, eventful, quiet_nodes)
-    return DayPlan(day, unknown, open_rows, union_all(replayed).persist(), unit_of, *_framed(spark, packs), quiet=road)
+    return DayPlan(day, unknown, open_rows, union_all(replayed).persist(), unit_of, packs, count, road)
 
 
 _LIVE = gold.BROKER_LIVE_HISTORY.name
@@ -172,23 +181,16 @@ def _disturbances(
     return union_all([of_beats.select("namesrv_id", "unit", "from_us", "to_us"), placed, deleted])
 
 
-def _failed(
-    spark: SparkSession,
-    silent: list[Unit],
-    beats: DataFrame,
-    open_rows: Frames,
-    unit_of: DataFrame,
-    topic_configs: DataFrame,
-    contexts: Mapping[str, NamesrvDay],
-) -> list[Unit]:
+def _failed(given: _DayInput, silent: list[Unit], beats: DataFrame, unit_of: DataFrame) -> list[Unit]:
     """Return the units of which a first beat, tried on the state in which the day begins, does more than renew a lease."""
+    spark, _, contexts, bronze, open_rows, *_ = given
     if not silent:
         return []
     of_silent = unit_of.join(
         F.broadcast(spark.createDataFrame(silent, "namesrv_id STRING, unit STRING")), on=["namesrv_id", "unit"]
     )
     said = [c for c in beats.columns if c not in quiet.MEASURES]
-    different = beats.groupBy(*said).agg(F.min("first_seq").alias("seq"), F.max("last_us").alias("effect_us"))
+    different = beats.groupBy(*said).agg(F.min("first_us").alias("seq"), F.max("last_us").alias("effect_us"))
     names = sorted({name for name, _ in silent})
     state = [
         placing.carried_rows(rows.where(F.col("namesrv_id").isin(*names)), table, of_silent).where(
@@ -218,7 +220,7 @@ def _failed(
     if repairing:
         queues = open_rows[gold.TOPIC_QUEUE_HISTORY.name].where(F.col("namesrv_id").isin(*repairing))
         registered = different.where(F.col("namesrv_id").isin(*repairing))
-        missing = quiet.missing_topics_from(registered, queues, topic_configs)
+        missing = quiet.missing_topics_from(registered, queues, bronze["topic_configs"])
         failed = failed.unionAll(
             missing.join(F.broadcast(of_silent), on=["namesrv_id", "node"]).select("namesrv_id", "unit")
         )
@@ -245,8 +247,8 @@ def _runs(beats: DataFrame, unit_of: DataFrame, quiet_nodes: DataFrame, eventful
     said = [c for c in beats.columns if c not in (*quiet.MEASURES, "node")]
     return runs.select(
         *said,
-        F.col("first_seq").alias("seq"),
-        F.format_string("run-%d", "first_seq").alias("event_id"),
+        (F.col("first_us") * NS_PER_US).alias("seq"),
+        F.concat(F.lit("run-"), F.xxhash64(*said)).alias("event_id"),
         last.alias("effect_us"),
         F.lit(True).alias("is_run"),
     )
@@ -258,37 +260,41 @@ def uneventful(beats: DataFrame, unit_of: DataFrame, eventful: DataFrame) -> Dat
     return placed.join(F.broadcast(eventful), on=["namesrv_id", "unit", "period"], how="left_anti")
 
 
-def _weights(beats: DataFrame, unit_of: DataFrame, eventful: DataFrame) -> dict[Unit, int]:
-    """Return about how many rows of each unit are replayed."""
+def _raw_of(beats: DataFrame, unit_of: DataFrame, eventful: DataFrame) -> DataFrame:
+    """Return (namesrv_id, unit, beats) of the units with some news: how many of their beats are replayed one by one."""
     placed = beats.join(F.broadcast(unit_of), on=["namesrv_id", "node"])
-    raw = placed.join(F.broadcast(eventful), on=["namesrv_id", "unit", "period"]).groupBy("namesrv_id", "unit")
-    return {(row["namesrv_id"], row["unit"]): row["n"] for row in raw.agg(F.sum("beats").alias("n")).collect()}
+    raw = placed.join(F.broadcast(eventful), on=["namesrv_id", "unit", "period"])
+    counted = union_all(
+        [eventful.select("namesrv_id", "unit", F.lit(0).alias("beats")), raw.select("namesrv_id", "unit", "beats")]
+    )
+    return counted.groupBy("namesrv_id", "unit").agg(F.sum("beats").alias("beats"))
+
+
+def _all_periods(spark: SparkSession, day: dt.date, found: Collection[Unit]) -> DataFrame:
+    first = day_start_us(day) // quiet.PERIOD_US
+    periods = range(first, first + _DAY_US // quiet.PERIOD_US)
+    return spark.createDataFrame([(*unit, period) for unit in found for period in periods], _EVENTFUL)
 
 
 def _packs(
-    nodes: list[tuple[str, str, str]], contexts: Mapping[str, NamesrvDay], weights: Mapping[Unit, int], count: int
-) -> dict[Unit, int]:
-    """Return the pack of each unit: the heaviest first, each to the pack that is lightest so far."""
+    spark: SparkSession,
+    nodes: list[tuple[str, str, str]],
+    contexts: Mapping[str, NamesrvDay],
+    weights: Mapping[Unit, int] | None = None,
+) -> tuple[DataFrame, int]:
+    """Return (namesrv_id, unit, pack) and the number of packs: the heaviest first, each to the pack that is lightest so far.
+
+    There are as many packs as a shuffle has partitions. `weights`: about how many rows of a unit are replayed, beside one
+    for each node.
+    """
     sizes: Counter[Unit] = Counter((name, unit) for name, _, unit in nodes)
-    for name in contexts:
-        for unit in (placing.KV_UNIT, units.ELSEWHERE, placing.WHOLE_UNIT):
-            sizes[name, unit] += 1
-    for found, weight in weights.items():
-        sizes[found] += weight
+    sizes.update((name, unit) for name in contexts for unit in (placing.KV_UNIT, units.ELSEWHERE, placing.WHOLE_UNIT))
+    sizes.update(weights or {})
+    count = int(str(spark.conf.get("spark.sql.shuffle.partitions", "2")))
     loads = [(0, pack) for pack in range(count)]
-    packs = {}
-    for found, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
+    packs = []
+    for (name, unit), size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
         load, pack = heapq.heappop(loads)
-        packs[found] = pack
+        packs.append((name, unit, pack))
         heapq.heappush(loads, (load + size, pack))
-    return packs
-
-
-def _framed(spark: SparkSession, packs: Mapping[Unit, int]) -> tuple[DataFrame, int]:
-    rows = [(name, unit, pack) for (name, unit), pack in packs.items()]
-    return spark.createDataFrame(rows, "namesrv_id STRING, unit STRING, pack INT"), max(packs.values(), default=0) + 1
-
-
-def _pack_count(spark: SparkSession) -> int:
-    """Return how many packs: as many as a shuffle has partitions, so that each core gets several."""
-    return int(str(spark.conf.get("spark.sql.shuffle.partitions", "2")))
+    return spark.createDataFrame(packs, "namesrv_id STRING, unit STRING, pack INT"), count

@@ -39,7 +39,8 @@ _BEAT_COLUMNS = {
 }
 """What a beat says, by table: beats that say the same do the same."""
 BEATS = (HEARTBEATS, REGISTRATIONS)
-MEASURES = ("bucket", "slots", "beats", "first_us", "last_us", "first_seq", "last_seq", "longest_lag_ns", "period")
+_VERSION_PARTS = ("state_version", "timestamp", "counter")
+MEASURES = ("bucket", "slots", "beats", "first_us", "last_us", "period")
 """Columns of a bucket that are not what its beats say."""
 # An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall.
 _MARGIN_US = 2 * STALL_NS // NS_PER_US
@@ -102,8 +103,8 @@ def leases_from(bronze: Frames, live: DataFrame, day: dt.date, contexts: Mapping
 def buckets_from(bronze: Frames, day: dt.date, leases: DataFrame, names: Sequence[str]) -> DataFrame:
     """Return one row for each different beat and bucket of the name servers `names`.
 
-    Beside what the beat says (NULL where its table has no such column): `kind`, `slots` (a bit each), `beats`, first and
-    last time and position, and the longest time from arrival to response.
+    Beside what the beat says (NULL where its table has no such column): `kind`, `node`, `bucket` and `period`, `slots` (a bit
+    each), `beats`, first and last time.
     """
     widths = [row["slot_us"] for row in leases.where("slot_us IS NOT NULL").select("slot_us").distinct().collect()]
     return union_all(_buckets_of(bronze[t.name], t.name, day, leases, widths, names) for t in BEATS)
@@ -118,34 +119,46 @@ def _buckets_of(
         of_addr = F.broadcast(leases.select("namesrv_id", "broker_addr", "slot_us"))
         rows = rows.join(of_addr, on=["namesrv_id", "broker_addr"], how="left")
         slot_us = f"coalesce(slot_us, {_NO_LEASE_SLOT_US})"
-    lag = F.when(F.col("response_code").isNotNull(), F.col("seq") - F.unix_micros("event_time") * NS_PER_US)
-    return (
+    # The fields of a struct are keys of their own: a struct among the keys keeps Spark from its fast map.
+    version = [F.col(f"data_version.{part}").alias(f"version_{part}") for part in _VERSION_PARTS]
+    said = [c for c in _BEAT_COLUMNS[kind] if c != "data_version"]
+    parts = [f"version_{part}" for part in _VERSION_PARTS]
+    found = (
         rows.select(
             "namesrv_id",
-            *_BEAT_COLUMNS[kind],
+            *said,
+            *version,
             F.unix_micros("effect_time").alias("at_us"),
             F.expr(f"unix_micros(effect_time) DIV {slot_us}").alias("slot"),
-            "seq",
-            lag.alias("lag_ns"),
         )
-        .groupBy("namesrv_id", *_BEAT_COLUMNS[kind], F.expr(f"slot DIV {SLOTS}").alias("bucket"))
+        .groupBy("namesrv_id", *said, *parts, F.expr(f"slot DIV {SLOTS}").alias("bucket"))
         .agg(
             F.bit_or(F.expr(f"shiftleft(1L, CAST(slot % {SLOTS} AS INT))")).alias("slots"),
             F.count("*").alias("beats"),
             F.min("at_us").alias("first_us"),
             F.max("at_us").alias("last_us"),
-            F.min("seq").alias("first_seq"),
-            F.max("seq").alias("last_seq"),
-            F.max("lag_ns").alias("longest_lag_ns"),
         )
-        .withColumns({"kind": F.lit(kind), "node": beat_node(), "period": F.expr(f"first_us DIV {PERIOD_US}")})
     )
+    given = F.coalesce(*(F.col(part) for part in parts)).isNotNull()
+    struct = F.struct(*(F.col(f"version_{part}").alias(part) for part in _VERSION_PARTS))
+    return found.withColumns(
+        {
+            "data_version": F.when(given, struct),
+            "kind": F.lit(kind),
+            "node": beat_node(),
+            "period": F.expr(f"first_us DIV {PERIOD_US}"),
+        }
+    ).drop(*parts)
 
 
-def stalled(buckets: DataFrame) -> set[str]:
+def stalled(bronze: Frames, day: dt.date) -> set[str]:
     """Return the name servers that stood still for a while: what was under way then may have raced with anything."""
-    slow = buckets.groupBy("namesrv_id").agg(F.max("longest_lag_ns").alias("lag")).where(f"lag >= {STALL_NS}")
-    return {row["namesrv_id"] for row in slow.collect()}
+    lag_ns = F.col("seq") - F.unix_micros("event_time") * NS_PER_US
+    answered = (
+        bronze[t.name].where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull() & (lag_ns >= STALL_NS))
+        for t in BEATS
+    )
+    return {row["namesrv_id"] for row in union_all(a.select("namesrv_id") for a in answered).distinct().collect()}
 
 
 def spans_from(buckets: DataFrame, leases: DataFrame, live: DataFrame, contexts: Mapping[str, NamesrvDay]) -> DataFrame:
