@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs import placing, quiet
-from jobs.plan import DayPlan, Quiet, uneventful
+from jobs.day_plan import DayPlan, Quiet, uneventful
 from namesrv_core.instants import US_PER_MS
 from schemas import gold
 from schemas.table import Table

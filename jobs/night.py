@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from jobs import __version__, quality, tables
 from jobs.conf import PipelineConf
 from jobs.contexts import namesrv_days
+from jobs.day_plan import DayPlan, Unit, planned_day
 from jobs.evidence import DELETION, IDLE_LIMIT, candidates_from, votes_from, weighed_from
 from jobs.flag import flag
 from jobs.ingest import Ingested
 from jobs.order import decided_day
-from jobs.plan import DayPlan, Unit, planned_day
 from jobs.replay import REPLAYED_TABLES, not_quiet_of, replayed_day, table_from
 from jobs.replay_unit import NamesrvDay
 from jobs.session import is_small

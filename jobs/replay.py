@@ -16,9 +16,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import placing
+from jobs.day_plan import DayPlan, Unit
 from jobs.forward import forwarded
 from jobs.frames import topic_tables_of
-from jobs.plan import DayPlan, Unit
 from jobs.replay_unit import EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, replayed_units
 from jobs.tables import union_all
 from namesrv_core.instants import NS_PER_US
