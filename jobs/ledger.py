@@ -22,6 +22,7 @@ from schemas.gold import LAYOUT
 
 HALTED = "outcome.scan_failed"
 """Key of `counts`: events that ended a name server's periodic scan."""
+_UNNUMBERED_LAYOUT = 1
 _BRONZE = [table.name for table in bronze.TABLES]
 _LAST = ("run_id", "finished_time", "days", "versions", "digests", "counts", "config_sha256", "code_version", "report")
 
@@ -65,7 +66,7 @@ class Ledger:
 def read_ledger(runs: DataFrame, warehouse: str) -> Ledger:
     """Return what the published runs say together; one Spark job. Raises LayoutError."""
     if "layout" not in runs.columns:
-        raise _layout_error(warehouse, "an older layout", "older")
+        raise _layout_error(warehouse, _UNNUMBERED_LAYOUT)
     published = runs.where("status = 'published'")
     halting = F.when(F.try_element_at("counts", F.lit(HALTED)) > 0, F.col("days"))
     row = published.agg(
@@ -80,7 +81,7 @@ def read_ledger(runs: DataFrame, warehouse: str) -> Ledger:
         return Ledger()
     for layout in (row["oldest"], row["newest"]):
         if layout != LAYOUT:
-            raise _layout_error(warehouse, f"layout {layout}", "older" if layout < LAYOUT else "newer")
+            raise _layout_error(warehouse, layout)
     return Ledger(
         _run_of(row["last"]), frozenset(row["covered"]), frozenset(row["days"]), frozenset(row["halting_days"])
     )
@@ -147,16 +148,14 @@ def _run_of(row: Row) -> Run:
     return Run(**{**values, "digests": digests, "report": json.loads(values["report"] or "{}")})
 
 
-def _layout_error(warehouse: str, what: str, age: str) -> LayoutError:
+def _layout_error(warehouse: str, layout: int) -> LayoutError:
+    older = layout < LAYOUT
     advice = (
-        "Use that version on it; or run `nightly` with the same inputs into a new folder"
-        if age == "newer"
-        else "Run `nightly` with the same inputs into a new folder, or with the event log that `export` of that version writes"
+        "Run `nightly` with the same inputs, or with what `export` of that version writes, into a new folder"
+        if older
+        else "Use that version with it"
     )
     return LayoutError(
-        f"{warehouse} has {what}, written by an {age} version of this software; this one reads and writes layout {LAYOUT}. "
-        f"{advice}. Nothing was changed"
-        if age == "older"
-        else f"{warehouse} has {what}, written by a {age} version of this software; this one reads and writes layout {LAYOUT}. "
-        f"{advice}. Nothing was changed"
+        f"{warehouse} has layout {layout}, of {'an older' if older else 'a newer'} version of this software; this one reads and "
+        f"writes layout {LAYOUT}. {advice}. Nothing was changed"
     )

@@ -111,7 +111,8 @@ def version_of(spark: SparkSession, warehouse: str, table: Table) -> int | None:
         commits = (path.stem for path in (folder / "_delta_log").glob("*.json"))
         return max((int(number) for number in commits if number.isdigit()), default=None)
     # DESCRIBE HISTORY would say the same, in a third of a second for each table.
-    delta_log = _jvm(spark).org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table_path(warehouse, table))  # noqa: SLF001
+    path, session = table_path(warehouse, table), spark._jsparkSession  # noqa: SLF001  PySpark has no Delta log
+    delta_log = _jvm(spark).org.apache.spark.sql.delta.DeltaLog.forTable(session, path)
     version = int(delta_log.unsafeVolatileSnapshot().version())
     return None if version < 0 else version
 

@@ -26,6 +26,15 @@ WRITER = "namesrv-history"
 """First word of what every commit of ours says of itself."""
 
 
+class Recorded(NamedTuple):
+    """A file that was read: its digest, by which run, how much was in it, and on which days rows of that run are."""
+
+    sha256: str
+    ingest_run: str
+    frames: int
+    days: frozenset[dt.date]
+
+
 @dataclass(frozen=True)
 class Warehouse:
     """A warehouse with the settings of this run. Frames are kept until `forget`: opening a Delta table takes a while."""
@@ -38,6 +47,9 @@ class Warehouse:
     _frames: dict[str, DataFrame] = field(default_factory=dict)
     _namesrvs: dict[dt.date, dict[str, Namesrv]] = field(default_factory=dict)
     _ledger: list[Ledger] = field(default_factory=list)
+    _recorded: list[Recorded] = field(default_factory=list)
+    replayed: set[dt.date] = field(default_factory=set)
+    """Days that this run has replayed."""
 
     def __post_init__(self) -> None:
         self.spark.conf.set(_USER_METADATA, f"{WRITER} {self.run_id}")
@@ -64,6 +76,16 @@ class Warehouse:
         """Return the gold tables, without the ledger, by name."""
         return {table.name: self.table(table) for table in DATA_TABLES}
 
+    def recorded(self) -> list[Recorded]:
+        """Return the files that were read."""
+        if not self._recorded:
+            rows = self.table(bronze.SOURCES).select("content_sha256", "ingest_run", "frames", "days").collect()
+            self._recorded.extend(
+                Recorded(row["content_sha256"], row["ingest_run"], row["frames"], frozenset(row["days"]))
+                for row in rows
+            )
+        return self._recorded
+
     def ledger(self) -> Ledger:
         """Return what the published runs say together. Raises LayoutError where the warehouse has another layout."""
         if not self._ledger:
@@ -78,6 +100,8 @@ class Warehouse:
             self._namesrvs.clear()
         if gold.RUNS in written:
             self._ledger.clear()
+        if bronze.SOURCES in written:
+            self._recorded.clear()
 
     def namesrvs(self, day: dt.date) -> dict[str, Namesrv]:
         """Return every name server with its generation and configuration, as `day` was replayed."""
@@ -89,21 +113,6 @@ class Warehouse:
     def docs_dir(self) -> Path:
         """Return the folder of the Data Docs."""
         return (tables.local_path(self.path) or Path.cwd()) / "data_docs"
-
-
-class Recorded(NamedTuple):
-    """A file that was read: its digest, by which run, how much was in it, and on which days rows of that run are."""
-
-    sha256: str
-    ingest_run: str
-    frames: int
-    days: frozenset[dt.date]
-
-
-def recorded(house: Warehouse) -> list[Recorded]:
-    """Return the files that were read."""
-    rows = house.table(bronze.SOURCES).select("content_sha256", "ingest_run", "frames", "days").collect()
-    return [Recorded(row["content_sha256"], row["ingest_run"], row["frames"], frozenset(row["days"])) for row in rows]
 
 
 def days_of(read: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:

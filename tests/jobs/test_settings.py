@@ -14,8 +14,8 @@ from jobs import night
 from jobs.conf import PipelineConf
 from jobs.evidence import candidates_from, votes_from
 from jobs.ingest import ingest
-from jobs.night import Warehouse
 from jobs.settings import DaySettings, known_settings, read_settings, under_idle_limit
+from jobs.warehouse import Warehouse
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, events, take
 from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.settings import Known, Life, Votes
