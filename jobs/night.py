@@ -7,7 +7,7 @@ until the run's row is in the ledger, `runs`.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -36,6 +36,7 @@ from schemas import bronze, codec, gold
 from schemas.table import Table
 
 _FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
+_CARRIED = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE)
 # What tells whether a name server's periodic scan still runs.
 _SCAN_LIFE = "outcome IN ('scan_failed', 'started', 'stopped')"
 # What the replay, and the flags, of a day take over from the day before.
@@ -86,9 +87,10 @@ def _ends_otherwise(house: Warehouse, day: dt.date, what: Mapping[Table, str]) -
 
 def _replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
     """Replay a day. If earlier days must be replayed before, only note its settings, and return those days."""
-    carried = _carried(house, day)
+    start = _start_of(house, day)
+    carried = _carried(house, day, start)
     raw = house.bronze()
-    known = known_settings(raw, house.table(gold.NAMESRV_SETTINGS), day, house.conf)
+    known = known_settings(raw, house.table(gold.NAMESRV_SETTINGS), day, start, house.conf)
     known, frames, contexts = _settled(house, raw, carried, known.with_votes(votes_from(raw, carried, known)))
     work = {"namesrv_settings": _writing(house, known.frame(house.spark), gold.NAMESRV_SETTINGS, day)}
     since_seq = known.reconsidered_since
@@ -140,12 +142,26 @@ def _writing(house: Warehouse, frame: DataFrame, table: Table, day: dt.date) -> 
     return partial(tables.write_days, frame, house.path, table, [day])
 
 
-def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
-    """Return the slices of the last day before `day` that has any; every name server's state is carried through each day."""
-    carried = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE)
-    frames = {table.name: house.table(table) for table in carried}
+def _start_of(house: Warehouse, day: dt.date) -> dt.date | None:
+    """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
     # Mostly it is the day before; the whole of the tables is looked through only after a long silence.
-    start = _last_day(frames.values(), day - _LONG_SILENCE, day) or _last_day(frames.values(), dt.date.min, day)
+    return _last_day(house, day - _LONG_SILENCE, day) or _last_day(house, dt.date.min, day)
+
+
+def _last_day(house: Warehouse, since: dt.date, until: dt.date) -> dt.date | None:
+    """Return the last day from `since` on and before `until` that was replayed."""
+    last = tables.union_all(
+        house.table(table)
+        .where((F.col("day") >= F.lit(since)) & (F.col("day") < F.lit(until)))
+        .agg(F.max("day").alias("day"))
+        for table in (*_CARRIED, gold.NAMESRV_SETTINGS)
+    )
+    return max((row["day"] for row in last.collect() if row["day"] is not None), default=None)
+
+
+def _carried(house: Warehouse, day: dt.date, start: dt.date | None) -> dict[str, DataFrame]:
+    """Return the slices of `start`, from which `day` starts."""
+    frames = {table.name: house.table(table) for table in _CARRIED}
     if start is None:
         return {name: frame.where("false") for name, frame in frames.items()}
     sliced = {name: of_days(frame, [start]) for name, frame in frames.items()}
@@ -157,15 +173,6 @@ def _carried(house: Warehouse, day: dt.date) -> dict[str, DataFrame]:
     outcomes = frames[gold.EVENT_OUTCOMES.name]
     sliced[gold.EVENT_OUTCOMES.name] = outcomes.where(F.col("day").between(since, day - _ONE_DAY)).where(_SCAN_LIFE)
     return sliced
-
-
-def _last_day(frames: Iterable[DataFrame], since: dt.date, until: dt.date) -> dt.date | None:
-    """Return the last day from `since` on and before `until` that any of `frames` has rows of."""
-    last = tables.union_all(
-        frame.where((F.col("day") >= F.lit(since)) & (F.col("day") < F.lit(until))).agg(F.max("day").alias("day"))
-        for frame in frames
-    )
-    return max((row["day"] for row in last.collect() if row["day"] is not None), default=None)
 
 
 def flag_days(house: Warehouse, days: Sequence[dt.date], may_follow: Sequence[dt.date] = ()) -> list[dt.date]:

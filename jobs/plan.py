@@ -131,6 +131,7 @@ def take_back(house: Warehouse) -> None:
 
     Raises TamperedError, before anything is changed, where somebody else has written to a table.
     """
+    tables.remove(house.spark, f"{house.path}/_staging")
     last = house.ledger().last
     if last is None:
         return

@@ -196,8 +196,8 @@ def test_settings_of_other_days_are_found_again(spark: SparkSession) -> None:
     table = spark.createDataFrame(written.frame(spark).collect(), written.frame(spark).schema).persist()
     assert read_settings(table, FIRST) == {NAMESRV: sorted(written.settled[NAMESRV], key=lambda s: s.name)}
     bronze = {t.name: spark.createDataFrame([], t.schema) for t in TABLES}
-    after = known_settings(bronze, table, SECOND, PipelineConf())
-    before = known_settings(bronze, table, FIRST - dt.timedelta(days=1), PipelineConf())
+    after = known_settings(bronze, table, SECOND, FIRST, PipelineConf())
+    before = known_settings(bronze, table, FIRST - dt.timedelta(days=1), None, PipelineConf())
     assert after.known[NAMESRV].before == {setting.name: setting for setting in written.settled[NAMESRV]}
     assert set(before.known) == set(), "nothing was recorded of it on that day"
     assert after.open("order_message_enable") == []
