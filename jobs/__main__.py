@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
     nightly = jobs.add_parser("nightly", help="all steps in one session, published at the end")
     _input_options(nightly, required=False)
-    _days_options(nightly, "day to recompute, even if nothing new is known of it", "")
+    _days_options(nightly, "day to recompute even if nothing new is known of it", "")
     _warehouse_options(nightly)
     nightly.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
     _snapshot_option(nightly)
@@ -140,7 +140,10 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one job and return its exit code."""
-    arguments = parser().parse_args(argv)
+    top = parser()
+    arguments = top.parse_args(argv)
+    if arguments.job == "nightly" and not (arguments.input or arguments.snapshot or arguments.first or arguments.last):
+        top.error("nightly: give --input or --snapshot, or days to recompute with --from and --to")
     if arguments.job == "trace":
         from jobs.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 

@@ -149,8 +149,6 @@ def _day(text: str) -> dt.date:
 def _nightly(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     snapshots = getattr(arguments, "snapshot", None) or ()
     days = {end: getattr(arguments, end, None) for end in ("first", "last")}
-    if not (arguments.input or snapshots or any(days.values())):
-        raise _UsageError("nightly: give --input, --snapshot, or days to recompute with --from and --to")
     summary = nightly.run(house, arguments.input, console, snapshots, **days)
     if arguments.summary:
         summary.write(Path(arguments.summary))
