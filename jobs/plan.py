@@ -102,11 +102,13 @@ def _reopened(house: Warehouse, wanted: Sequence[dt.date], days: Sequence[dt.dat
     if not ends:
         return set()
     midnight = F.date_add("day", 1).cast("timestamp")
-    lease_end = F.expr("last_update_time + make_dt_interval(0, 0, 0, heartbeat_timeout_ms / 1000)")
+    # No lease of a broker is meant to be longer than thirty years; one that is must not overflow.
+    lease_end = F.expr(
+        "timestamp_micros(unix_micros(last_update_time) + least(heartbeat_timeout_ms, 1000000000000) * 1000)"
+    )
     overdue = (
         of_days(house.published(gold.BROKER_LIVE_HISTORY), ends)
-        .where("closed_by IS NULL AND heartbeat_timeout_ms < 1e12")
-        .where(lease_end < midnight)
+        .where(F.col("closed_by").isNull() & (lease_end < midnight))
         .groupBy("namesrv_id")
         .agg(F.min(lease_end.cast("date")).alias("since"))
         .collect()
