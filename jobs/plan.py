@@ -115,14 +115,26 @@ def _reopened(house: Warehouse, wanted: Sequence[dt.date], days: Sequence[dt.dat
     )
     if not overdue:
         return set()
-    frames = house.bronze()
-    names = F.col("namesrv_id").isin([row["namesrv_id"] for row in overdue])
-    heard = union_all(
-        of_days(frames[table.name], wanted).where(names).select("namesrv_id") for table in bronze.RECORDED_TABLES
+    went_on = _heard_on(house, wanted, [row["namesrv_id"] for row in overdue])
+    heard = _heard(slices_in_force(house.table(gold.RUNS)))
+    reopened: set[dt.date] = set()
+    for row in overdue:
+        if row["namesrv_id"] in went_on:
+            # While a name server was heard of later, scans ran to the end of each day.
+            last = max(
+                (day for name, day in heard if name == row["namesrv_id"] and day <= max(ends)), default=max(ends)
+            )
+            reopened |= {day for day in days if max(row["since"], last) <= day <= max(ends)}
+    return reopened - set(wanted)
+
+
+def _heard_on(house: Warehouse, days: Collection[dt.date], namesrvs: Collection[str]) -> set[str]:
+    """Return those of `namesrvs` of which something is recorded on one of `days`."""
+    named = F.col("namesrv_id").isin(list(namesrvs))
+    rows = union_all(
+        of_days(house.table(table), days).where(named).select("namesrv_id") for table in bronze.RECORDED_TABLES
     )
-    went_on = {row["namesrv_id"] for row in heard.distinct().collect()}
-    since = min((row["since"] for row in overdue if row["namesrv_id"] in went_on), default=None)
-    return {day for day in days if since is not None and since <= day <= max(ends)} - set(wanted)
+    return {row["namesrv_id"] for row in rows.distinct().collect()}
 
 
 # -- what a run starts from ------------------------------------------------------------------------------------------
