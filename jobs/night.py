@@ -48,6 +48,7 @@ _ENDS = {
 }
 _FLAG_ENDS = {gold.ORPHANED_TOPICS: "closed_by IS NULL"}
 _ONE_DAY, _LONG_SILENCE = dt.timedelta(days=1), dt.timedelta(days=7)
+_EPOCH = dt.date(1970, 1, 1)
 
 
 def replay(house: Warehouse, days: Sequence[dt.date], may_follow: Sequence[dt.date] = ()) -> list[dt.date]:
@@ -145,7 +146,7 @@ def _writing(house: Warehouse, frame: DataFrame, table: Table, day: dt.date) -> 
 def _start_of(house: Warehouse, day: dt.date) -> dt.date | None:
     """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
     # Mostly it is the day before; the whole of the tables is looked through only after a long silence.
-    return _last_day(house, day - _LONG_SILENCE, day) or _last_day(house, dt.date.min, day)
+    return _last_day(house, day - _LONG_SILENCE, day) or _last_day(house, _EPOCH, day)
 
 
 def _last_day(house: Warehouse, since: dt.date, until: dt.date) -> dt.date | None:
