@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from jobs.digest import Digest
-from jobs.ledger import differing, slices_in_force
+from jobs.ledger import TamperedError, differing, require_readable, slices_in_force
 from jobs.tables import Slice, in_parallel, of_days, slice_digests
 from jobs.views import NothingPublishedError
 from jobs.warehouse import WRITTEN_TABLES, Warehouse
@@ -47,8 +44,8 @@ def check(house: Warehouse) -> Checked:
 def _wrong(house: Warehouse, table: Table, expected: dict[Slice, Digest]) -> list[str]:
     own = {cut: digest for cut, digest in expected.items() if cut.table == table.name}
     try:
-        found = slice_digests({table.name: of_days(house.published(table), house.ledger().days)})
-    except (PySparkException, Py4JError) as error:
-        # A file that is missing, cut short or flipped, and a broken log: Spark says which.
-        return [f"{table.name}: cannot be read: {str(error).strip().splitlines()[0]}"]
+        with require_readable(table.name):
+            found = slice_digests({table.name: of_days(house.published(table), house.ledger().days)})
+    except TamperedError as error:
+        return [str(error)]
     return differing(found, own)

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from jobs.digest import Digest
+from jobs.disk import full_disk
 from jobs.tables import Slice
 from schemas import bronze
 from schemas.gold import LAYOUT
@@ -130,6 +134,23 @@ def require_same(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]
             f"{wrong[0]}{more}. Nothing was published. `check` lists every such slice. Bring the table's folder back from a "
             "backup; a gold day that follows from intact events can also be recomputed with `nightly --from DAY --to DAY`"
         )
+
+
+@contextmanager
+def require_readable(what: str) -> Iterator[None]:
+    """Raise TamperedError if reading `what` fails: a file that is missing, cut short or flipped. Spark says which."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if full_disk(error, None) is not None:
+            raise
+        raise TamperedError(f"{what}: cannot be read: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    """Return the line of an error that names a file, or its first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if ".parquet" in line or ".json" in line), lines[0] if lines else "")
 
 
 def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -> list[str]:

@@ -11,12 +11,13 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import functions as F
 
 from jobs import __version__, tables
 from jobs.digest import Digest
-from jobs.ledger import Run, TamperedError, require_same, slices_in_force
+from jobs.ledger import Run, TamperedError, require_readable, require_same, slices_in_force
 from jobs.tables import Slice, of_days, union_all
 from jobs.warehouse import DATA_TABLES, WRITER, WRITTEN_TABLES, Recorded, Warehouse, days_of
 from schemas import bronze, gold
@@ -149,18 +150,15 @@ def take_back(house: Warehouse) -> None:
     last = house.ledger().last
     if last is None:
         return
-    moved = {
-        table: version
-        for table in WRITTEN_TABLES
-        if (version := tables.version_of(house.spark, house.path, table)) != last.versions.get(table.name)
-        and table.name in last.versions
-    }
-    left = [table for table, version in moved.items() if _left_by_us(house, table, last, version)]
-    for table in left:
-        if table in DATA_TABLES:
-            log.warning("table=%s taken back to version %d, as published", table.name, last.versions[table.name])
-            tables.restore(house.spark, house.path, table, last.versions[table.name])
-            house.forget(table)
+    current = {table: tables.version_of(house.spark, house.path, table) for table in WRITTEN_TABLES}
+    moved = [table for table in WRITTEN_TABLES if current[table] != last.versions.get(table.name, current[table])]
+    by_us = tables.in_parallel({t.name: partial(_left_by_us, house, t, last, current[t]) for t in moved})
+    left = {t.name: last.versions[t.name] for t in moved if by_us[t.name] and t in DATA_TABLES}
+    if left:
+        log.warning("taken back, since no run has published it: %s", ", ".join(sorted(left)))
+    work = {t.name: partial(tables.restore, house.spark, house.path, t, left[t.name]) for t in moved if t.name in left}
+    tables.in_parallel(work)
+    house.forget(*moved)
 
 
 def _left_by_us(house: Warehouse, table: Table, last: Run, version: int | None) -> bool:
@@ -184,7 +182,9 @@ def _require_published(house: Warehouse, table: Table) -> None:
     new = {day for source in house.recorded() if source.ingest_run not in house.ledger().covered for day in source.days}
     days = house.ledger().days - (new if table in bronze.TABLES else set())
     expected = {c: d for c, d in slices_in_force(house.table(gold.RUNS), days).items() if c.table == table.name}
-    require_same(tables.slice_digests({table.name: of_days(house.table(table), days)}), expected)
+    with require_readable(table.name):
+        found = tables.slice_digests({table.name: of_days(house.table(table), days)})
+    require_same(found, expected)
 
 
 def starting_slices(house: Warehouse, plan: Plan) -> dict[Slice, Digest]:
@@ -196,7 +196,8 @@ def starting_slices(house: Warehouse, plan: Plan) -> dict[Slice, Digest]:
     gold_names = {table.name for table in DATA_TABLES}
     in_force = slices_in_force(house.table(gold.RUNS), starts)
     expected = {cut: digest for cut, digest in in_force.items() if cut.table in gold_names}
-    found = tables.slice_digests({name: of_days(frame, starts) for name, frame in house.data().items()})
+    with require_readable(f"gold slices of {', '.join(map(str, sorted(starts)))}"):
+        found = tables.slice_digests({name: of_days(frame, starts) for name, frame in house.data().items()})
     require_same(found, expected)
     return found
 
