@@ -46,6 +46,8 @@ def _said(error: BaseException | None) -> Iterator[str]:
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             yield f"{_SAYS_SO}: {error.filename or ''}"
         yield str(error)
+        # PySpark's own exceptions keep Java's causes as the text of their stack trace.
+        yield str(getattr(error, "_stackTrace", ""))
         if isinstance(error, Py4JJavaError):
             yield from _said_by_java(error.java_exception)
         error = error.__cause__ or error.__context__
