@@ -21,6 +21,8 @@ def full_disk(error: BaseException, warehouse: str | None) -> str | None:
         return None
     folders = [str(Path(folder).resolve()) for folder in (warehouse, *_temporary_folders()) if folder]
     named = [folder for folder in folders if any(folder in text for text in said if _SAYS_SO in text)]
+    # Of a folder within another one the inner is meant.
+    named = [folder for folder in named if not any(other.startswith(f"{folder}/") for other in named)]
     shown = " or ".join(f"{folder} ({_free_mib(folder)} MiB free)" for folder in named or folders)
     return f"the disk of {shown} is full. Nothing was published; make room and run the same again"
 
