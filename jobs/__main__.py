@@ -1,7 +1,9 @@
 """Command line of the jobs.
 
 Exit codes: 0 done; 1 unexpected failure; 2 usage or configuration; 3 some input could not be read (everything else was published);
-4 the quality gate refused, nothing was published; 5 another run is writing to the warehouse; 6 nothing has been published yet.
+4 the quality gate refused, nothing was published; 5 another run is writing to the warehouse; 6 nothing has been published yet;
+7 nothing is recorded on a day that was asked for; 8 rows on disk are not those that a run published or read; 9 the warehouse is
+of another layout; 10 a disk is full. Whatever the code, what was published before stays as it was.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def parser() -> argparse.ArgumentParser:
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
         "Also: test [pytest options], oracle [--help], fuzz [--help], bench-core [--help], lint, coverage, mutate [module], setup. "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
-        "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet.",
+        "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
+        "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
@@ -65,7 +68,8 @@ def parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
     nightly = jobs.add_parser("nightly", help="all steps in one session, published at the end")
-    _input_options(nightly)
+    _input_options(nightly, required=False)
+    _days_options(nightly, "day to recompute even if nothing new is known of it", "")
     _warehouse_options(nightly)
     nightly.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
     _snapshot_option(nightly)
@@ -77,20 +81,21 @@ def parser() -> argparse.ArgumentParser:
             _snapshot_option(job)
         _warehouse_options(job)
         if step in ("replay", "flag", "verify"):
-            job.add_argument(
-                "--from",
-                dest="first",
-                metavar="DAY",
-                help="first day, YYYY-MM-DD (default: the first recorded)",
-            )
-            job.add_argument("--to", dest="last", metavar="DAY", help="last day (default: the last recorded)")
+            _days_options(job, "day", " (default: the {} recorded)")
     publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
     _warehouse_options(publish)
+    check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
+    _warehouse_options(check)
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
     sql.add_argument(
         "query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)"
     )
     _warehouse_options(sql)
+    sql.add_argument(
+        "--as-known-at",
+        metavar="RUN|TIME",
+        help="answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then",
+    )
     sql.add_argument("--format", choices=("table", "json"), default="table", help="output (default: table)")
     sql.add_argument("--limit", type=int, default=1_000, help="rows shown at most (default: 1000)")
     export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
@@ -145,10 +150,21 @@ def _simulate_options(job: argparse.ArgumentParser) -> None:
     )
 
 
-def _input_options(job: argparse.ArgumentParser) -> None:
+def _input_options(job: argparse.ArgumentParser, *, required: bool = True) -> None:
     job.add_argument(
-        "--input", nargs="+", required=True, metavar="PATH", help="captures or event logs, files or folders"
+        "--input",
+        nargs="+",
+        required=required,
+        default=[],
+        metavar="PATH",
+        help="captures or event logs, files or folders",
     )
+
+
+def _days_options(job: argparse.ArgumentParser, what: str, default: str) -> None:
+    for option, to, which in (("--from", "first", "first"), ("--to", "last", "last")):
+        text = f"{which} {what}, YYYY-MM-DD{default.format(which)}"
+        job.add_argument(option, dest=to, metavar="DAY", help=text)
 
 
 def _snapshot_option(job: argparse.ArgumentParser) -> None:
@@ -179,7 +195,10 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one job and return its exit code."""
-    arguments = parser().parse_args(argv)
+    top = parser()
+    arguments = top.parse_args(argv)
+    if arguments.job == "nightly" and not (arguments.input or arguments.snapshot or arguments.first or arguments.last):
+        top.error("nightly: give --input or --snapshot, or days to recompute with --from and --to")
     if arguments.job == "trace":
         from jobs.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 

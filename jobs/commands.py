@@ -11,21 +11,32 @@ import shutil
 import sys
 import threading
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 from jobs import night, nightly, report
+from jobs.check import check
 from jobs.conf import DEFAULT_CONF, ConfError, load_conf
 from jobs.console import Console
+from jobs.disk import full_disk
 from jobs.fleet import FleetError, fleet_of
+from jobs.gate import GateError, validate_all
 from jobs.ingest import ingest
-from jobs.night import GateError, Warehouse, WarehouseBusyError
+from jobs.lease import WarehouseBusyError, lease
+from jobs.ledger import LayoutError, TamperedError
+from jobs.numbers import verify_numbers
+from jobs.plan import MissingDayError, asked_days, plan_of
+from jobs.publish import publish
 from jobs.session import CHECKOUT, spark_session
 from jobs.simulate import simulate
+from jobs.tables import of_days
 from jobs.views import NothingPublishedError
+from jobs.warehouse import Warehouse
 from namesrv_core.snapshot import SnapshotError, snapshot_of
 from schemas import bronze
 
-EXIT_OK, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 2, 3, 4, 5, 6
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
+EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL = 7, 8, 9, 10
 _STATEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;'"`])+""")
 _MAX_SNAPSHOT_BYTES = 256 << 20
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -45,18 +56,40 @@ def run_command(arguments: argparse.Namespace) -> int:
             return _COMMANDS[arguments.job](house, arguments, console)
         finally:
             house.spark.stop()
-    except (ConfError, FileNotFoundError, FleetError, _UsageError) as error:
-        return _say(error, EXIT_USAGE)
-    except GateError as error:
-        return _say(f"the quality gate refused: {error}. Nothing was published.", EXIT_GATE)
-    except WarehouseBusyError as error:
-        return _say(error, EXIT_BUSY)
-    except NothingPublishedError as error:
-        return _say(error, EXIT_UNPUBLISHED)
+    except Exception as error:
+        code = _exit_code(error)
+        if code != EXIT_FAILED:
+            return _say(_sentence(error), code)
+        full = full_disk(error, getattr(arguments, "warehouse", None))
+        if full is None:
+            raise
+        return _say(full, EXIT_DISK_FULL)
 
 
 class _UsageError(ValueError):
     """An argument that cannot be."""
+
+
+_EXIT_CODES: dict[type[Exception], int] = {
+    ConfError: EXIT_USAGE,
+    FileNotFoundError: EXIT_USAGE,
+    FleetError: EXIT_USAGE,
+    _UsageError: EXIT_USAGE,
+    GateError: EXIT_GATE,
+    WarehouseBusyError: EXIT_BUSY,
+    NothingPublishedError: EXIT_UNPUBLISHED,
+    MissingDayError: EXIT_MISSING_DAY,
+    TamperedError: EXIT_TAMPERED,
+    LayoutError: EXIT_LAYOUT,
+}
+
+
+def _exit_code(error: Exception) -> int:
+    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), EXIT_FAILED)
+
+
+def _sentence(error: Exception) -> str:
+    return f"the quality gate refused: {error}. Nothing was published." if isinstance(error, GateError) else str(error)
 
 
 def _say(what: object, code: int) -> int:
@@ -66,7 +99,7 @@ def _say(what: object, code: int) -> int:
 
 def _warehouse(arguments: argparse.Namespace) -> Warehouse:
     """Check the arguments, then start the session: a typing mistake should not cost a JVM."""
-    for name in getattr(arguments, "input", []):
+    for name in getattr(arguments, "input", None) or []:
         if not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
     for name in getattr(arguments, "snapshot", None) or []:
@@ -80,8 +113,6 @@ def _warehouse(arguments: argparse.Namespace) -> Warehouse:
     path = arguments.warehouse or str(DEMO_WAREHOUSE)
     if "://" not in path:
         path = str(Path(path).resolve())
-    if arguments.job == "demo" and arguments.warehouse is None:
-        shutil.rmtree(path, ignore_errors=True)
     if arguments.job in ("demo", "nightly", "validate", "publish"):
         # Takes seconds of Python that would else be spent when everything else has been done.
         threading.Thread(target=importlib.import_module, args=("great_expectations.expectations",), daemon=True).start()
@@ -108,6 +139,11 @@ def _instant(text: str) -> dt.datetime:
     return at if at.tzinfo is not None else at.replace(tzinfo=dt.timezone.utc)
 
 
+def _is_instant(text: str | None) -> bool:
+    """Return whether a run is meant by when it was known: run ids begin like instants, but are none."""
+    return text is not None and re.match(r"\d{4}-\d{2}-\d{2}", text) is not None
+
+
 def _day(text: str) -> dt.date:
     try:
         return dt.date.fromisoformat(text)
@@ -116,7 +152,9 @@ def _day(text: str) -> dt.date:
 
 
 def _nightly(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
-    summary = nightly.run(house, arguments.input, console, getattr(arguments, "snapshot", None) or ())
+    snapshots = getattr(arguments, "snapshot", None) or ()
+    days = {end: getattr(arguments, end, None) for end in ("first", "last")}
+    summary = nightly.run(house, arguments.input, console, snapshots, **days)
     if arguments.summary:
         summary.write(Path(arguments.summary))
     report.show_run(summary, console)
@@ -124,14 +162,25 @@ def _nightly(house: Warehouse, arguments: argparse.Namespace, console: Console) 
 
 
 def _demo(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.warehouse is None:
+        with lease(house.path):
+            _empty(Path(house.path))
     arguments.input = [str(DEMO_CAPTURE)]
     code = _nightly(house, arguments, console)
     report.show_questions(house, console)
     return code
 
 
+def _empty(folder: Path) -> None:
+    """Remove what is in a folder, but not the lease that we hold on it."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+
+
 def _ingest(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
-    with night.lease(house.path):
+    with lease(house.path):
+        house.ledger()  # another layout is refused before anything is written
         ingested = ingest(
             house.spark, house.path, arguments.input, house.conf, house.run_id, house.started, arguments.snapshot
         )
@@ -140,34 +189,48 @@ def _ingest(house: Warehouse, arguments: argparse.Namespace, console: Console) -
 
 
 def _validate(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
-    with night.lease(house.path):
-        warnings = night.validate_all(house)
+    with lease(house.path):
+        warnings = validate_all(house)
     report.show_warnings(warnings, house.docs_dir, console)
     return EXIT_OK
 
 
 def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     steps = {"replay": night.replay, "flag": night.flag_days, "verify": night.verify_days}
-    with night.lease(house.path):
+    with lease(house.path):
+        house.ledger()  # as above
         if getattr(arguments, "snapshot", None):
             ingest(house.spark, house.path, [], house.conf, house.run_id, house.started, arguments.snapshot)
             house.forget(*bronze.TABLES)
-        days = night.days_of(night.recorded(house), arguments.first, arguments.last)
-        days = steps[arguments.job](house, days) or days
-    console.line(f"{arguments.job}: {len(days)} day(s)" + (f", {days[0]} to {days[-1]}" if days else ""))
+        days = steps[arguments.job](house, asked_days(house.recorded(), arguments.first, arguments.last))
+    console.line(f"{arguments.job}: {len(days)} day(s), {days[0]} to {days[-1]}")
     if arguments.job == "verify":
-        report.show_verify(nightly.verify_numbers(house.data()), console)
+        of_the_days = {name: of_days(frame, days) for name, frame in house.data().items()}
+        report.show_verify(verify_numbers(of_the_days), console)
     return EXIT_OK
 
 
 def _publish(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
-    with night.lease(house.path):
-        read = night.recorded(house)
-        ingest_runs, first = night.uncovered(house, read)
-        days = night.days_of(read, first) if first else []
-        published = night.publish(house, days, ingest_runs, {}, {})
+    with lease(house.path):
+        plan = plan_of(house)
+        # Steps that were run alone may have written to any day.
+        days = asked_days(house.recorded(), None, None)
+        published = publish(house, replace(plan, touched=frozenset(days)), days, {}, {}, {})
     report.show_warnings(published.warnings, house.docs_dir, console)
-    console.counts("Published tables (rows)", published.tables)
+    console.counts("Published tables (rows)", published.report["tables"])
+    return EXIT_OK
+
+
+def _check(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
+    with lease(house.path):
+        checked = check(house)
+    for sentence in checked.wrong:
+        console.line(sentence)
+    console.line(
+        f"{checked.slices:,} slices of {checked.tables} tables checked, as run {checked.run_id} published them"
+    )
+    if checked.wrong:
+        raise TamperedError(f"{house.path}: {len(checked.wrong)} slice(s) or table(s) are not what was published")
     return EXIT_OK
 
 
@@ -176,6 +239,8 @@ def _sql(house: Warehouse, arguments: argparse.Namespace, console: Console) -> i
     statements = statements_of(text)
     if not statements:
         raise _UsageError("no SQL: give a statement as an argument or on standard input")
+    if _is_instant(arguments.as_known_at):
+        arguments.as_known_at = _instant(arguments.as_known_at)
     return report.show_sql(house, statements, arguments, console)
 
 
@@ -206,7 +271,7 @@ def _snapshot(house: Warehouse, arguments: argparse.Namespace, console: Console)
 
 def _simulate(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     first = arguments.first or arguments.fleet.start
-    with night.lease(house.path):
+    with lease(house.path):
         done = simulate(house, arguments.fleet, [first + dt.timedelta(days=n) for n in range(arguments.days)])
     console.counts("Simulated (events)", {**done.events, **{f"{day}, already there": 0 for day in done.known}})
     return EXIT_OK
@@ -221,6 +286,7 @@ _COMMANDS = {
     "flag": _days_step,
     "verify": _days_step,
     "publish": _publish,
+    "check": _check,
     "sql": _sql,
     "export": _export,
     "snapshot": _snapshot,

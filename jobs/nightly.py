@@ -13,15 +13,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import functions as F
-
-from jobs import night, tables
+from jobs import night
 from jobs.console import Console
+from jobs.crash import crash_points
+from jobs.gate import validate
 from jobs.ingest import Ingested, expand, ingest
-from jobs.night import Warehouse
+from jobs.lease import lease
+from jobs.plan import Plan, asked_days, plan_of, starting_slices, take_back
+from jobs.publish import Published, gold_digests, publish
 from jobs.session import tune_for
-from namesrv_core.answers import ROUTE_QUESTIONS
-from namesrv_wire.codes import request_name
+from jobs.warehouse import Warehouse
 from schemas import bronze
 
 log = logging.getLogger(__name__)
@@ -34,8 +35,9 @@ _SMALL_BYTES = 32 << 20
 class Summary:
     """A run in numbers; the fields are the keys of the summary file.
 
-    `verify`: answers = matched + the sum of `explained` + mismatched, of questions about routes, clusters and topics;
-    `others` counts the rest by request. `seconds` by step. `tables` counts rows, bronze and gold.
+    A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all days;
+    `findings` and `verify` are about the days that were recomputed. `verify`: answers = matched + the sum of `explained` +
+    mismatched, of questions about routes, clusters and topics; `others` counts the rest by request. `seconds` by step.
     `settings`: by name server and setting, the last value and how it is known.
     """
 
@@ -72,52 +74,71 @@ def timed(summary: Summary, step: str, console: Console) -> Iterator[None]:
     console.begin(step)
     began = time.monotonic()
     try:
-        yield
+        with crash_points(step):
+            yield
     finally:
         summary.seconds[step] = round(time.monotonic() - began, 3)
         console.end(step, summary.seconds[step])
 
 
-def run(house: Warehouse, inputs: Sequence[str], console: Console, snapshots: Sequence[str] = ()) -> Summary:
-    """Run the night and return its summary. Raises GateError; what was published before stays published."""
+def run(
+    house: Warehouse,
+    inputs: Sequence[str],
+    console: Console,
+    snapshots: Sequence[str] = (),
+    *,
+    first: dt.date | None = None,
+    last: dt.date | None = None,
+) -> Summary:
+    """Run the night and return its summary: read `inputs`, recompute what that changes and the days from `first` to `last`.
+
+    Raises GateError, MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what was published before stays
+    published.
+    """
     summary = Summary(run_id=house.run_id)
-    with night.lease(house.path):
+    with lease(house.path):
         with timed(summary, "ingest", console):
-            tune_for(house.spark, small=sum(path.stat().st_size for path in expand(inputs)) < _SMALL_BYTES)
-            ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started, snapshots)
-            house.forget(*bronze.TABLES)
+            house.ledger()  # another layout is refused before anything is written
+            take_back(house)
+            ingested = _ingested(house, inputs, snapshots)
         _note_ingested(summary, ingested)
-        read = night.recorded(house)
-        ingest_runs, first_day = night.uncovered(house, read)
-        if first_day is not None:
-            days = night.days_of(read, first=min([first_day, *ingested.days]))
-            frames = sum(source.frames for source in read if source.days.intersection(days))
-            tune_for(house.spark, small=frames < SMALL_FRAMES)
-            _run_steps(house, summary, ingested, days, ingest_runs, console)
-            summary.status = "published"
-        with timed(summary, "report", console):
-            _note_tables(summary, house)
+        asked = asked_days(house.recorded(), first, last) if first or last else []
+        plan = plan_of(house, asked)
+        if plan.days:
+            tune_for(house.spark, small=plan.frames < SMALL_FRAMES)
+            published = _run_steps(house, summary, ingested, plan, console)
+            summary.status, summary.digests = "published", published.digests
+            summary.warnings += published.warnings
+            _note_report(summary, published.report)
+        elif (known := house.ledger().last) is not None:
+            summary.digests = gold_digests(known.digests)
+            _note_report(summary, known.report)
+    summary.data_docs = str(house.docs_dir / "index.html")
     return summary
 
 
-def _run_steps(
-    house: Warehouse,
-    summary: Summary,
-    ingested: Ingested,
-    days: Sequence[dt.date],
-    ingest_runs: Sequence[str],
-    console: Console,
-) -> None:
+def _ingested(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -> Ingested:
+    if not inputs and not snapshots:
+        return Ingested()
+    tune_for(house.spark, small=sum(path.stat().st_size for path in expand(inputs)) < _SMALL_BYTES)
+    ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started, snapshots)
+    house.forget(*bronze.TABLES)
+    return ingested
+
+
+def _run_steps(house: Warehouse, summary: Summary, ingested: Ingested, plan: Plan, console: Console) -> Published:
     with timed(summary, "validate", console):
-        summary.warnings += night.validate(house, ingested)
+        starts = starting_slices(house, plan)
+        summary.warnings += validate(house, plan.days, ingested)
     with timed(summary, "replay", console):
-        days = night.replay(house, days)
-        summary.days = [day.isoformat() for day in days]
+        days = night.replay(house, plan.days, plan.recorded)
     with ThreadPoolExecutor(max_workers=1) as beside, timed(summary, "flag", console):
         # Neither reads what the other writes, and both leave a core idle while they plan.
         verified = beside.submit(_timed_verify, house, days)
-        night.flag_days(house, days)
+        flagged = night.flag_days(house, days, plan.recorded)
         summary.seconds["verify"] = verified.result()
+    days = sorted({*days, *flagged})
+    summary.days = [day.isoformat() for day in days]
     with timed(summary, "publish", console):
         counts = {
             "frames": ingested.frames,
@@ -127,14 +148,13 @@ def _run_steps(
             "quarantined": ingested.quarantined,
             "ignored": sum(ingested.ignored.values()),
         }
-        published = night.publish(house, days, ingest_runs, counts, summary.seconds)
-        summary.warnings += published.warnings
-        summary.digests = published.digests
+        return publish(house, plan, days, starts, counts, summary.seconds)
 
 
 def _timed_verify(house: Warehouse, days: Sequence[dt.date]) -> float:
     began = time.monotonic()
-    night.verify_days(house, days)
+    with crash_points("verify"):
+        night.verify_days(house, days)
     return round(time.monotonic() - began, 3)
 
 
@@ -147,46 +167,8 @@ def _note_ingested(summary: Summary, ingested: Ingested) -> None:
     summary.errors = list(ingested.errors)
 
 
-def _note_tables(summary: Summary, house: Warehouse) -> None:
-    """Note what the tables hold after the run: rows, findings, and how the answers compare."""
-    frames = house.data()
-    if not summary.digests:
-        summary.digests = tables.digests(frames)
-    counts = tables.row_counts(house.bronze())
-    summary.tables = {**counts, **night.row_counts(summary.digests)}
-    summary.findings = {row["code"]: row["count"] for row in frames["findings"].groupBy("code").count().collect()}
-    summary.verify = verify_numbers(frames)
-    summary.settings = settings_in_force(frames["namesrv_settings"])
+def _note_report(summary: Summary, report: Mapping[str, Any]) -> None:
+    """Note what the tables hold, and of the run's days the findings and how the answers compare."""
+    summary.tables, summary.findings = dict(report["tables"]), dict(report["findings"])
+    summary.verify, summary.settings = dict(report["verify"]), dict(report["settings"])
     summary.namesrvs = {name: values["version"]["value"] for name, values in summary.settings.items()}
-    summary.data_docs = str(house.docs_dir / "index.html")
-
-
-def settings_in_force(namesrv_settings: Any) -> dict[str, dict[str, dict[str, Any]]]:  # a frame
-    """Return the last value of each setting by name server, with its source and the answers for and against it."""
-    columns = ("value", "source", "answers_for", "answers_against")
-    last = F.max_by(F.struct(*columns), F.struct("day", "from_seq")).alias("last")
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in namesrv_settings.groupBy("namesrv_id", "setting").agg(last).orderBy("namesrv_id", "setting").collect():
-        found.setdefault(row["namesrv_id"], {})[row["setting"]] = row["last"].asDict()
-    return found
-
-
-def verify_numbers(frames: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the answers compare: those about routes, clusters and topics, and beside them all `others`.
-
-    Answers, matched, explained by class, mismatched, and of the matched those equal in order and in bytes. `others`:
-    answers and matched by name of the request, for KV entries, member groups and responses to events.
-    """
-    about_routes = F.col("code").isin(sorted(map(int, ROUTE_QUESTIONS)))
-    checks, mismatches = frames["answer_checks"], frames["route_mismatches"].where(about_routes)
-    sums = [F.sum(c).alias(c) for c in ("answers", "matched", "same_order", "same_bytes", "in_flight", "mismatched")]
-    row = checks.where(about_routes).agg(*sums).first()
-    explained = mismatches.where("classification <> 'mismatched'").groupBy("classification").count()
-    numbers = {name: int(value or 0) for name, value in row.asDict().items()}
-    others = checks.where(~about_routes).groupBy("code").agg(*sums[:2]).orderBy("code").collect()
-    return {
-        **numbers,
-        "explained": {found["classification"]: found["count"] for found in explained.collect()},
-        "others": {request_name(o["code"]): {"answers": o["answers"], "matched": o["matched"]} for o in others},
-        "order_decisions": frames["order_decisions"].count(),
-    }

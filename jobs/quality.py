@@ -5,13 +5,13 @@ Spark counts, Great Expectations judges: it sees one row per table with a column
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.tables import union_all
+from jobs.tables import of_days, union_all
 from schemas.rules import RULES, TABLES, Kind, Rule
 from schemas.table import Severity
 
@@ -73,27 +73,35 @@ class Verdict:
 
 
 def measure(
-    spark: SparkSession, frames: Mapping[str, DataFrame], only: Collection[str] | None = None
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    only: Collection[str] | None = None,
+    days: Collection[dt.date] | None = None,
 ) -> list[Measurement]:
     """Return a measurement for every rule of every table in `frames`, by table name, in the order of `RULES`.
 
-    Rules may read other tables of `frames`; with `only`, just these tables are judged.
+    Rules may read other tables of `frames`; with `only`, just these tables are judged, and with `days`, of what has a day,
+    just these days.
     Every frame is read several times: give stored or cached tables.
     Raises KeyError for a table without rules.
     """
     with ThreadPoolExecutor(_TABLES_AT_A_TIME) as pool:
         by_table = {
-            name: pool.submit(_measure_table, spark, frames, name) for name in sorted(frames if only is None else only)
+            name: pool.submit(_measure_table, spark, frames, name, days)
+            for name in sorted(frames if only is None else only)
         }
         measured = {name: future.result() for name, future in by_table.items()}
     return [measurement for name in RULES if name in measured for measurement in measured[name]]
 
 
-def _measure_table(spark: SparkSession, frames: Mapping[str, DataFrame], table: str) -> list[Measurement]:
+def _measure_table(
+    spark: SparkSession, frames: Mapping[str, DataFrame], table: str, days: Collection[dt.date] | None
+) -> list[Measurement]:
     rules = RULES[table]
     missing = {rule.name: tuple(name for name in rule.needs if name not in frames) for rule in rules}
     possible = [rule for rule in rules if not missing[rule.name]]
-    counts = {row["rule"]: (row["rows"], row["broken"]) for row in _counts(spark, frames, table, possible).collect()}
+    counted = _counts(spark, frames, table, possible, days).collect()
+    counts = {row["rule"]: (row["rows"], row["broken"]) for row in counted}
     measured = []
     for rule in rules:
         rows, broken = counts.get(rule.name, (None, None))
@@ -104,12 +112,18 @@ def _measure_table(spark: SparkSession, frames: Mapping[str, DataFrame], table: 
     if not broken_rules:
         return measured
     samples: dict[str, list[str]] = {}
-    for row in _samples(spark, frames, table, broken_rules).collect():
+    for row in _samples(spark, frames, table, broken_rules, days).collect():
         samples.setdefault(row["rule"], []).append(row["sample"])
     return [replace(m, sample=tuple(sorted(samples.get(m.rule, ())))) for m in measured]
 
 
-def _counts(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rules: Iterable[Rule]) -> DataFrame:
+def _counts(
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    table: str,
+    rules: Iterable[Rule],
+    days: Collection[dt.date] | None,
+) -> DataFrame:
     """Return one row per rule: rule, rows, broken. Rules of the same rows share one pass over them."""
     passes: dict[str | None, list[Rule]] = {}
     for rule in rules:
@@ -119,18 +133,24 @@ def _counts(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, ru
         return f"named_struct('rule', '{rule.name}', 'rows', count(*), 'broken', count_if({_broken(rule)}))"
 
     return union_all(
-        _judged(spark, frames, table, together[0])
+        _judged(spark, frames, table, together[0], days)
         .selectExpr(f"array({', '.join(map(count, together))}) AS counts")
         .selectExpr("inline(counts)")
         for together in passes.values()
     )
 
 
-def _samples(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rules: Iterable[Rule]) -> DataFrame:
+def _samples(
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    table: str,
+    rules: Iterable[Rule],
+    days: Collection[dt.date] | None,
+) -> DataFrame:
     """Return up to SAMPLES rows per rule: rule, sample (a table's key, or all of a query's row)."""
 
     def sample(rule: Rule) -> DataFrame:
-        judged = _judged(spark, frames, table, rule)
+        judged = _judged(spark, frames, table, rule, days)
         columns = TABLES[table].key if rule.over is None else judged.columns
         shown = F.substring(F.to_json(F.struct(*columns)), 1, SAMPLE_CHARS).alias("sample")
         broken = judged.where(_broken(rule)).select(F.lit(rule.name).alias("rule"), shown)
@@ -139,12 +159,17 @@ def _samples(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, r
     return union_all(sample(rule) for rule in rules)
 
 
-def _judged(spark: SparkSession, frames: Mapping[str, DataFrame], table: str, rule: Rule) -> DataFrame:
-    """Return the rows that `rule` judges: the table's own, or those of its query."""
-    if rule.over is None:
-        return frames[table]
+def _judged(
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    table: str,
+    rule: Rule,
+    days: Collection[dt.date] | None,
+) -> DataFrame:
+    """Return the rows that `rule` judges: the table's own, or those of its query; of `days`, where they have a day."""
     read: dict[str, Any] = {name: frames[name] for name in rule.needs}
-    return spark.sql(rule.over, **read)
+    judged = frames[table] if rule.over is None else spark.sql(rule.over, **read)
+    return judged if days is None or "day" not in judged.columns else of_days(judged, days)
 
 
 def _broken(rule: Rule) -> str:
@@ -227,7 +252,7 @@ def _judge_tables(by_table: Mapping[str, list[Measurement]], docs: Path) -> list
 
     context = gx.get_context(mode="ephemeral", project_config=_context_config(docs))
     source = context.data_sources.add_pandas("gate")
-    run_id = RunIdentifier(run_name="gate", run_time=datetime.now(timezone.utc))
+    run_id = RunIdentifier(run_name="gate", run_time=dt.datetime.now(dt.timezone.utc))
     pages: list[Any] = []
     results = []
     for table, of_table in by_table.items():

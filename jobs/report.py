@@ -14,9 +14,9 @@ from pyspark.errors import PySparkException
 
 from jobs.console import Console, printable
 from jobs.ingest import Ingested
-from jobs.night import Warehouse
 from jobs.nightly import Summary
 from jobs.views import register_views
+from jobs.warehouse import Warehouse
 from schemas.questions import QUESTIONS
 
 _EXIT_OK, _EXIT_USAGE = 0, 2
@@ -32,7 +32,9 @@ def show_run(summary: Summary, console: Console) -> None:
     """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
     console.line()
     if summary.status == "nothing_to_do":
-        console.line("Nothing to do: every input was read before and everything recorded is published.")
+        console.line(
+            "Nothing to do: every input was read before and everything recorded is published. The last run said:"
+        )
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
     console.line(f"Read         {', '.join(printable(s) for s in summary.sources)}")
     console.line(f"Name servers {servers or 'none'}")
@@ -73,10 +75,10 @@ def setting_lines(values: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
     """Show the match rate against the answers that the name servers really gave."""
-    answers, matched = numbers["answers"], numbers["matched"]
-    if not answers:
+    if not numbers.get("answers"):
         console.line("Answers      none recorded, nothing to compare with")
         return
+    answers, matched = numbers["answers"], numbers["matched"]
     console.line(f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})")
     console.line(f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte")
     for name, other in numbers["others"].items():
@@ -119,7 +121,7 @@ def show_questions(house: Warehouse, console: Console) -> None:
 
 def show_sql(house: Warehouse, statements: Sequence[str], arguments: argparse.Namespace, console: Console) -> int:
     """Run statements and show their rows; a mistake in one of them is a line on standard error and exit code 2."""
-    register_views(house.spark, house.path)
+    register_views(house.spark, house.path, arguments.as_known_at)
     show = _show_json if arguments.format == "json" else _show_rows
     try:
         for statement in statements:

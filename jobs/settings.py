@@ -108,11 +108,16 @@ def read_settings(namesrv_settings: DataFrame, day: dt.date) -> dict[str, list[S
     return found
 
 
-def known_settings(bronze: Frames, namesrv_settings: DataFrame, day: dt.date, conf: PipelineConf) -> DaySettings:
-    """Return what is known without looking at answers. Two Spark jobs over what is rare."""
+def known_settings(
+    bronze: Frames, namesrv_settings: DataFrame, day: dt.date, start: dt.date | None, conf: PipelineConf
+) -> DaySettings:
+    """Return what is known without looking at answers. Two Spark jobs over what is rare.
+
+    `start`: the last day replayed before `day`, at whose end every name server's settings are carried on; None: there is none.
+    """
     before: dict[str, dict[str, Setting]] = {}
     hindsight: dict[str, dict[tuple[str, int], Setting]] = {}
-    for row in _other_days(namesrv_settings, day).collect():
+    for row in _other_days(namesrv_settings, day, start).collect():
         setting = codec.setting_of(row.asDict())
         if row["is_later"]:
             hindsight.setdefault(row["namesrv_id"], {})[setting.name, setting.life_seq] = setting
@@ -171,10 +176,10 @@ def under_idle_limit(channel_events: DataFrame, spark: SparkSession, known: DayS
 # -- facts -------------------------------------------------------------------------------------------------------------
 
 
-def _other_days(namesrv_settings: DataFrame, day: dt.date) -> DataFrame:
-    """Return what held last on days before, and what days after found out about the start of a process."""
+def _other_days(namesrv_settings: DataFrame, day: dt.date, start: dt.date | None) -> DataFrame:
+    """Return what held last at the end of `start`, and what days after `day` found out about the start of a process."""
     row = F.struct(*_SETTING_COLUMNS)
-    earlier = namesrv_settings.where(F.col("day") < F.lit(day)).groupBy("namesrv_id", "setting")
+    earlier = namesrv_settings.where(F.col("day") == F.lit(start)).groupBy("namesrv_id", "setting")
     last = earlier.agg(F.max_by(row, F.struct("day", "from_seq")).alias("row"), F.lit(False).alias("is_later"))
     found = "source IN ('stated', 'inferred') AND from_seq = process_seq"
     later = namesrv_settings.where((F.col("day") > F.lit(day)) & F.expr(found))

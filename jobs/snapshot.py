@@ -8,8 +8,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.frames import codec_ready
-from jobs.night import Warehouse
+from jobs.settings import namesrvs_of, read_settings
 from jobs.views import register_views
+from jobs.warehouse import Warehouse
 from namesrv_core.history import Interval, restored
 from namesrv_core.instants import US_PER_MS
 from namesrv_core.past import Past
@@ -54,7 +55,8 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
             )
             table = name.removesuffix("_history")
             intervals += (codec.interval_of(table, row.asDict(recursive=True)) for row in rows.collect())
-    registry = Registry(house.namesrvs(day)[namesrv_id].profile)
+    namesrvs = namesrvs_of(read_settings(house.spark.table(gold.NAMESRV_SETTINGS.name), day), day)
+    registry = Registry(namesrvs[namesrv_id].profile)
     restored(registry, (_with_beat(interval, beats) for interval in intervals))
     return snapshot_text(registry, namesrv_id, at_us, with_kv=past is None or past.knows_kv())
 

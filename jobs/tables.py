@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, Row, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.digest import Digest
 from schemas.table import Table
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,11 @@ def conformed(frame: DataFrame, table: Table) -> DataFrame:
         for c in table.columns
     ]
     return frame.select(*columns)
+
+
+def of_days(frame: DataFrame, days: Collection[dt.date]) -> DataFrame:
+    """Return the slices of `days`."""
+    return frame.where(F.col("day").isin(sorted(days)))
 
 
 def union_all(frames: Iterable[DataFrame]) -> DataFrame:
@@ -100,11 +106,27 @@ def delete_keys(spark: SparkSession, keys: Iterable[str], warehouse: str, table:
 
 def version_of(spark: SparkSession, warehouse: str, table: Table) -> int | None:
     """Return the current version of `table`; None if it was never written."""
-    jvm = _jvm(spark)
+    folder = local_path(table_path(warehouse, table))
+    if folder is not None:
+        commits = (path.stem for path in (folder / "_delta_log").glob("*.json"))
+        return max((int(number) for number in commits if number.isdigit()), default=None)
     # DESCRIBE HISTORY would say the same, in a third of a second for each table.
-    delta_log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table_path(warehouse, table))  # noqa: SLF001
+    path, session = table_path(warehouse, table), spark._jsparkSession  # noqa: SLF001  PySpark has no Delta log
+    delta_log = _jvm(spark).org.apache.spark.sql.delta.DeltaLog.forTable(session, path)
     version = int(delta_log.unsafeVolatileSnapshot().version())
     return None if version < 0 else version
+
+
+def commits_after(spark: SparkSession, warehouse: str, table: Table, version: int) -> list[Row]:
+    """Return the commits of `table` after `version`: version, operation, userMetadata."""
+    history = DeltaTable.forPath(spark, table_path(warehouse, table)).history()
+    rows: list[Row] = history.where(F.col("version") > version).select("version", "operation", "userMetadata").collect()
+    return rows
+
+
+def restore(spark: SparkSession, warehouse: str, table: Table, version: int) -> None:
+    """Make `table` what it was at `version`, in a new commit."""
+    DeltaTable.forPath(spark, table_path(warehouse, table)).restoreToVersion(version)
 
 
 def in_parallel(work: Mapping[str, Callable[[], T]]) -> dict[str, T]:
@@ -114,29 +136,43 @@ def in_parallel(work: Mapping[str, Callable[[], T]]) -> dict[str, T]:
     return {name: future.result() for name, future in futures.items()}
 
 
-def digests(frames: Mapping[str, DataFrame]) -> dict[str, str]:
-    """Return a digest of each frame's rows: equal for equal rows in any order and partitioning.
+class Slice(NamedTuple):
+    """What a table holds of one name server on one day; of a piece of quarantine the name server may be unknown."""
 
-    It is row count, sum and exclusive-or of 64-bit row hashes, one Spark job for all frames.
-    """
+    table: str
+    day: dt.date
+    namesrv_id: str | None
+
+
+def digests(frames: Mapping[str, DataFrame]) -> dict[str, str]:
+    """Return the digest of each frame's rows, printed; one Spark job for all frames."""
+    found = _digested(frames)
+    return {name: str(found.get((name,), Digest())) for name in sorted(frames)}
+
+
+def slice_digests(frames: Mapping[str, DataFrame]) -> dict[Slice, Digest]:
+    """Return the digest of each slice that has rows; one Spark job for all frames, which are cut by day."""
+    return {Slice(*key): digest for key, digest in _digested(frames, "day", "namesrv_id").items()}
+
+
+def _digested(frames: Mapping[str, DataFrame], *by: str) -> dict[tuple[Any, ...], Digest]:
     if not frames:
         return {}
-    hashed = (
-        frame.select(F.lit(name).alias("name"), F.xxhash64(*frame.columns).alias("h"))
-        for name, frame in sorted(frames.items())
+    hashed = union_all(
+        frame.select(F.lit(name).alias("table"), *by, F.xxhash64(*frame.columns).alias("h"))
+        for name, frame in frames.items()
     )
-    rows = (
-        union_all(hashed)
-        .groupBy("name")
-        .agg(
-            F.count("*").alias("n"),
-            F.sum(F.col("h").cast("decimal(38,0)")).alias("s"),
-            F.bit_xor("h").alias("x"),
+    # The halves of a hash are summed apart: sums of 64-bit numbers need decimals, which take ten times as long.
+    high, low = F.shiftright("h", 32), F.col("h").bitwiseAND(F.lit(0xFFFFFFFF).cast("bigint"))
+    summed = hashed.groupBy("table", *by).agg(
+        F.count("*").alias("rows"), F.sum(high).alias("high"), F.sum(low).alias("low"), F.bit_xor("h").alias("xor")
+    )
+    return {
+        tuple(row[column] for column in ("table", *by)): Digest(
+            row["rows"], ((row["high"] << 32) + row["low"]) % (1 << 64), row["xor"] % (1 << 64)
         )
-        .collect()
-    )
-    found = {row["name"]: f"{row['n']}-{int(row['s']) % (1 << 64):016x}-{row['x'] % (1 << 64):016x}" for row in rows}
-    return {name: found.get(name, "0-0000000000000000-0000000000000000") for name in sorted(frames)}
+        for row in summed.collect()
+    }
 
 
 def _writer(frame: DataFrame, table: Table) -> DataFrameWriter:

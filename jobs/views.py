@@ -1,18 +1,21 @@
 """Give a session the published tables under their names, and the functions that answer for an instant.
 
-Reads   what the last published row of `runs` pins
+Reads   what the last published row of `runs` pins, or an earlier one
 Makes   temporary views and temporary SQL table functions
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import datetime as dt
+from collections.abc import Iterable
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.tables import exists, read_table, union_all
+from jobs.ledger import Run, read_ledger, run_known_at, slices_in_force
+from jobs.tables import Slice, exists, read_table
 from schemas import bronze, gold
 from schemas import views as sql_views
 from schemas.table import Table
@@ -24,39 +27,39 @@ class NothingPublishedError(LookupError):
     """There is no published run to read from."""
 
 
-def register_views(spark: SparkSession, warehouse: str, versions: Mapping[str, int] | None = None) -> None:
-    """Make the views and functions over the tables at `versions`, by default those of the last published run.
+def register_views(spark: SparkSession, warehouse: str, as_known_at: str | dt.datetime | None = None) -> None:
+    """Make the views and functions over the tables as the last published run left them.
 
-    A history table has two views: `<name>_slices`, as stored, a row for each day; and `<name>`, a row for
-    each whole interval. A table without version is empty. One Spark job finds the slices of each name server.
-    Raises NothingPublishedError where no run has been published.
+    `as_known_at`: as an earlier run left them, by its id, or by an instant (with a time zone) the last run published by then.
+    A history table has two views: `<name>_slices`, as stored, a row for each day; and `<name>`, a row for each whole
+    interval. A table that the run did not know is empty. Raises NothingPublishedError where there is no such run.
     """
-    pinned = published_versions(spark, warehouse) if versions is None else versions
-    slices = {table.name: _read(spark, warehouse, table, pinned) for table in gold.HISTORY_TABLES}
-    slice_days = _slice_days(spark, slices.values())
+    runs = read_table(spark, warehouse, gold.RUNS)
+    run = _run_in_force(runs, warehouse, as_known_at)
+    slice_days = _slice_days(spark, slices_in_force(runs, known_at=run))
     slice_days.createOrReplaceTempView("slice_days")
     last_days = slice_days.groupBy("namesrv_id").agg(F.max("day").alias("last_day"))
-    for name, rows in slices.items():
-        rows.createOrReplaceTempView(f"{name}_slices")
-        whole_intervals(rows, last_days).createOrReplaceTempView(name)
+    for table in gold.HISTORY_TABLES:
+        rows = _read(spark, warehouse, table, run)
+        rows.createOrReplaceTempView(f"{table.name}_slices")
+        whole_intervals(rows, last_days).createOrReplaceTempView(table.name)
     for table in (*gold.REPORT_TABLES, *bronze.TABLES):
-        _read(spark, warehouse, table, pinned).createOrReplaceTempView(table.name)
-    read_table(spark, warehouse, gold.RUNS).createOrReplaceTempView(gold.RUNS.name)
+        _read(spark, warehouse, table, run).createOrReplaceTempView(table.name)
+    runs.where(F.col("finished_time") <= F.lit(run.finished_time)).createOrReplaceTempView(gold.RUNS.name)
     for statement in (*sql_views.views(), *sql_views.functions()):
         spark.sql(statement.sql)
 
 
-def published_versions(spark: SparkSession, warehouse: str) -> dict[str, int]:
-    """Return table name -> Delta version as the last published run left them."""
-    last = (
-        read_table(spark, warehouse, gold.RUNS)
-        .where("status = 'published'")
-        .select(F.max_by("versions", F.struct("finished_time", "run_id")).alias("versions"))
-        .first()
-    )
-    if last is None or last["versions"] is None:
+def _run_in_force(runs: DataFrame, warehouse: str, as_known_at: str | dt.datetime | None) -> Run:
+    last = read_ledger(runs, warehouse).last
+    if last is None:
         raise NothingPublishedError(f"{warehouse}/gold/runs: no run with status 'published'; run the nightly job first")
-    return dict(last["versions"])
+    known = last if as_known_at is None else run_known_at(runs, as_known_at)
+    if known is None:
+        raise NothingPublishedError(
+            f"{warehouse}/gold/runs: no published run is or was known at {as_known_at}; the last one is {last.run_id}"
+        )
+    return known
 
 
 def whole_intervals(slices: DataFrame, last_days: DataFrame) -> DataFrame:
@@ -71,19 +74,22 @@ def whole_intervals(slices: DataFrame, last_days: DataFrame) -> DataFrame:
     )
 
 
-def _read(spark: SparkSession, warehouse: str, table: Table, versions: Mapping[str, int]) -> DataFrame:
-    if table.name not in versions:
+def _read(spark: SparkSession, warehouse: str, table: Table, run: Run) -> DataFrame:
+    version = run.versions.get(table.name)
+    if version is None:
         return spark.createDataFrame([], table.schema)
+    gone = f"{warehouse}/{table.layer}/{table.name}: version {version}, of run {run.run_id}, is not there"
     if not exists(spark, warehouse, table):
-        raise NothingPublishedError(
-            f"{warehouse}/{table.layer}/{table.name}: no table, but version {versions[table.name]} is pinned"
-        )
-    return read_table(spark, warehouse, table, versions[table.name])
+        raise NothingPublishedError(gone)
+    try:
+        return read_table(spark, warehouse, table, version)
+    except AnalysisException as error:
+        raise NothingPublishedError(f"{gone} any more") from error
 
 
-def _slice_days(spark: SparkSession, slices: Iterable[DataFrame]) -> DataFrame:
-    """Return the (namesrv_id, day) that have slices, collected once, so that a look-up reads one day."""
-    days = union_all(rows.select("namesrv_id", "day").distinct() for rows in slices)
-    found = sorted((row["namesrv_id"], row["day"]) for row in days.distinct().collect())
+def _slice_days(spark: SparkSession, slices: Iterable[Slice]) -> DataFrame:
+    """Return the (namesrv_id, day) that have slices of histories, as the ledger knows them: a look-up reads one day."""
+    histories = {table.name for table in gold.HISTORY_TABLES}
+    found = sorted({(cut.namesrv_id or "", cut.day) for cut in slices if cut.table in histories})
     columns = [[namesrv_id for namesrv_id, _ in found], [day for _, day in found]]
     return spark.createDataFrame(pa.table(columns, schema=_SLICE_DAYS))

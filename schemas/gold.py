@@ -457,17 +457,31 @@ ANSWER_CHECKS = Table(
     ),
     key=("day", "namesrv_id", "code"),
 )
+SLICES = T.ArrayType(struct_of(table=STRING, day=DATE, namesrv_id=STRING, digest=STRING), containsNull=True)
+LAYOUT = 2
+"""Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 RUNS = Table(
     "runs",
     "gold",
     "one run: the ledger through which readers find published tables",
     (
         Column("run_id", STRING, "Run", required=True),
+        Column("layout", INT, "Layout of the warehouse that the run wrote", required=True),
+        Column("parent_run", STRING, "Published run on which it builds; NULL for the first"),
         Column("started_time", TIMESTAMP, "Start", required=True),
         Column("finished_time", TIMESTAMP, "End", required=True),
-        Column("status", STRING, "published, refused (gate), or nothing_to_do", required=True),
+        Column("status", STRING, "published or refused (gate)", required=True),
         Column("days", T.ArrayType(DATE, containsNull=True), "Days recomputed", required=True),
         Column("ingest_runs", STRINGS, "Ingest runs whose rows it is the first to cover", required=True),
+        Column("sources", STRINGS, "SHA-256 of the files that those ingest runs read", required=True),
+        Column(
+            "inputs",
+            SLICES,
+            "What it read, cut by table, day and name server: the events of its days, and the gold slices from which it "
+            "started; digests are rows-sum-xor of 64-bit row hashes",
+            required=True,
+        ),
+        Column("outputs", SLICES, "The slices of gold tables that it wrote, likewise", required=True),
         Column(
             "versions",
             T.MapType(STRING, LONG, valueContainsNull=True),
@@ -477,13 +491,14 @@ RUNS = Table(
         Column(
             "digests",
             T.MapType(STRING, STRING, valueContainsNull=True),
-            "Digest of every gold table",
+            "Digest of every table that is cut by day, all its days together",
             required=True,
         ),
         Column(
             "counts",
             T.MapType(STRING, LONG, valueContainsNull=True),
-            "Frames and rows by outcome",
+            "Frames read, by what became of them; events of the run's days by outcome (outcome.*), plain refreshes as "
+            "outcome.refreshed",
             required=True,
         ),
         Column(
@@ -495,6 +510,7 @@ RUNS = Table(
         Column("gate", STRING, "passed, or the critical rules that failed", required=True),
         Column("code_version", STRING, "Version of this software", required=True),
         Column("config_sha256", STRING, "SHA-256 of the configuration in force", required=True),
+        Column("report", STRING, "What the run's summary says of its days, as JSON; NULL if it was refused"),
     ),
     key=("run_id",),
     partition_by=(),

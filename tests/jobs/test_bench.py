@@ -14,7 +14,7 @@ from benchmarks.harness import AnswersDifferError, NotMeasured, Ratio, Side, as_
 from jobs import tables
 from jobs.conf import PipelineConf
 from jobs.fleet import Fleet
-from jobs.night import Warehouse
+from jobs.warehouse import Warehouse
 from jobs.simulate import simulate
 from schemas import bronze, truth
 

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from jobs import nightly
 from jobs.conf import PipelineConf
 from jobs.console import Console
-from jobs.night import Warehouse
 from jobs.nightly import Summary
+from jobs.warehouse import Warehouse
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 # Ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.

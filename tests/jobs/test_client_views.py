@@ -25,6 +25,7 @@ from namesrv_core.client import (
 from namesrv_core.queries import RouteBroker, TopicRouteData
 from namesrv_core.rows import QueueData, TopicQueueMappingInfo
 from schemas import gold
+from tests.jobs.rows import frame, published_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,8 +106,8 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             text = None if found is None else route_json(found, Namesrv(profile), standard=True)
             rows.append((NAMESRV[profile.name], topic, hour, AT[hour], f"event-{hour}", "changed", None, text, DAY))
     append(spark.createDataFrame(rows, gold.ROUTE_CHANGES.schema), warehouse, gold.ROUTE_CHANGES)
-    append(spark.createDataFrame([], gold.RUNS.schema), warehouse, gold.RUNS)
-    register_views(spark, warehouse, {gold.ROUTE_CHANGES.name: 0})
+    append(frame(spark, gold.RUNS, [published_run("1", {gold.ROUTE_CHANGES.name: 0}, [], [])]), warehouse, gold.RUNS)
+    register_views(spark, warehouse)
     spark.createDataFrame([(topic,) for topic in ROUTES], "topic STRING").createOrReplaceTempView("asked")
     return spark
 

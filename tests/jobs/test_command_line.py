@@ -12,7 +12,20 @@ from jobs.commands import statements_of
 from jobs.console import Console, printable
 from jobs.trace import run_trace
 
-JOBS = ("demo", "nightly", "ingest", "validate", "replay", "flag", "verify", "publish", "sql", "export", "trace")
+JOBS = (
+    "demo",
+    "nightly",
+    "ingest",
+    "validate",
+    "replay",
+    "flag",
+    "verify",
+    "publish",
+    "check",
+    "sql",
+    "export",
+    "trace",
+)
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -30,10 +43,10 @@ def test_help_names_every_job_and_exit_code(capsys: pytest.CaptureFixture[str]) 
         main(["--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert [job for job in JOBS if job not in text] == []
-    assert [code for code in range(7) if f"{code} " not in text] == []
+    assert [code for code in range(11) if f"{code} " not in text] == []
 
 
-@pytest.mark.parametrize("arguments", [[], ["nightly"], ["nope"], ["export"], ["nightly", "--input"]])
+@pytest.mark.parametrize("arguments", [[], ["nightly"], ["nope"], ["export"], ["nightly", "--input"], ["check", "x"]])
 def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
     """What cannot be run ends with 2 before anything starts."""
     with pytest.raises(SystemExit) as ended:

@@ -15,7 +15,7 @@ from jobs import commands
 from jobs.__main__ import parser
 from jobs.conf import PipelineConf
 from jobs.console import Console
-from jobs.night import Warehouse
+from jobs.warehouse import Warehouse
 from schemas.rules import BROKEN_RULE
 
 Line = dict[str, Any]

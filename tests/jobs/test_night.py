@@ -14,13 +14,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import night, nightly, tables, units
+from jobs import nightly, tables, units
 from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.export import export
-from jobs.night import GateError, Warehouse, WarehouseBusyError
+from jobs.gate import GateError
+from jobs.lease import WarehouseBusyError, lease
 from jobs.nightly import Summary
 from jobs.views import register_views
+from jobs.warehouse import Warehouse
 from namesrv_core import V4_9_7
 from namesrv_core.client import topic_publish_info, topic_subscribe_info
 from namesrv_core.queries import RouteBroker, TopicRouteData
@@ -288,7 +290,7 @@ def test_a_refused_night_publishes_nothing(
 
 def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
     """The second run on a warehouse is refused while the first holds the lease, and not afterwards."""
-    with night.lease(str(tmp_path)), pytest.raises(WarehouseBusyError), night.lease(str(tmp_path)):
+    with lease(str(tmp_path)), pytest.raises(WarehouseBusyError), lease(str(tmp_path)):
         pass
-    with night.lease(str(tmp_path)):
+    with lease(str(tmp_path)):
         assert (tmp_path / ".lease").exists()

@@ -14,8 +14,8 @@ from jobs import night
 from jobs.conf import PipelineConf
 from jobs.evidence import candidates_from, votes_from
 from jobs.ingest import ingest
-from jobs.night import Warehouse
 from jobs.settings import DaySettings, known_settings, read_settings, under_idle_limit
+from jobs.warehouse import Warehouse
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, events, take
 from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.settings import Known, Life, Votes
@@ -196,8 +196,8 @@ def test_settings_of_other_days_are_found_again(spark: SparkSession) -> None:
     table = spark.createDataFrame(written.frame(spark).collect(), written.frame(spark).schema).persist()
     assert read_settings(table, FIRST) == {NAMESRV: sorted(written.settled[NAMESRV], key=lambda s: s.name)}
     bronze = {t.name: spark.createDataFrame([], t.schema) for t in TABLES}
-    after = known_settings(bronze, table, SECOND, PipelineConf())
-    before = known_settings(bronze, table, FIRST - dt.timedelta(days=1), PipelineConf())
+    after = known_settings(bronze, table, SECOND, FIRST, PipelineConf())
+    before = known_settings(bronze, table, FIRST - dt.timedelta(days=1), None, PipelineConf())
     assert after.known[NAMESRV].before == {setting.name: setting for setting in written.settled[NAMESRV]}
     assert set(before.known) == set(), "nothing was recorded of it on that day"
     assert after.open("order_message_enable") == []

@@ -17,7 +17,7 @@ from jobs.console import Console
 from jobs.fleet import Fleet, FleetError, fleet_of
 from jobs.fleet_events import heartbeats_from, registrations_from, topic_configs_from, with_identity
 from jobs.fleet_plan import beats_of, plan_of
-from jobs.night import Warehouse
+from jobs.warehouse import Warehouse
 from jobs.simulate import LATE, ON_TIME, deliver, simulate
 from schemas import bronze, truth
 

@@ -18,7 +18,7 @@ from jobs.views import NothingPublishedError, register_views
 from schemas import bronze, gold
 from schemas.questions import QUESTIONS
 from schemas.views import FUNCTION_NAMES
-from tests.jobs.rows import Event, Row, event, frame, interval, seq
+from tests.jobs.rows import Event, Row, event, frame, interval, published_run, seq
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,20 +132,6 @@ ROWS: dict[Table, list[Row]] = {
 }
 
 
-def run(run_id: str, status: str, versions: dict[str, int]) -> Row:
-    finished = dt.datetime(2026, 3, 3)  # noqa: DTZ001  the zone is UTC
-    maps: Row = {
-        "ingest_runs": [],
-        "digests": {},
-        "counts": {},
-        "seconds": {},
-        "versions": versions,
-        "days": [DAY1],
-    }
-    named = {"run_id": run_id, "status": status, "gate": "passed", "code_version": "0", "config_sha256": "0"}
-    return {"started_time": finished, "finished_time": finished, **named, **maps}
-
-
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """Publish version 0 of every table, and write a version 1 that no run has published."""
@@ -158,8 +144,9 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
         gold.TOPIC_QUEUE_HISTORY,
     )
     versions = {table.name: 0 for table in ROWS}
-    later = {**versions, "topic_queue_history": 1}
-    runs = [run("1", "published", versions), run("2", "refused", later)]
+    cuts = {(table.name, row["day"], row["namesrv_id"], "1-0-0") for table, rows in ROWS.items() for row in rows}
+    run = published_run("1", versions, [DAY1, DAY2], sorted(cuts))
+    runs = [run, {**run, "run_id": "2", "status": "refused", "versions": {**versions, "topic_queue_history": 1}}]
     append(frame(spark, gold.RUNS, runs), warehouse, gold.RUNS)
     register_views(spark, warehouse)
     return spark

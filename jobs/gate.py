@@ -1,0 +1,74 @@
+"""The gate: what must hold before anything is published."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs import quality
+from jobs.ingest import Ingested
+from jobs.tables import of_days
+from jobs.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
+from schemas import bronze, gold
+from schemas.table import Table
+
+_ONE_DAY = dt.timedelta(days=1)
+
+
+class GateError(RuntimeError):
+    """Critical rules are broken; nothing was published."""
+
+
+def validate(house: Warehouse, days: Collection[dt.date], ingested: Ingested | None = None) -> list[str]:
+    """Judge the bronze slices of `days`; return warnings.
+
+    Raises GateError if a critical rule is broken or too much was quarantined.
+    """
+    if ingested is not None and ingested.frames:
+        share, limit = ingested.quarantined / ingested.frames, house.conf.quarantine_share_max
+        if share > limit and ingested.quarantined > house.conf.quarantine_frames_min:
+            raise GateError(
+                f"{ingested.quarantined} of {ingested.frames} frames are quarantined ({share:.1%}); "
+                f"the limit is {limit:.1%} (conf: ingest.quarantine_share_max)"
+            )
+        if ingested.unaccounted:
+            raise GateError(
+                f"{ingested.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored"
+            )
+    return _judged(house, bronze.TABLES, days)
+
+
+def validate_gold(house: Warehouse, days: Collection[dt.date]) -> list[str]:
+    """Judge the gold slices of `days`; return warnings. Raises GateError if a critical rule is broken."""
+    return _judged(house, DATA_TABLES, days)
+
+
+def validate_all(house: Warehouse) -> list[str]:
+    """Judge all tables as they are now; return warnings. Raises GateError if a critical rule is broken."""
+    return _judged(house, WRITTEN_TABLES, None)
+
+
+def _judged(house: Warehouse, judged: Sequence[Table], days: Collection[dt.date] | None) -> list[str]:
+    frames = {**house.bronze(), **house.data()}
+    if days is not None:
+        frames = {name: _around(frame, name, days) for name, frame in frames.items()}
+    measured = quality.measure(house.spark, frames, [table.name for table in judged], days)
+    verdict = quality.judge(measured, house.docs_dir)
+    broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
+    if broken:
+        raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}")
+    return list(verdict.warnings)
+
+
+def _around(frame: DataFrame, name: str, days: Collection[dt.date]) -> DataFrame:
+    """Return what rules about `days` read of a table: of histories also the days around, from and to which rows are carried."""
+    if name == bronze.SOURCES.name:
+        return frame.where(F.arrays_overlap("days", F.array(*(F.lit(day) for day in sorted(days)))))
+    if "day" not in frame.columns:
+        return frame
+    if name in {table.name for table in (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)}:
+        return of_days(frame, {around for day in days for around in (day - _ONE_DAY, day, day + _ONE_DAY)})
+    return of_days(frame, days)

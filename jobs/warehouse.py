@@ -1,0 +1,128 @@
+"""A warehouse with the settings of one run, and what has been recorded in it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs import tables
+from jobs.conf import PipelineConf
+from jobs.ledger import Ledger, read_ledger
+from jobs.session import is_small
+from jobs.settings import namesrvs_of, read_settings
+from namesrv_core.profile import Namesrv
+from schemas import bronze, gold
+from schemas.table import Table
+
+DATA_TABLES = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
+"""The gold tables without the ledger: all are cut by day."""
+WRITTEN_TABLES = (*bronze.TABLES, *DATA_TABLES)
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+WRITER = "namesrv-history"
+"""First word of what every commit of ours says of itself."""
+
+
+class Recorded(NamedTuple):
+    """A file that was read: its digest, by which run, how much was in it, and on which days rows of that run are."""
+
+    sha256: str
+    ingest_run: str
+    frames: int
+    days: frozenset[dt.date]
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """A warehouse with the settings of this run. Frames are kept until `forget`: opening a Delta table takes a while."""
+
+    spark: SparkSession
+    path: str
+    conf: PipelineConf
+    run_id: str
+    started: dt.datetime
+    _frames: dict[str, DataFrame] = field(default_factory=dict)
+    _namesrvs: dict[dt.date, dict[str, Namesrv]] = field(default_factory=dict)
+    _ledger: list[Ledger] = field(default_factory=list)
+    _recorded: list[Recorded] = field(default_factory=list)
+    replayed: set[dt.date] = field(default_factory=set)
+    """Days that this run has replayed."""
+
+    def __post_init__(self) -> None:
+        self.spark.conf.set(_USER_METADATA, f"{WRITER} {self.run_id}")
+
+    def table(self, table: Table) -> DataFrame:
+        """Return a table as it is now, published or not."""
+        if table.name not in self._frames:
+            self._frames[table.name] = tables.read_table(self.spark, self.path, table)
+        return self._frames[table.name]
+
+    def published(self, table: Table) -> DataFrame:
+        """Return a table as the last published run left it; empty where that run did not know it."""
+        last = self.ledger().last
+        version = None if last is None else last.versions.get(table.name)
+        if version is None:
+            return self.spark.createDataFrame([], table.schema)
+        return tables.read_table(self.spark, self.path, table, version)
+
+    def bronze(self) -> dict[str, DataFrame]:
+        """Return the bronze tables by name."""
+        return {table.name: self.table(table) for table in bronze.TABLES}
+
+    def data(self) -> dict[str, DataFrame]:
+        """Return the gold tables, without the ledger, by name."""
+        return {table.name: self.table(table) for table in DATA_TABLES}
+
+    def recorded(self) -> list[Recorded]:
+        """Return the files that were read."""
+        if not self._recorded:
+            rows = self.table(bronze.SOURCES).select("content_sha256", "ingest_run", "frames", "days").collect()
+            self._recorded.extend(
+                Recorded(row["content_sha256"], row["ingest_run"], row["frames"], frozenset(row["days"]))
+                for row in rows
+            )
+        return self._recorded
+
+    def ledger(self) -> Ledger:
+        """Return what the published runs say together. Raises LayoutError where the warehouse has another layout."""
+        if not self._ledger:
+            self._ledger.append(read_ledger(self.table(gold.RUNS), self.path))
+        return self._ledger[0]
+
+    def forget(self, *written: Table) -> None:
+        """Read these tables anew next time; to be called by whoever has written them."""
+        for table in written:
+            self._frames.pop(table.name, None)
+        if gold.NAMESRV_SETTINGS in written:
+            self._namesrvs.clear()
+        if gold.RUNS in written:
+            self._ledger.clear()
+        if bronze.SOURCES in written:
+            self._recorded.clear()
+
+    def namesrvs(self, day: dt.date) -> dict[str, Namesrv]:
+        """Return every name server with its generation and configuration, as `day` was replayed."""
+        if day not in self._namesrvs:
+            self._namesrvs[day] = namesrvs_of(read_settings(self.table(gold.NAMESRV_SETTINGS), day), day)
+        return self._namesrvs[day]
+
+    @property
+    def quiet_road(self) -> bool:
+        """Return whether quiet units are to be told from others; for few events that costs more than it saves."""
+        wanted = self.conf.quiet_road
+        return not is_small(self.spark) if wanted is None else wanted
+
+    @property
+    def docs_dir(self) -> Path:
+        """Return the folder of the Data Docs."""
+        return (tables.local_path(self.path) or Path.cwd()) / "data_docs"
+
+
+def days_of(read: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
+    """Return the days with recorded rows, from `first` to `last`."""
+    days = {day for source in read for day in source.days}
+    return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))
