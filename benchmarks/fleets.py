@@ -17,10 +17,10 @@ from benchmarks.engines import Expiries, expiries_of
 from jobs import night, tables
 from jobs.conf import PipelineConf
 from jobs.fleet import Fleet
-from jobs.warehouse import Warehouse
 from jobs.nightly import SMALL_FRAMES
 from jobs.session import tune_for
 from jobs.simulate import simulate
+from jobs.warehouse import Warehouse
 from schemas import bronze
 
 START = dt.date(2026, 1, 1)

@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from jobs.frames import Frames
+from jobs.quiet import BEATS, Heard
 from jobs.replay_unit import NamesrvDay
 from jobs.tables import union_all
-from namesrv_core.instants import NS_PER_MS
+from namesrv_core.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.profile import Namesrv
 from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from schemas import gold
@@ -24,12 +25,13 @@ from schemas.codec import day_start_seq
 
 # How far back a scan's packet tells when the timer ticks.
 _PHASE_MEMORY = dt.timedelta(days=7)
+_LAST_NS = NS_PER_US - 1
 
 
 def namesrv_days(
-    bronze: Frames, carried: Frames, day: dt.date, namesrvs: Mapping[str, Namesrv]
+    bronze: Frames, carried: Frames, day: dt.date, namesrvs: Mapping[str, Namesrv], known_until: Mapping[str, int]
 ) -> dict[str, NamesrvDay]:
-    """Return, for each name server, its scan schedule and the end of what is known of it on `day`."""
+    """Return, for each name server, its scan schedule and the end of what is known of it on `day` (`known_until`)."""
     starts = (
         bronze["namesrv_events"]
         .where(F.col("kind").isin("started", "observed_from") & (F.col("day") <= F.lit(day)))
@@ -41,7 +43,6 @@ def namesrv_days(
     if not with_start.issuperset(namesrvs):
         first_seen = {row["namesrv_id"]: row["seq"] for row in _first_seen(bronze).collect()}
     closes = _scan_closes(bronze["channel_events"].where(F.col("day").between(day - _PHASE_MEMORY, day))).collect()
-    known_until = {row["namesrv_id"]: row["until_seq"] for row in _known_until(bronze, day).collect()}
     halted, past_carried = _scan_halted(carried), _with_carried_past(carried)
     snapshots = bronze["snapshots"].where(F.col("day") <= F.lit(day)).select("namesrv_id", "seq", "day")
     first_known = _first_of_each([*starts, *snapshots.withColumn("kind", F.lit("snapshot")).collect()])
@@ -117,16 +118,30 @@ def _first_seen(bronze: Frames) -> DataFrame:
     return seen.groupBy("namesrv_id").agg(F.min("seq").alias("seq"))
 
 
-def _known_until(bronze: Frames, day: dt.date) -> DataFrame:
-    """Return per name server the last position seen on `day`, or the day's end if more was seen afterwards."""
-    seen = union_all(
-        bronze[table.name].where(F.col("day") >= F.lit(day)).select("namesrv_id", "seq", "day")
-        for table in RECORDED_TABLES
-    )
+def known_until(bronze: Frames, day: dt.date, heard: Heard | None) -> dict[str, int]:
+    """Return per name server the last position seen on `day`, or the day's end if more was seen afterwards.
+
+    `heard`: the day's beats, if they have been read already. Positions count whole microseconds here.
+    """
+    others = [table for table in RECORDED_TABLES if heard is None or table not in BEATS]
+    rows = [bronze[t.name].where(F.col("day") == F.lit(day)).select("namesrv_id", "effect_time", "day") for t in others]
+    later = [
+        bronze[t.name].where(F.col("day") > F.lit(day)).select("namesrv_id", "day").distinct() for t in RECORDED_TABLES
+    ]
+    last = F.unix_micros(F.max("effect_time")).alias("last_us")
+    seen = union_all([*rows, *later]).groupBy("namesrv_id").agg(last, F.max("day").alias("day"))
     day_end = day_start_seq(day + dt.timedelta(days=1))
-    return seen.groupBy("namesrv_id").agg(
-        F.when(F.max("day") > F.lit(day), F.lit(day_end)).otherwise(F.max("seq")).alias("until_seq")
-    )
+    until = {
+        name: last_us * NS_PER_US + _LAST_NS
+        for name, last_us in (heard.until_us() if heard is not None else {}).items()
+    }
+    for row in seen.collect():
+        last_us, name = row["last_us"], row["namesrv_id"]
+        if row["day"] > day:
+            until[name] = day_end
+        else:
+            until[name] = max(until.get(name, 0), last_us * NS_PER_US + _LAST_NS)
+    return until
 
 
 def _scan_halted(carried: Frames) -> set[str]:

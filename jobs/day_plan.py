@@ -76,17 +76,21 @@ def planned_day(
     day: dt.date,
     contexts: Mapping[str, NamesrvDay],
     *,
-    quiet_road: bool = False,
+    heard: quiet.Heard | None = None,
     not_quiet: Collection[Unit] = (),
 ) -> DayPlan:
-    """Return the plan of `day`. `not_quiet`: units that are replayed event by event, whatever their beats look like."""
-    names = sorted(set(quiet.eligible(contexts)) - quiet.stalled(bronze, day)) if quiet_road else []
+    """Return the plan of `day`.
+
+    `heard`: its beats, if quiet units are to be told from others. `not_quiet`: units that are replayed event by event,
+    whatever their beats look like.
+    """
+    names = sorted(set(quiet.eligible(contexts)) - quiet.stalled(bronze, day)) if heard is not None else []
     unknown = sorted(name for name, context in contexts.items() if context.has_unknown_past)
     open_rows = _open_rows(carried, unknown)
     others = day_events(bronze, day, unknown, tables=_OTHERS)
     beats = day_events(bronze, day, tables=quiet.BEATS)
-    if names:
-        day_input = _DayInput(spark, day, contexts, bronze, open_rows, others, beats)
+    if names and heard is not None:
+        day_input = _DayInput(spark, day, contexts, bronze, open_rows, others, beats, heard)
         return _on_two_roads(day_input, unknown, names, not_quiet)
     events = union_all([others, beats])
     nodes = _nodes_of(events, open_rows, contexts)
@@ -102,15 +106,15 @@ class _DayInput(NamedTuple):
     open_rows: Frames
     others: DataFrame
     beats: DataFrame
+    heard: quiet.Heard
 
 
 def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_quiet: Collection[Unit]) -> DayPlan:
     """Return the plan of a day on which the name servers `names` take the quiet road where they can."""
-    spark, day, contexts, bronze, open_rows, others, beats = given
+    spark, day, contexts, _, open_rows, others, beats, (leases, buckets) = given
     on_road = F.col("namesrv_id").isin(*names)
     left = [] if len(names) == len(contexts) else [beats.where(~on_road)]
-    leases = quiet.leases_from(bronze, open_rows[_LIVE], day, contexts).persist()
-    heard = quiet.buckets_from(bronze, day, leases, names).persist()
+    heard = buckets.where(on_road)
     nodes = _nodes_of(union_all([others, heard, *left]), open_rows, contexts)
     nodes += [(name, "", units.ELSEWHERE) for name in names]
     unit_of = _unit_frame(spark, nodes)

@@ -16,12 +16,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs import tables
-from jobs.contexts import namesrv_days
+from jobs.contexts import known_until, namesrv_days
 from jobs.day_plan import DayPlan, Unit, planned_day
 from jobs.evidence import DELETION, IDLE_LIMIT, candidates_from, votes_from, weighed_from
 from jobs.flag import flag
 from jobs.order import decided_day
 from jobs.plan import after
+from jobs.quiet import Heard, heard_of
 from jobs.replay import REPLAYED_TABLES, not_quiet_of, replayed_day, table_from
 from jobs.replay_unit import NamesrvDay
 from jobs.settings import DaySettings, known_settings, under_idle_limit
@@ -96,7 +97,11 @@ def _replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
     carried = _carried(house, day, start)
     raw = house.bronze()
     known = known_settings(raw, house.table(gold.NAMESRV_SETTINGS), day, start, house.conf)
-    known, frames, contexts = _settled(house, raw, carried, known.with_votes(votes_from(raw, carried, known)))
+    live = carried[gold.BROKER_LIVE_HISTORY.name].where("closed_by IS NULL")
+    heard = heard_of(raw, live, day, known.namesrvs) if house.quiet_road else None
+    until = known_until(raw, day, heard)
+    known = known.with_votes(votes_from(raw, carried, known))
+    known, frames, contexts = _settled(house, raw, carried, known, until)
     work = {"namesrv_settings": _writing(house, known.frame(house.spark), gold.NAMESRV_SETTINGS, day)}
     since_seq = known.reconsidered_since
     if since_seq is not None:
@@ -105,12 +110,11 @@ def _replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
             tables.in_parallel(work)
             house.forget(gold.NAMESRV_SETTINGS)
             return earlier
-    folder = f"{house.path}/_staging/{house.run_id}-replay"
-    staged, plan, decisions = _staged_replay(house, frames, carried, day, contexts, folder)
+    staged, plan, decisions = _staged_replay(house, frames, carried, day, contexts, heard)
     work.update({t.name: _writing(house, table_from(staged, plan, t, day), t, day) for t in REPLAYED_TABLES})
     work["order_decisions"] = _writing(house, decisions, gold.ORDER_DECISIONS, day)
     tables.in_parallel(work)
-    tables.remove(house.spark, folder)
+    tables.remove(house.spark, _staging_of(house))
     house.spark.catalog.clearCache()
     house.forget(*REPLAYED_TABLES, gold.ORDER_DECISIONS, gold.NAMESRV_SETTINGS)
     return []
@@ -122,14 +126,13 @@ def _staged_replay(
     carried: dict[str, DataFrame],
     day: dt.date,
     contexts: dict[str, NamesrvDay],
-    folder: str,
+    heard: Heard | None,
 ) -> tuple[DataFrame, DayPlan, DataFrame]:
-    """Replay the day into Parquet files in `folder`; return them, the plan they follow, and the order decisions."""
+    """Replay the day into Parquet files; return them, the plan they follow, and the order decisions."""
+    folder = _staging_of(house)
     not_quiet: set[Unit] = set()
     while True:
-        plan = planned_day(
-            house.spark, frames, carried, day, contexts, quiet_road=house.quiet_road, not_quiet=not_quiet
-        )
+        plan = planned_day(house.spark, frames, carried, day, contexts, heard=heard, not_quiet=not_quiet)
         decisions, order = decided_day(house.spark, plan.events, frames, carried, day, contexts)
         wide = replayed_day(plan, frames["topic_configs"], contexts, order)
         wide.write.mode("overwrite").parquet(folder)
@@ -141,16 +144,24 @@ def _staged_replay(
         not_quiet |= found
 
 
+def _staging_of(house: Warehouse) -> str:
+    return f"{house.path}/_staging/{house.run_id}-replay"
+
+
 def _settled(
-    house: Warehouse, raw: dict[str, DataFrame], carried: dict[str, DataFrame], known: DaySettings
+    house: Warehouse,
+    raw: dict[str, DataFrame],
+    carried: dict[str, DataFrame],
+    known: DaySettings,
+    until: Mapping[str, int],
 ) -> tuple[DaySettings, dict[str, DataFrame], dict[str, NamesrvDay]]:
     """Return what is known after weighing what only a replay tells, the events as they follow, and the days' contexts."""
     candidates = candidates_from(raw, known)
-    frames, contexts = _under(house, raw, carried, known)
+    frames, contexts = _under(house, raw, carried, known, until)
     if IDLE_LIMIT in candidates:
         votes = weighed_from(IDLE_LIMIT, candidates[IDLE_LIMIT], raw, carried, known, contexts)
         known = known.with_votes(votes)
-        frames, contexts = _under(house, raw, carried, known)
+        frames, contexts = _under(house, raw, carried, known, until)
     if DELETION in candidates:
         votes = weighed_from(DELETION, candidates[DELETION], frames, carried, known, contexts)
         known = known.with_votes(votes)
@@ -159,10 +170,14 @@ def _settled(
 
 
 def _under(
-    house: Warehouse, raw: dict[str, DataFrame], carried: dict[str, DataFrame], known: DaySettings
+    house: Warehouse,
+    raw: dict[str, DataFrame],
+    carried: dict[str, DataFrame],
+    known: DaySettings,
+    until: Mapping[str, int],
 ) -> tuple[dict[str, DataFrame], dict[str, NamesrvDay]]:
     frames = {**raw, "channel_events": under_idle_limit(raw["channel_events"], house.spark, known)}
-    return frames, namesrv_days(frames, carried, known.day, known.namesrvs)
+    return frames, namesrv_days(frames, carried, known.day, known.namesrvs, until)
 
 
 def _writing(house: Warehouse, frame: DataFrame, table: Table, day: dt.date) -> Callable[[], None]:

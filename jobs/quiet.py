@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -21,7 +22,7 @@ from jobs.replay_unit import NamesrvDay
 from jobs.tables import union_all
 from namesrv_core.decisions import STALL_NS
 from namesrv_core.instants import NS_PER_MS, NS_PER_US, US_PER_MS
-from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
 from namesrv_core.quiet import SLOTS, slot_seconds
 from schemas.bronze import HEARTBEATS, REGISTRATIONS
 
@@ -49,6 +50,24 @@ _MARGIN_US = 2 * STALL_NS // NS_PER_US
 def beat_node() -> Column:
     """Return the node of a live entry or a beat, by which it belongs to its unit."""
     return F.coalesce(units.node("a", "broker_addr"), units.node("n", "broker_name"), F.lit("")).alias("node")
+
+
+class Heard(NamedTuple):
+    """The day's beats, read once: leases by address (`leases_from`) and buckets (`buckets_from`), both persisted."""
+
+    leases: DataFrame
+    buckets: DataFrame
+
+    def until_us(self) -> dict[str, int]:
+        """Return when each name server's last beat took effect."""
+        last = self.buckets.groupBy("namesrv_id").agg(F.max("last_us").alias("last_us"))
+        return {row["namesrv_id"]: row["last_us"] for row in last.collect()}
+
+
+def heard_of(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping[str, Namesrv]) -> Heard:
+    """Return the beats of `day`. `live`: the open rows of broker_live_history with which it starts."""
+    leases = leases_from(bronze, live, day, namesrvs).persist()
+    return Heard(leases, buckets_from(bronze, day, leases).persist())
 
 
 def with_cluster(contexts: Mapping[str, NamesrvDay]) -> list[str]:
@@ -79,13 +98,13 @@ def eligible(contexts: Mapping[str, NamesrvDay]) -> list[str]:
     )
 
 
-def leases_from(bronze: Frames, live: DataFrame, day: dt.date, contexts: Mapping[str, NamesrvDay]) -> DataFrame:
+def leases_from(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping[str, Namesrv]) -> DataFrame:
     """Return (namesrv_id, broker_addr, lease_ms, slot_us): the shortest lease that the address has or asks for that day.
 
     `live`: the open rows of broker_live_history. `slot_us` is NULL where the lease is too short for slots.
     """
     default = F.lit(BROKER_CHANNEL_EXPIRED_MS)
-    own = [name for name, context in contexts.items() if context.namesrv.profile.own_heartbeat_timeout]
+    own = [name for name, namesrv in namesrvs.items() if namesrv.profile.own_heartbeat_timeout]
     asked = F.when(F.col("namesrv_id").isin(own), F.coalesce("heartbeat_timeout_ms", default)).otherwise(default)
     registered = bronze[REGISTRATIONS.name].where(F.col("day") == F.lit(day))
     found = union_all(
@@ -100,20 +119,18 @@ def leases_from(bronze: Frames, live: DataFrame, day: dt.date, contexts: Mapping
     return shortest.withColumn("slot_us", slot)
 
 
-def buckets_from(bronze: Frames, day: dt.date, leases: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return one row for each different beat and bucket of the name servers `names`.
+def buckets_from(bronze: Frames, day: dt.date, leases: DataFrame) -> DataFrame:
+    """Return one row for each different beat and bucket.
 
     Beside what the beat says (NULL where its table has no such column): `kind`, `node`, `bucket` and `period`, `slots` (a bit
     each), `beats`, first and last time.
     """
     widths = [row["slot_us"] for row in leases.where("slot_us IS NOT NULL").select("slot_us").distinct().collect()]
-    return union_all(_buckets_of(bronze[t.name], t.name, day, leases, widths, names) for t in BEATS)
+    return union_all(_buckets_of(bronze[t.name], t.name, day, leases, widths) for t in BEATS)
 
 
-def _buckets_of(
-    frame: DataFrame, kind: str, day: dt.date, leases: DataFrame, widths: Sequence[int], names: Sequence[str]
-) -> DataFrame:
-    rows = frame.where((F.col("day") == F.lit(day)) & F.col("namesrv_id").isin(*names))
+def _buckets_of(frame: DataFrame, kind: str, day: dt.date, leases: DataFrame, widths: Sequence[int]) -> DataFrame:
+    rows = frame.where(F.col("day") == F.lit(day))
     slot_us = str(widths[0] if len(widths) == 1 else _NO_LEASE_SLOT_US)
     if len(widths) > 1:
         of_addr = F.broadcast(leases.select("namesrv_id", "broker_addr", "slot_us"))

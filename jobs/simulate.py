@@ -26,9 +26,9 @@ from jobs.fleet_events import (
 from jobs.fleet_plan import beats_of, plan_of
 from jobs.fleet_truth import holes_from
 from jobs.ingest_write import write_staged
-from jobs.warehouse import Warehouse
 from jobs.session import tune_for
 from jobs.staging import IS_FRAME
+from jobs.warehouse import Warehouse
 from schemas import bronze, truth
 from schemas.table import Table
 

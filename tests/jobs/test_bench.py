@@ -14,8 +14,8 @@ from benchmarks.harness import AnswersDifferError, NotMeasured, Ratio, Side, as_
 from jobs import tables
 from jobs.conf import PipelineConf
 from jobs.fleet import Fleet
-from jobs.warehouse import Warehouse
 from jobs.simulate import simulate
+from jobs.warehouse import Warehouse
 from schemas import bronze, truth
 
 

@@ -17,8 +17,8 @@ from jobs.console import Console
 from jobs.fleet import Fleet, FleetError, fleet_of
 from jobs.fleet_events import heartbeats_from, registrations_from, topic_configs_from, with_identity
 from jobs.fleet_plan import beats_of, plan_of
-from jobs.warehouse import Warehouse
 from jobs.simulate import LATE, ON_TIME, deliver, simulate
+from jobs.warehouse import Warehouse
 from schemas import bronze, truth
 
 DAY = dt.date(2026, 1, 1)
