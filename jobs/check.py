@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from jobs.digest import Digest
-from jobs.ledger import TamperedError, differing, require_readable, slices_in_force
-from jobs.tables import Slice, in_parallel, of_days, slice_digests
+from jobs.ledger import TamperedError, differing, digests_of, require_readable, slices_in_force
+from jobs.tables import Slice, in_parallel
 from jobs.views import NothingPublishedError
 from jobs.warehouse import WRITTEN_TABLES, Warehouse
 from schemas import gold
@@ -45,7 +45,7 @@ def _wrong(house: Warehouse, table: Table, expected: dict[Slice, Digest]) -> lis
     own = {cut: digest for cut, digest in expected.items() if cut.table == table.name}
     try:
         with require_readable(table.name):
-            found = slice_digests({table.name: of_days(house.published(table), house.ledger().days)})
+            found = digests_of({table.name: house.published(table)}, house.ledger().days)
     except TamperedError as error:
         return [str(error)]
     return differing(found, own)

@@ -20,13 +20,15 @@ from pyspark.sql import functions as F
 
 from jobs.digest import Digest
 from jobs.disk import full_disk
-from jobs.tables import Slice
+from jobs.tables import Slice, of_days, slice_digests
 from schemas import bronze
 from schemas.gold import LAYOUT
 
 HALTED = "outcome.scan_failed"
 """Key of `counts`: events that ended a name server's periodic scan."""
 _UNNUMBERED_LAYOUT = 1
+# A heartbeat's name and source are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
+_NOT_SAID = ("event_id", "source_file", "source_offset", "ingest_run")
 _BRONZE = [table.name for table in bronze.TABLES]
 _LAST = ("run_id", "finished_time", "days", "versions", "digests", "counts", "config_sha256", "code_version", "report")
 
@@ -117,6 +119,15 @@ def slices_in_force(
     last = by_day.groupBy("day").agg(F.max_by(of_day, F.struct("finished_time", "run_id")).alias("cuts"))
     rows = last.select(F.explode("cuts").alias("cut")).select("cut.*").collect()
     return {Slice(row["table"], row["day"], row["namesrv_id"]): Digest.parse(row["digest"]) for row in rows}
+
+
+def digests_of(frames: Mapping[str, DataFrame], days: Collection[dt.date]) -> dict[Slice, Digest]:
+    """Return the digests of the slices of `days`, as the ledger keeps them; one Spark job. `frames` are cut by day."""
+    return slice_digests({name: of_days(_said(name, frame), days) for name, frame in frames.items()})
+
+
+def _said(name: str, frame: DataFrame) -> DataFrame:
+    return frame.drop(*_NOT_SAID) if name == bronze.HEARTBEATS.name else frame
 
 
 def as_rows(digests: Mapping[Slice, Digest]) -> list[tuple[str, dt.date, str | None, str]]:

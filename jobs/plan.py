@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from jobs import __version__, tables
 from jobs.digest import Digest
-from jobs.ledger import Run, TamperedError, require_readable, require_same, slices_in_force
+from jobs.ledger import Run, TamperedError, digests_of, require_readable, require_same, slices_in_force
 from jobs.tables import Slice, of_days, union_all
 from jobs.warehouse import DATA_TABLES, WRITER, WRITTEN_TABLES, Recorded, Warehouse, days_of
 from schemas import bronze, gold
@@ -183,7 +183,7 @@ def _require_published(house: Warehouse, table: Table) -> None:
     days = house.ledger().days - (new if table in bronze.TABLES else set())
     expected = {c: d for c, d in slices_in_force(house.table(gold.RUNS), days).items() if c.table == table.name}
     with require_readable(table.name):
-        found = tables.slice_digests({table.name: of_days(house.table(table), days)})
+        found = digests_of({table.name: house.table(table)}, days)
     require_same(found, expected)
 
 
@@ -197,7 +197,7 @@ def starting_slices(house: Warehouse, plan: Plan) -> dict[Slice, Digest]:
     in_force = slices_in_force(house.table(gold.RUNS), starts)
     expected = {cut: digest for cut, digest in in_force.items() if cut.table in gold_names}
     with require_readable(f"gold slices of {', '.join(map(str, sorted(starts)))}"):
-        found = tables.slice_digests({name: of_days(frame, starts) for name, frame in house.data().items()})
+        found = digests_of(house.data(), starts)
     require_same(found, expected)
     return found
 

@@ -13,9 +13,9 @@ from jobs import __version__, numbers, tables
 from jobs.crash import crash_points
 from jobs.digest import Digest, sum_of
 from jobs.gate import GateError, validate_gold
-from jobs.ledger import Ledger, as_rows, require_same, slices_in_force
+from jobs.ledger import Ledger, as_rows, digests_of, require_same, slices_in_force
 from jobs.plan import Plan, holes
-from jobs.tables import Slice, of_days
+from jobs.tables import Slice
 from jobs.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from schemas import bronze, gold
 
@@ -56,7 +56,7 @@ def publish(
     known = partial(slices_in_force, house.table(gold.RUNS))
     found: dict[str, Any] = tables.in_parallel(
         {
-            "slices": lambda: tables.slice_digests({name: of_days(frame, days) for name, frame in cut.items()}),
+            "slices": lambda: digests_of(cut, days),
             "replaced": lambda: known(days),
             "outcomes": lambda: numbers.outcome_counts(house.data(), days),
             "report": lambda: numbers.report_of(house.data(), days),
