@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import nightly, tables, units
+from jobs import nightly, quiet, tables, units
 from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.export import export
@@ -190,13 +190,18 @@ def test_two_halves_give_the_tables_of_the_whole(run: Run, whole: Summary, tmp_p
     assert after.digests == whole.digests
 
 
-@pytest.mark.parametrize("partitions", [1, 7])
-def test_the_number_of_partitions_does_not_matter(
-    run: Run, spark: SparkSession, whole: Summary, partitions: int
+@pytest.mark.parametrize(("partitions", "road"), [(1, "plain"), (7, "quiet")])
+def test_neither_partitions_nor_the_quiet_road_matter(
+    run: Run, spark: SparkSession, whole: Summary, partitions: int, road: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every gold table has the same digest with 1 or 7 shuffle partitions as with the 2 of the first run."""
+    """Every gold table has the same digest with 1 or 7 shuffle partitions as with the 2 of the first run.
+
+    With the quiet road on and periods of two minutes, most of the recording is replayed as runs of heartbeats.
+    """
+    monkeypatch.setattr(quiet, "SLOTS", 2)
+    monkeypatch.setattr(quiet, "PERIOD_US", 120_000_000)
     spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    assert run(CAPTURE).digests == whole.digests
+    assert run(CAPTURE, conf=PipelineConf(quiet_road=road == "quiet")).digests == whole.digests
 
 
 def test_units_replayed_apart_give_what_the_whole_name_server_gives(
