@@ -141,7 +141,7 @@ class FleetDay:
         return tables.digests(self.house().data())
 
 
-def one_road(conf: PipelineConf) -> PipelineConf | None:
+def one_road() -> PipelineConf | None:
     """Return the settings with the quiet road switched off; None if there is no such switch."""
-    has_switch = "quiet_road" in {field.name for field in dataclasses.fields(conf)}
-    return dataclasses.replace(conf, quiet_road=False) if has_switch else None
+    off: dict[str, Any] = {"quiet_road": False}
+    return PipelineConf(**off) if off.keys() <= {field.name for field in dataclasses.fields(PipelineConf)} else None

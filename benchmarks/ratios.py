@@ -16,7 +16,6 @@ from benchmarks.harness import NotMeasured, Ratio, Side, measured, timed
 from benchmarks.java_side import JavaFleet
 from benchmarks.memory import peak_mib
 from jobs import night
-from jobs.conf import PipelineConf
 from schemas import gold
 from schemas.codec import day_start_us
 from tests.oracle.jvm import JvmUnavailableError
@@ -51,7 +50,7 @@ def pandas_per_broker(fleets: Fleets, rounds: int) -> Measured:
 
 def every_event_through_the_core(fleets: Fleets, rounds: int) -> Measured:
     """Ours with the quiet road switched off, by ours; a tenth of the brokers, for it takes its time."""
-    name, conf = "every event through the core ÷ ours", one_road(PipelineConf())
+    name, conf = "every event through the core ÷ ours", one_road()
     if conf is None:
         return NotMeasured(name, "this version has one road only, and all events take it")
     day = fleets.day("tenth")
