@@ -82,6 +82,8 @@ def parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
     snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
     _warehouse_options(snapshot)
+    pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
+    pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
     trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
     trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
     trace.add_argument(
@@ -129,6 +131,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jobs.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 
         return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, arguments.profile, arguments.states)
+    if arguments.job == "pack":
+        from jobs.pack import run_pack  # noqa: PLC0415  as above
+
+        return run_pack(Path(arguments.output), sys.stdout)
     from jobs.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments)
