@@ -67,6 +67,16 @@ def parser() -> argparse.ArgumentParser:
             job.add_argument("--to", dest="last", metavar="DAY", help="last day (default: the last recorded)")
     publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
     _warehouse_options(publish)
+    care = jobs.add_parser("maintain", help="compact files, and delete what no readable run needs")
+    _warehouse_options(care)
+    care.add_argument(
+        "--retain-days",
+        type=_days,
+        default=400,
+        metavar="N",
+        help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
+    )
+    care.add_argument("--dry-run", action="store_true", help="change nothing, only say what would be deleted")
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
     sql.add_argument(
         "query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)"
@@ -122,6 +132,13 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
         help="name servers and their versions, e.g. 127.0.0.1:9876=4.9.7 (default: found in the traffic)",
     )
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if days < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of days")
+    return days
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from jobs import night, nightly, report
 from jobs.conf import DEFAULT_CONF, ConfError, load_conf
 from jobs.console import Console
 from jobs.ingest import ingest
+from jobs.maintain import maintain
 from jobs.night import GateError, Warehouse, WarehouseBusyError
 from jobs.session import CHECKOUT, spark_session
 from jobs.views import NothingPublishedError
@@ -167,6 +168,13 @@ def _publish(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
     return EXIT_OK
 
 
+def _maintain(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
+    with night.lease(house.path):
+        done = maintain(house.spark, house.path, house.started, arguments.retain_days, dry_run=arguments.dry_run)
+    report.show_maintained(done, console, dry_run=arguments.dry_run)
+    return EXIT_OK
+
+
 def _sql(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     text = arguments.query if arguments.query is not None else sys.stdin.read()
     statements = statements_of(text)
@@ -209,6 +217,7 @@ _COMMANDS = {
     "flag": _days_step,
     "verify": _days_step,
     "publish": _publish,
+    "maintain": _maintain,
     "sql": _sql,
     "export": _export,
     "snapshot": _snapshot,

@@ -7,19 +7,19 @@ have pinned go by number. So what a version needs is read off the log.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from jobs.tables import table_path
 from schemas.table import Table
 
-_LOG = "_delta_log"
-_LOG_ENTRY = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
+_LOG = "_delta_log/"
+_LOG_ENTRY = re.compile(re.escape(_LOG) + r"(\d{20})\.(json|crc|checkpoint\.parquet)")
+_REMOVED = "remove STRUCT<path: STRING>"
 
 
 class BrokenLogError(RuntimeError):
@@ -27,46 +27,105 @@ class BrokenLogError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """A file: its path below the table's folder, and its size in bytes. `day`: its partition, of live files."""
+class LiveFile:
+    """A data file of the current version: its path below the table's folder, its bytes, its day (of a table cut by day)."""
 
     path: str
     size: int
-    day: str | None = None
+    day: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """What lies in a table's folder: data files, live or not, and entries of the log."""
-
-    data: tuple[File, ...]
-    log: tuple[File, ...]
-
-    @property
-    def size(self) -> int:
-        """Return the bytes of all files."""
-        return sum(file.size for file in (*self.data, *self.log))
-
-
-def folders(spark: SparkSession, warehouse: str, tables: Iterable[Table]) -> dict[Table, Folder]:
-    """Return what lies in the folders of `tables`, all of which exist; hidden files and checksums apart."""
+def files_of(spark: SparkSession, folder: str) -> dict[str, int]:
+    """Return the bytes of every file below `folder`, by path below it; checksums of local disks go with their files."""
+    path, system = _path_and_system(spark, folder)
+    if not system.exists(path):
+        return {}
+    root = system.makeQualified(path).toString().rstrip("/") + "/"
     found = {}
-    for table in tables:
-        root = table_path(warehouse, table)
-        found[table] = Folder(tuple(_listed(spark, root)), tuple(_listed(spark, f"{root}/{_LOG}")))
+    statuses = system.listFiles(path, True)
+    while statuses.hasNext():
+        status = statuses.next()
+        name = status.getPath().toString().removeprefix(root)
+        if not name.rpartition("/")[2].startswith("."):
+            found[name] = int(status.getLen())
     return found
 
 
-def _listed(spark: SparkSession, folder: str) -> list[File]:
-    """Return the files below `folder`; no content is read."""
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(folder)
-    below = re.compile(rf".*/{re.escape(folder.rsplit('/', 1)[-1])}/")
-    rows = files.select("path", "length").collect()
-    return sorted((File(below.sub("", row["path"], count=1), row["length"]) for row in rows), key=lambda f: f.path)
+def delete_files(spark: SparkSession, folder: str, names: Iterable[str]) -> None:
+    """Delete files below `folder`."""
+    path, system = _path_and_system(spark, folder)
+    new_path = _jvm(spark).org.apache.hadoop.fs.Path
+    for name in names:
+        system.delete(new_path(path, name), False)
 
 
-def live_files(spark: SparkSession, warehouse: str, table: Table) -> list[File]:
-    """Return the files of the current version."""
-    snapshot = _delta_log(spark, table_path(warehouse, table)).update(False, _none(spark), _none(spark))  # noqa: FBT003
-    rows = DataFrame(snapshot.allFiles().toDF(), spark).select("path", "size", "partitionValues").collect()
-    return [File(unquote(row["path"]), row["size"], row["partitionValues"].get("day")) for row in rows]
+def live_files(spark: SparkSession, warehouse: str, table: Table) -> list[LiveFile]:
+    """Return the data files of the current version."""
+    files = DataFrame(_snapshot(spark, warehouse, table).allFiles().toDF(), spark)
+    rows = files.select("path", "size", "partitionValues").collect()
+    return [LiveFile(unquote(row["path"]), row["size"], row["partitionValues"].get("day")) for row in rows]
+
+
+def removed_after(spark: SparkSession, warehouse: str, table: Table, version: int, log: Mapping[int, str]) -> set[str]:
+    """Return the data files that commits after `version` removed: what only it and later ones, but not the last, need.
+
+    `log`: the entries with commits, by version. Raises BrokenLogError if one of the commits is missing.
+    """
+    commits = [number for number in log if number > version]
+    missing = set(range(version + 1, max(commits, default=version) + 1)).difference(commits)
+    if missing:
+        raise BrokenLogError(f"{table.name}: no commit {min(missing)} in its log, and version {version} is pinned")
+    if not commits:
+        return set()
+    root = table_path(warehouse, table)
+    rows = spark.read.schema(_REMOVED).json([f"{root}/{log[number]}" for number in commits]).select("remove.path")
+    return {unquote(row["path"]) for row in rows.where("path IS NOT NULL").collect()}
+
+
+def commits_in(files: Iterable[str]) -> dict[int, str]:
+    """Return the entries of a log that are commits, by version."""
+    return {int(found[1]): name for name in files if (found := _LOG_ENTRY.fullmatch(name)) and found[2] == "json"}
+
+
+def log_before(files: Iterable[str], version: int) -> set[str]:
+    """Return the entries of a log that no version from `version` on needs: all before the last checkpoint up to it."""
+    entries = {name: found for name in files if (found := _LOG_ENTRY.fullmatch(name))}
+    checkpoints = (int(found[1]) for found in entries.values() if found[2].startswith("checkpoint"))
+    first = max((number for number in checkpoints if number <= version), default=0)
+    return {name for name, found in entries.items() if int(found[1]) < first}
+
+
+def is_data(name: str) -> bool:
+    """Return whether a file below a table's folder holds rows; names with an underscore are Delta's own."""
+    return not any(part.startswith("_") for part in name.split("/"))
+
+
+def property_of(spark: SparkSession, warehouse: str, table: Table, name: str) -> str | None:
+    """Return a table's property; None where it is not set."""
+    value = _snapshot(spark, warehouse, table).metadata().configuration().get(name)
+    return None if value.isEmpty() else str(value.get())
+
+
+def set_properties(spark: SparkSession, warehouse: str, table: Table, properties: Mapping[str, str]) -> None:
+    """Set those of a table's properties that are not so already, in one commit."""
+    changed = {k: v for k, v in properties.items() if property_of(spark, warehouse, table, k) != v}
+    if changed:
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in changed.items())
+        spark.sql(f"ALTER TABLE delta.`{table_path(warehouse, table)}` SET TBLPROPERTIES ({listed})")
+
+
+def _snapshot(spark: SparkSession, warehouse: str, table: Table) -> Any:
+    jvm = _jvm(spark)
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table_path(warehouse, table))  # noqa: SLF001
+    none = jvm.scala.Option.apply(None)
+    # As it is now: what another process has committed since the log was opened is live, too.
+    return log.update(False, none, none)
+
+
+def _path_and_system(spark: SparkSession, folder: str) -> tuple[Any, Any]:
+    path = _jvm(spark).org.apache.hadoop.fs.Path(folder)
+    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
+
+
+def _jvm(spark: SparkSession) -> Any:
+    return spark._jvm  # noqa: SLF001  PySpark has no file system and no Delta log of its own

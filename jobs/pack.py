@@ -54,11 +54,14 @@ def pack(pyproject: Path, output: Path) -> int:
     files = dict(sorted((name, path) for found in closure(wanted) for name, path in files_of(found)))
     unfinished = output.with_name(f"{output.name}.unfinished")
     # Most of it is machine code, which a higher level makes slower and hardly smaller.
-    with unfinished.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=5, fileobj=raw, mtime=0) as zipped:
-        with tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            _add(archive, "bin/python", _LAUNCHER.encode(), mode=0o755)
-            for name, path in files.items():
-                _add(archive, f"{_SITE_PACKAGES}/{name}", path.read_bytes(), mode=0o644)
+    with (
+        unfinished.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=5, fileobj=raw, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        _add(archive, "bin/python", _LAUNCHER.encode(), mode=0o755)
+        for name, path in files.items():
+            _add(archive, f"{_SITE_PACKAGES}/{name}", path.read_bytes(), mode=0o644)
     unfinished.replace(output)
     return output.stat().st_size
 

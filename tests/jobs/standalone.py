@@ -34,9 +34,8 @@ def standalone(folder: Path, workers: int = 2, memory: str = "2g") -> Iterator[C
         # The port is chosen by the system, and the log says which.
         url = _logged(folder / "master", r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
-            started.append(
-                _start(folder / f"worker-{number}", _WORKER, "--cores", "1", "--memory", memory, "--work-dir", ".", url)
-            )
+            of_worker = ("--cores", "1", "--memory", memory, "--work-dir", ".", url)
+            started.append(_start(folder / f"worker-{number}", _WORKER, *of_worker))
         for number in range(workers):
             _logged(folder / f"worker-{number}", r"(Successfully registered with master)")
         yield Cluster(url, folder, tuple(started[1:]))
