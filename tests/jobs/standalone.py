@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
-_START_SECONDS = 60
+_START_SECONDS = 120
+_CHECKOUT = Path(__file__).parents[2]
+CAPTURE = _CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,24 @@ def standalone(folder: Path, workers: int = 2, memory: str = "2g") -> Iterator[C
             process.wait(_START_SECONDS)
 
 
+def night_on(cluster: Cluster, summary: Path) -> subprocess.Popen[bytes]:
+    """Start a night on the bundled capture as a user would, with a new warehouse beside `summary`; its output is in a log."""
+    command = [str(_CHECKOUT / "spark-submit.sh"), "nightly", "--master", cluster.url, "--input", str(CAPTURE)]
+    with (summary.parent / "night.log").open("wb") as log:
+        return subprocess.Popen(
+            [*command, "--warehouse", str(summary.parent / "warehouse"), "--summary", str(summary)],
+            env={**os.environ, "NAMESRV_VENV": os.environ["VIRTUAL_ENV"], "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
 def bare_environment() -> Mapping[str, str]:
     """Return what a machine of the cluster has: Spark, Java and a Python of the right version, and nothing of the project."""
-    own = os.environ["VIRTUAL_ENV"]
-    path = [folder for folder in os.environ["PATH"].split(":") if not folder.startswith(own)]
+    path = [f"{sys.base_prefix}/bin", "/usr/bin", "/bin"]
+    if java := shutil.which("java"):
+        path.append(str(Path(java).parent))
     kept = {name: os.environ[name] for name in ("SPARK_HOME", "JAVA_HOME", "HOME") if name in os.environ}
     return {**kept, "PATH": ":".join(path), "SPARK_LOCAL_IP": "127.0.0.1"}
 
