@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from jobs import maintain as maintenance
 from jobs import tables
-from jobs.delta_files import BrokenLogError, log_before
+from jobs.delta_files import BrokenLogError, log_before, property_of
 from jobs.maintain import maintain
 from jobs.retention import NoLongerReadableError, Pinned, oldest_versions, require_readable
 from schemas import gold
@@ -123,6 +123,17 @@ def test_a_log_with_a_hole_stops_maintenance_before_it_deletes(spark: SparkSessi
     with pytest.raises(BrokenLogError, match="facts: no commit 1 in its log, and version 0 is pinned"):
         maintain(spark, str(warehouse), NOW, retain_days=400)
     assert data_files(warehouse, FACTS) == files
+
+
+def test_delta_itself_never_cleans_a_table_of_ours(spark: SparkSession, warehouse: Path) -> None:
+    """A new table has the properties; one that was made without them, or for a shorter time, gets them from maintenance."""
+    night(spark, warehouse, 1)
+    path = str(warehouse)
+    assert property_of(spark, path, FACTS, "delta.enableExpiredLogCleanup") == "false"
+    assert property_of(spark, path, FACTS, "delta.deletedFileRetentionDuration") == "interval 400 days"
+    maintain(spark, path, NOW, retain_days=1000)
+    assert property_of(spark, path, FACTS, "delta.deletedFileRetentionDuration") == "interval 1000 days"
+    assert property_of(spark, path, FACTS, "delta.logRetentionDuration") == "interval 1000 days"
 
 
 def test_the_oldest_version_to_keep_is_that_of_the_oldest_kept_run_table_by_table() -> None:
