@@ -66,25 +66,23 @@ def live_files(spark: SparkSession, warehouse: str, table: Table) -> list[LiveFi
     return [LiveFile(unquote(row["path"]), row["size"], row["partitionValues"].get("day")) for row in rows]
 
 
-def removed_after(spark: SparkSession, warehouse: str, table: Table, version: int, log: Mapping[int, str]) -> set[str]:
-    """Return the data files that commits after `version` removed: what only it and later ones, but not the last, need.
+def removed_by(spark: SparkSession, warehouse: str, table: Table, commits: Iterable[str]) -> set[str]:
+    """Return the data files that these entries of a table's log removed: older versions need them, the last does not."""
+    paths = [f"{table_path(warehouse, table)}/{name}" for name in commits]
+    if not paths:
+        return set()
+    rows = spark.read.schema(_REMOVED).json(paths).select("remove.path").where("path IS NOT NULL")
+    return {unquote(row["path"]) for row in rows.collect()}
 
-    `log`: the entries with commits, by version. Raises BrokenLogError if one of the commits is missing.
-    """
-    commits = [number for number in log if number > version]
+
+def commits_after(files: Iterable[str], version: int) -> list[str]:
+    """Return the entries of a log that are commits after `version`, in order. Raises BrokenLogError if one is missing."""
+    entries = (_LOG_ENTRY.fullmatch(name) for name in files)
+    commits = {int(found[1]): found[0] for found in entries if found and found[2] == "json" and int(found[1]) > version}
     missing = set(range(version + 1, max(commits, default=version) + 1)).difference(commits)
     if missing:
-        raise BrokenLogError(f"{table.name}: no commit {min(missing)} in its log, and version {version} is pinned")
-    if not commits:
-        return set()
-    root = table_path(warehouse, table)
-    rows = spark.read.schema(_REMOVED).json([f"{root}/{log[number]}" for number in commits]).select("remove.path")
-    return {unquote(row["path"]) for row in rows.where("path IS NOT NULL").collect()}
-
-
-def commits_in(files: Iterable[str]) -> dict[int, str]:
-    """Return the entries of a log that are commits, by version."""
-    return {int(found[1]): name for name in files if (found := _LOG_ENTRY.fullmatch(name)) and found[2] == "json"}
+        raise BrokenLogError(f"no commit {min(missing)} in the log, and version {version} before it is pinned")
+    return [commits[number] for number in sorted(commits)]
 
 
 def log_before(files: Iterable[str], version: int) -> set[str]:

@@ -161,7 +161,7 @@ def _cleaned(spark: SparkSession, warehouse: str, table: Table, oldest: int, *, 
     """Delete the files that no version from `oldest` on needs; return those that are left, with their bytes."""
     files = _files(spark, warehouse, table)
     needed = {file.path for file in delta_files.live_files(spark, warehouse, table)}
-    needed |= delta_files.removed_after(spark, warehouse, table, oldest, delta_files.commits_in(files))
+    needed |= delta_files.removed_by(spark, warehouse, table, delta_files.commits_after(files, oldest))
     useless = {name for name in files if delta_files.is_data(name) and name not in needed}
     useless |= delta_files.log_before(files, oldest)
     if not dry_run:

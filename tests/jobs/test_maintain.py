@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs import maintain as maintenance
 from jobs import tables
-from jobs.delta_files import BrokenLogError, log_before, property_of
+from jobs.delta_files import BrokenLogError, commits_after, log_before, property_of
 from jobs.maintain import maintain
 from jobs.retention import NoLongerReadableError, Pinned, oldest_versions, require_readable
 from schemas import gold
@@ -26,12 +27,6 @@ FACTS = Table(
     key=("name",),
 )
 NOTES = Table("notes", "gold", "one note", FACTS.columns, key=("name",), partition_by=())
-
-
-@pytest.fixture(autouse=True)
-def _only_these_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The warehouse of a test has two tables and the ledger."""
-    monkeypatch.setattr(maintenance, "_ALL_TABLES", (FACTS, NOTES, gold.RUNS))
 
 
 def night(spark: SparkSession, warehouse: Path, number: int) -> dict[str, int]:
@@ -59,81 +54,93 @@ def ledger(spark: SparkSession, warehouse: Path) -> list[str]:
     return sorted(str(row) for row in tables.read_table(spark, str(warehouse), gold.RUNS).collect())
 
 
-def data_files(warehouse: Path, table: Table) -> int:
-    return len(list((warehouse / table.layer / table.name).rglob("*.parquet")))
+class Maintained(NamedTuple):
+    """A warehouse of four nights, of which the last two are within the retention, and what maintenance did to it.
+
+    `pinned` and `digests`: by night; `planned`: what the dry run said; `touched`: whether it changed a file.
+    """
+
+    path: Path
+    pinned: list[dict[str, int]]
+    digests: list[dict[str, str]]
+    ledger: list[str]
+    planned: maintenance.Maintained
+    touched: bool
+    done: maintenance.Maintained
 
 
-def test_what_the_kept_runs_have_pinned_reads_as_before_and_older_files_are_gone(
-    spark: SparkSession, warehouse: Path
-) -> None:
-    """Of five nights, two within the retention: their versions read as before, an older one says why it does not."""
-    pinned = [night(spark, warehouse, number) for number in range(1, 6)]
-    before = [digests_at(spark, warehouse, versions) for versions in pinned]
-    rows = ledger(spark, warehouse)
-    leftover = warehouse / "_staging" / "run-crashed"
-    leftover.mkdir(parents=True)
-    (leftover / "rows.parquet").write_bytes(b"x")
+@pytest.fixture(scope="module")
+def maintained(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Maintained:
+    """Write four nights, maintain them dry, and then really."""
+    path = tmp_path_factory.mktemp("maintained")
+    pinned = [night(spark, path, number) for number in range(1, 5)]
+    digests = [digests_at(spark, path, versions) for versions in pinned]
+    rows = ledger(spark, path)
+    (path / "_staging" / "run-crashed").mkdir(parents=True)
+    (path / "_staging" / "run-crashed" / "rows.parquet").write_bytes(b"x")
+    files = sorted(path.rglob("*"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(maintenance, "_ALL_TABLES", (FACTS, NOTES, gold.RUNS))
+        planned = maintain(spark, str(path), NOW, retain_days=45, dry_run=True)
+        touched = sorted(path.rglob("*")) != files
+        done = maintain(spark, str(path), NOW, retain_days=45)
+    return Maintained(path, pinned, digests, rows, planned, touched, done)
 
-    planned = maintain(spark, str(warehouse), NOW, retain_days=35, dry_run=True)
-    assert leftover.exists()
-    assert [digests_at(spark, warehouse, versions) for versions in pinned] == before
-    assert planned.total.after.files < planned.total.before.files
 
-    done = maintain(spark, str(warehouse), NOW, retain_days=35)
-    assert (done.readable, done.runs, done.staging) == (2, 5, ["run-crashed"])
-    assert not leftover.exists()
-    assert [digests_at(spark, warehouse, versions) for versions in pinned[-2:]] == before[-2:]
-    current = {table.name: tables.version_of(spark, str(warehouse), table) or 0 for table in (FACTS, NOTES)}
-    assert digests_at(spark, warehouse, current) == before[-1]
-    assert ledger(spark, warehouse) == rows
-    assert done.by_table["facts"].after.files == planned.by_table["facts"].after.files
-    require_readable(spark, str(warehouse), "run-4", pinned[-2])
-    with pytest.raises(NoLongerReadableError, match=r"run run-3 is older than .*: facts is readable from version 3 on"):
-        require_readable(spark, str(warehouse), "run-3", pinned[-3])
-    # Without deleting, every one of the five versions would be readable, and this test would not notice.
-    gone = tables.read_table(spark, str(warehouse), FACTS, pinned[0]["facts"])
+def test_what_the_kept_runs_have_pinned_reads_as_before(spark: SparkSession, maintained: Maintained) -> None:
+    """The versions of the last two nights, and the ledger, say what they said; what crashed runs left is gone."""
+    assert [digests_at(spark, maintained.path, versions) for versions in maintained.pinned[2:]] == maintained.digests[
+        2:
+    ]
+    assert ledger(spark, maintained.path) == maintained.ledger
+    assert (maintained.done.readable, maintained.done.runs) == (2, 4)
+    assert maintained.done.staging == ["run-crashed"]
+    assert not (maintained.path / "_staging" / "run-crashed").exists()
+    require_readable(spark, str(maintained.path), "run-3", maintained.pinned[2])
+
+
+def test_what_only_older_runs_had_pinned_is_gone_and_said_to_be(spark: SparkSession, maintained: Maintained) -> None:
+    """A reader of the second night is told why; the files of the first are deleted, or the test before would be blind."""
+    with pytest.raises(NoLongerReadableError, match=r"run run-2 is older than .*: facts is readable from version 2 on"):
+        require_readable(spark, str(maintained.path), "run-2", maintained.pinned[1])
+    first = tables.read_table(spark, str(maintained.path), FACTS, maintained.pinned[0]["facts"])
     with pytest.raises(Exception, match=r"does not exist|FILE_NOT_EXIST|FileNotFound"):
-        gone.collect()
-    again = maintain(spark, str(warehouse), NOW, retain_days=35)
-    assert again.total.compacted_days == 0
-    assert again.by_table["facts"].before == again.by_table["facts"].after
+        first.collect()
+    care = maintained.done.by_table["facts"]
+    assert care.before.files > care.after.files == maintained.planned.by_table["facts"].after.files
 
 
-def test_a_day_of_many_small_files_becomes_one_file_with_the_same_rows(spark: SparkSession, warehouse: Path) -> None:
-    """Five appends leave five files of a table that is not cut by day; after compaction its rows are in one."""
-    for number in range(1, 6):
-        versions = night(spark, warehouse, number)
-    before = digests_at(spark, warehouse, versions)
-    done = maintain(spark, str(warehouse), NOW, retain_days=0)
-    assert done.by_table["notes"].compacted_days == 1
-    now = tables.read_table(spark, str(warehouse), NOTES)
+def test_small_files_of_a_table_become_one_with_the_same_rows(spark: SparkSession, maintained: Maintained) -> None:
+    """Four appends are one file now, with the same rows; readers of the last run still read the four."""
+    now = tables.read_table(spark, str(maintained.path), NOTES)
     assert len(now.inputFiles()) == 1
-    assert tables.digests({"notes": now})["notes"] == before["notes"]
-    assert digests_at(spark, warehouse, versions) == before  # readers of the last run still read the five
-    assert data_files(warehouse, NOTES) == 6
+    assert tables.digests({"notes": now})["notes"] == maintained.digests[-1]["notes"]
+    pinned = tables.read_table(spark, str(maintained.path), NOTES, maintained.pinned[-1]["notes"])
+    assert len(pinned.inputFiles()) == 4
+    assert maintained.done.by_table["notes"].compacted_days == 1
 
 
-def test_a_log_with_a_hole_stops_maintenance_before_it_deletes(spark: SparkSession, warehouse: Path) -> None:
-    """Without the commit that says what it removed, nobody knows which files the pinned version needs."""
-    for number in range(1, 4):
-        night(spark, warehouse, number)
-    files = data_files(warehouse, FACTS)
-    entry = warehouse / "gold" / "facts" / "_delta_log" / f"{1:020d}.json"
-    entry.rename(entry.with_suffix(".away"))
-    with pytest.raises(BrokenLogError, match="facts: no commit 1 in its log, and version 0 is pinned"):
-        maintain(spark, str(warehouse), NOW, retain_days=400)
-    assert data_files(warehouse, FACTS) == files
+def test_a_dry_run_changes_no_file(maintained: Maintained) -> None:
+    """It says what would be compacted and deleted, and leaves every file of the warehouse in its place."""
+    assert not maintained.touched
+    assert maintained.planned.total.compacted_days == maintained.done.total.compacted_days
+    assert maintained.planned.staging == ["run-crashed"]
 
 
-def test_delta_itself_never_cleans_a_table_of_ours(spark: SparkSession, warehouse: Path) -> None:
-    """A new table has the properties; one that was made without them, or for a shorter time, gets them from maintenance."""
-    night(spark, warehouse, 1)
-    path = str(warehouse)
+def test_delta_itself_never_cleans_a_table_of_ours(spark: SparkSession, maintained: Maintained) -> None:
+    """Neither its log by age, nor, for 400 days, files by a VACUUM."""
+    path = str(maintained.path)
     assert property_of(spark, path, FACTS, "delta.enableExpiredLogCleanup") == "false"
-    assert property_of(spark, path, FACTS, "delta.deletedFileRetentionDuration") == "interval 400 days"
-    maintain(spark, path, NOW, retain_days=1000)
-    assert property_of(spark, path, FACTS, "delta.deletedFileRetentionDuration") == "interval 1000 days"
-    assert property_of(spark, path, FACTS, "delta.logRetentionDuration") == "interval 1000 days"
+    for name in ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration"):
+        assert property_of(spark, path, FACTS, name) == "interval 400 days"
+
+
+def test_a_log_with_a_hole_is_refused() -> None:
+    """Without the commit that says what it removed, nobody knows which files an older version needs."""
+    log = [f"_delta_log/{number:020d}.json" for number in (0, 1, 3)]
+    assert commits_after(log, 2) == log[2:]
+    with pytest.raises(BrokenLogError, match="no commit 2 in the log, and version 1 before it is pinned"):
+        commits_after(log, 1)
 
 
 def test_the_oldest_version_to_keep_is_that_of_the_oldest_kept_run_table_by_table() -> None:
