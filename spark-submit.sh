@@ -13,6 +13,7 @@
 #   ./spark-submit.sh mutate [module]   whether tests/core notices changes of namesrv_core, or of one module of it
 #   ./spark-submit.sh fuzz [options]    coverage-guided fuzzing of the decoders: --inputs N, --target NAME, --help
 #   ./spark-submit.sh setup             make the environment and stop
+#   ./spark-submit.sh pack [options]    pack the environment for the machines of a cluster: --output FILE
 #   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
 #   ./spark-submit.sh --help            the jobs
 #
@@ -325,7 +326,8 @@ is_flag() {
 }
 
 # Splits the command line into SPARK_ARGS and JOB_ARGS. What the rest of the script must know, or add to, is kept apart.
-SPARK_ARGS=() JOB_ARGS=() MASTER='' PROPERTIES_FILE='' USER_JARS='' USER_PY_FILES='' USER_PACKAGES='' WANTS_HELP=0
+SPARK_ARGS=() JOB_ARGS=() MASTER='' PROPERTIES_FILE='' WANTS_HELP=0
+USER_JARS='' USER_PY_FILES='' USER_PACKAGES='' USER_ARCHIVES='' USER_PYTHON=''
 split_arguments() {
   local option value
   while (( $# > 0 )); do
@@ -359,10 +361,16 @@ take_spark_option() {
   case $option in
     --jars) USER_JARS=$value && return ;;
     --py-files) USER_PY_FILES=$value && return ;;
+    --archives) USER_ARCHIVES=$value && return ;;
     --packages) USER_PACKAGES=$value ;;
     --properties-file) PROPERTIES_FILE=$value ;;
     --master) MASTER=$value ;;
-    --conf | -c) [[ $value != spark.master=* || -n $MASTER ]] || MASTER=${value#*=} ;;
+    --conf | -c)
+      case $value in
+        spark.master=*) MASTER=${MASTER:-${value#*=}} ;;
+        spark.pyspark.python=*) USER_PYTHON=${value#*=} ;;
+      esac
+      ;;
   esac
   SPARK_ARGS+=("$option" "$value")
 }
@@ -389,6 +397,32 @@ with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
   )
 }
 
+# Executors elsewhere have no environment either. It is packed once for each lock, unless the user brings one: an archive
+# that is unpacked as `environment`, or a Python that is installed there.
+ENVIRONMENT=environment
+ENVIRONMENT_ARCHIVE=$VENV.packed.tar.gz
+readonly ENVIRONMENT ENVIRONMENT_ARCHIVE
+
+pack_environment() {
+  marker_is "$ENVIRONMENT_ARCHIVE.lock-sha256" "$(python_fingerprint)" && [[ -s $ENVIRONMENT_ARCHIVE ]] && return
+  : >"$SETUP_LOG"
+  step 'packing the environment for executors' "$VENV_PYTHON" "$CHECKOUT/jobs/__main__.py" pack \
+    --output "$ENVIRONMENT_ARCHIVE"
+  python_fingerprint >"$ENVIRONMENT_ARCHIVE.lock-sha256"
+}
+
+# Sets ARCHIVES, and EXECUTOR_PYTHON, a path in the directory where an executor runs.
+ARCHIVES='' EXECUTOR_PYTHON=''
+choose_executor_python() {
+  ARCHIVES=$USER_ARCHIVES
+  [[ -z $USER_PYTHON ]] || return 0
+  EXECUTOR_PYTHON=./$ENVIRONMENT/bin/python
+  if [[ ,$USER_ARCHIVES, != *"#$ENVIRONMENT,"* ]]; then
+    is_dry_run || pack_environment
+    ARCHIVES=$ENVIRONMENT_ARCHIVE#$ENVIRONMENT${USER_ARCHIVES:+,}$USER_ARCHIVES
+  fi
+}
+
 # Spark's Python workers look into the caller's directory first, where a folder named schemas or jobs may be anybody's.
 # Python before 3.11 does not know this variable and keeps looking there.
 ignore_caller_directory() { export PYTHONSAFEPATH=1; }
@@ -410,7 +444,11 @@ submit() {
     archive=$(mktemp -d "${TMPDIR:-/tmp}/namesrv-history.XXXXXX")/packages.zip
     is_dry_run || zip_packages "$archive"
     py_files=$archive${USER_PY_FILES:+,}$USER_PY_FILES
+    choose_executor_python
+    [[ -z $EXECUTOR_PYTHON ]] || command+=(--conf "spark.pyspark.python=$EXECUTOR_PYTHON")
+    command+=(--conf "spark.pyspark.driver.python=$VENV_PYTHON")
   fi
+  [[ -z ${ARCHIVES:=$USER_ARCHIVES} ]] || command+=(--archives "$ARCHIVES")
   [[ -z $py_files ]] || command+=(--py-files "$py_files")
   command+=("${SPARK_ARGS[@]}" "$CHECKOUT/jobs/__main__.py" "${JOB_ARGS[@]}")
   if [[ -z $archive ]]; then run "${command[@]}"; else run_then_remove "$(dirname "$archive")" "${command[@]}"; fi
@@ -534,6 +572,10 @@ main() {
       stay_on_loopback
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m benchmarks "${@:2}"
+      ;;
+    pack)
+      ensure_environment
+      run "$VENV_PYTHON" "$CHECKOUT/jobs/__main__.py" "$@"
       ;;
     fuzz)
       ensure_environment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import io
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.engines import Expiries, expiries_of
-from jobs import night, tables
+from jobs import night, nightly, tables
 from jobs.conf import PipelineConf
+from jobs.console import Console
 from jobs.fleet import Fleet
 from jobs.nightly import SMALL_FRAMES
 from jobs.session import tune_for
@@ -61,7 +63,7 @@ class Fleets:
         if (name, number) not in self._ready:
             days = [START + dt.timedelta(days=n) for n in range(number)]
             simulate(day.house(), day.fleet, days)
-            events = sum(source.frames for source in night.recorded(day.house())) // number
+            events = sum(source.frames for source in day.house().recorded()) // number
             tune_for(self.spark, small=events < SMALL_FRAMES)
             night.replay(day.house(), days[:-1])
             self._ready.add((name, number))
@@ -123,12 +125,7 @@ class FleetDay:
 
     def whole_night(self, conf: PipelineConf | None = None) -> Expiries:
         """Run all steps of a night but reading its input, and return the brokers that scans removed."""
-        house = self.house(conf)
-        night.validate(house)
-        night.replay(house, [self.date])
-        night.flag_days(house, [self.date])
-        night.verify_days(house, [self.date])
-        night.publish(house, [self.date], [], {}, {})
+        nightly.run(self.house(conf), [], Console(io.StringIO(), io.StringIO()), first=self.date, last=self.date)
         return self.expired()
 
     def expired(self) -> Expiries:

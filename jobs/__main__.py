@@ -86,6 +86,16 @@ def parser() -> argparse.ArgumentParser:
     _warehouse_options(publish)
     check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
     _warehouse_options(check)
+    care = jobs.add_parser("maintain", help="compact files, and delete what no readable run needs")
+    _warehouse_options(care)
+    care.add_argument(
+        "--retain-days",
+        type=_days,
+        default=400,
+        metavar="N",
+        help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
+    )
+    care.add_argument("--dry-run", action="store_true", help="change nothing, only say what would be deleted")
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
     sql.add_argument(
         "query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)"
@@ -107,6 +117,8 @@ def parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
     _warehouse_options(snapshot)
     _simulate_options(jobs.add_parser("simulate", help="write the events of a simulated fleet, and the truth about it"))
+    pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
+    pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
     trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
     trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
     trace.add_argument(
@@ -193,6 +205,13 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
 
 
+def _days(text: str) -> int:
+    days = int(text)
+    if days < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of days")
+    return days
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one job and return its exit code."""
     top = parser()
@@ -203,6 +222,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jobs.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 
         return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, arguments.profile, arguments.states)
+    if arguments.job == "pack":
+        from jobs.pack import run_pack  # noqa: PLC0415  as above
+
+        return run_pack(Path(arguments.output), sys.stdout)
     from jobs.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments)

@@ -24,6 +24,7 @@ from jobs.gate import GateError, validate_all
 from jobs.ingest import ingest
 from jobs.lease import WarehouseBusyError, lease
 from jobs.ledger import LayoutError, TamperedError
+from jobs.maintain import maintain
 from jobs.numbers import verify_numbers
 from jobs.plan import MissingDayError, asked_days, plan_of
 from jobs.publish import publish
@@ -234,6 +235,13 @@ def _check(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
     return EXIT_OK
 
 
+def _maintain(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
+    with lease(house.path):
+        done = maintain(house.spark, house.path, house.started, arguments.retain_days, dry_run=arguments.dry_run)
+    report.show_maintained(done, console, dry_run=arguments.dry_run)
+    return EXIT_OK
+
+
 def _sql(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     text = arguments.query if arguments.query is not None else sys.stdin.read()
     statements = statements_of(text)
@@ -287,6 +295,7 @@ _COMMANDS = {
     "verify": _days_step,
     "publish": _publish,
     "check": _check,
+    "maintain": _maintain,
     "sql": _sql,
     "export": _export,
     "snapshot": _snapshot,

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 
 from jobs.console import Console, printable
 from jobs.ingest import Ingested
+from jobs.maintain import Maintained
 from jobs.nightly import Summary
 from jobs.views import register_views
 from jobs.warehouse import Warehouse
@@ -143,3 +144,27 @@ def _show_rows(house: Warehouse, sql: str, console: Console, limit: int) -> None
 def _show_json(house: Warehouse, sql: str, console: Console, limit: int) -> None:
     for row in house.spark.sql(sql).limit(limit).collect():
         console.line(json.dumps(row.asDict(recursive=True), default=str, ensure_ascii=False))
+
+
+def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:
+    """Show what maintenance did, or would do, to each table that it touched, and to all together."""
+    touched = {name: care for name, care in done.by_table.items() if care.before != care.after or care.compacted_days}
+    rows = [
+        (
+            name,
+            care.compacted_days,
+            care.before.files,
+            care.after.files,
+            f"{care.before.bytes:,}",
+            f"{care.after.bytes:,}",
+        )
+        for name, care in [*touched.items(), ("all tables", done.total)]
+    ]
+    console.table(("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
+    console.line(f"Readable     {done.readable} of {done.runs} published runs")
+    if done.staging:
+        console.line(
+            f"Left over    {', '.join(printable(name) for name in done.staging)} in _staging, of runs that crashed"
+        )
+    if dry_run:
+        console.line("Nothing was changed (--dry-run).")

@@ -194,6 +194,27 @@ def test_packages_travel_to_executors_elsewhere(bin_dir: Path, master: str) -> N
     assert not Path(archive).parent.exists()
 
 
+def test_executors_elsewhere_get_the_packed_environment(bin_dir: Path, tmp_path: Path) -> None:
+    """Their Python is the archive's, the driver's stays the environment's own, and the user's archives travel, too."""
+    venv = str(tmp_path / "venv")
+    command = dry_run(bin_dir, "some-job", "--master", "yarn", "--archives", "mine.zip#mine", NAMESRV_VENV=venv)
+    assert value_of(command, "--archives") == f"{venv}.packed.tar.gz#environment,mine.zip#mine"
+    assert "spark.pyspark.python=./environment/bin/python" in spark_part(command)
+    assert f"spark.pyspark.driver.python={venv}/bin/python" in spark_part(command)
+
+
+def test_an_environment_that_the_user_brings_is_used_as_it_is(bin_dir: Path) -> None:
+    """An archive unpacked as `environment` takes the place of ours; a Python installed there needs none."""
+    command = dry_run(bin_dir, "some-job", "--master", "yarn", "--archives", "hdfs:///env.tar.gz#environment")
+    assert value_of(command, "--archives") == "hdfs:///env.tar.gz#environment"
+    assert "spark.pyspark.python=./environment/bin/python" in spark_part(command)
+    command = dry_run(bin_dir, "some-job", "--master", "yarn", "--conf", "spark.pyspark.python=/opt/python")
+    assert "--archives" not in command
+    assert [part for part in spark_part(command) if part.startswith("spark.pyspark.python=")] == [
+        "spark.pyspark.python=/opt/python"
+    ]
+
+
 @pytest.mark.parametrize("arguments", [(), ("--master", "local"), ("--conf", "spark.master=local[2]")])
 def test_local_run_ships_nothing(bin_dir: Path, arguments: tuple[str, ...]) -> None:
     """Workers on this machine read the checkout itself."""

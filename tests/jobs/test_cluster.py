@@ -1,0 +1,36 @@
+"""A night on a real standalone cluster: master and workers are processes that see nothing of the project."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import nightly
+from jobs.conf import PipelineConf
+from jobs.console import Console
+from jobs.warehouse import Warehouse
+from tests.jobs.standalone import CAPTURE, night_on, standalone
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_tables_of_one_machine(spark: SparkSession, tmp_path: Path) -> None:
+    """All gold tables have the digests of a local run, and both workers did their part with the packed environment."""
+    with standalone(tmp_path / "cluster") as cluster:
+        night = night_on(cluster, tmp_path / "summary.json")
+        code = night.wait()
+        assert code == 0, (tmp_path / "night.log").read_text(encoding="utf-8")
+        for worker in ("worker-0", "worker-1"):
+            (executor,) = (cluster.folder / worker).glob("app-*/*")
+            assert "Finished task" in (executor / "stderr").read_text(encoding="utf-8")
+            assert (executor / "environment" / "bin" / "python").is_file()
+    on_cluster = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    now = dt.datetime.now(dt.timezone.utc)
+    here = Warehouse(spark, str(tmp_path / "here"), PipelineConf(), "run-here", now)
+    local = nightly.run(here, [str(CAPTURE)], Console(io.StringIO(), io.StringIO()))
+    assert on_cluster["digests"] == local.digests
+    assert on_cluster["verify"] == local.verify
