@@ -231,7 +231,11 @@ QUARANTINE = Table(
         Column("event_time", TIMESTAMP, "When it was received, if known"),
         Column("channel_id", STRING, "Connection, if known"),
         Column(
-            "reason", STRING, "Reason code; broken_rule: it could be decoded, and says what cannot be", required=True
+            "reason",
+            STRING,
+            "Reason code; broken_rule: it could be decoded, and says what cannot be; too_late, clock_went_back, seq_taken: "
+            "it could be decoded, and has no place in the history",
+            required=True,
         ),
         Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),
         Column("length", LONG, "Bytes of the refused piece; broken_rule: of the row as JSON", required=True),
@@ -282,8 +286,29 @@ OPEN_STREAMS = Table(
     key=("namesrv_id",),
     partition_by=(),
 )
+WATERMARKS = Table(
+    "watermarks",
+    "bronze",
+    "how far one name server is known: what lies further back than the configured limit is too late",
+    (
+        NAMESRV_ID,
+        Column("latest_time", TIMESTAMP, "Latest effect_time among its events and answers", required=True),
+        Column("ingest_run", STRING, "Run that moved it", required=True),
+    ),
+    key=("namesrv_id",),
+    partition_by=(),
+)
 
 EVENT_TABLES = (HEARTBEATS, REGISTRATIONS, UNREGISTRATIONS, CHANNEL_EVENTS, ADMIN_EVENTS, NAMESRV_EVENTS)
 RECORDED_TABLES = (*EVENT_TABLES, ROUTE_OBSERVATIONS)
 """What happened, and what was answered."""
-TABLES = (*EVENT_TABLES, TOPIC_CONFIGS_TABLE, ROUTE_OBSERVATIONS, SNAPSHOTS, QUARANTINE, SOURCES, OPEN_STREAMS)
+TABLES = (
+    *EVENT_TABLES,
+    TOPIC_CONFIGS_TABLE,
+    ROUTE_OBSERVATIONS,
+    SNAPSHOTS,
+    QUARANTINE,
+    SOURCES,
+    OPEN_STREAMS,
+    WATERMARKS,
+)

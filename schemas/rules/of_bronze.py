@@ -31,6 +31,7 @@ _SOURCE = (
     _SOURCE_FILE,
     Rule("source_offset_counts_from_1", "source_offset >= 1", "Packets and lines are counted from 1."),
 )
+_ADDRESS, _ADDRESS_SAYS = "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."
 _ENVELOPE = (
     Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
     DAY_OF_EFFECT,
@@ -45,7 +46,7 @@ _ENVELOPE = (
         "seq DIV 1000 BETWEEN unix_micros(effect_time) - 1000000 AND unix_micros(effect_time) + 1000000",
         "seq lies within a second of effect_time.",
     ),
-    warn("namesrv_id_is_an_address", "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."),
+    warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),
     warn(
         "channel_id_has_its_form",
         "channel_id IS NULL OR channel_id RLIKE '^.+#[0-9]+$'",
@@ -76,7 +77,12 @@ _BROKER = (
         "cluster_name <> '' AND broker_name <> '' AND broker_addr <> ''",
         "A broker gives its cluster, name and address.",
     ),
-    warn("broker_id_is_not_negative", "broker_id >= 0", "A broker id is 0 or more."),
+    # QUERY_DATA_VERSION has no broker id in 5.x.
+    warn(
+        "broker_id_is_not_negative",
+        "broker_id >= 0 OR (broker_id IS NULL AND code = 322)",
+        "A broker id is 0 or more; only QUERY_DATA_VERSION (322) may have none.",
+    ),
 )
 
 
@@ -328,4 +334,5 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         Rule("state_is_intact", "sha256 = sha2(state, 256)", "sha256 is the SHA-256 of state."),
         Rule("state_is_json", "get_json_object(state, '$') IS NOT NULL", "state is JSON."),
     ),
+    "watermarks": (warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),),
 }

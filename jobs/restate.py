@@ -1,0 +1,229 @@
+"""What a run changes in days that were published before: the rows of `restatements`.
+
+Reads   the slices as they are now and as the last published run pinned them; the events of those days
+Writes  restatements
+
+A day is restated where the digest of a slice - one table, one name server - is another than the published one. A day that
+merely went on, because every new event lies behind all that was known of it, is none.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from jobs import tables
+from jobs.frames import Frames
+from schemas import bronze, gold
+from schemas.table import Table
+
+MAX_CHANGES = 100
+"""Changed rows that are shown of one table's day, all name servers together; the counts are of all."""
+MAX_EVENTS = 20
+"""New events that are named."""
+COMPARED = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
+SHOWN = (
+    gold.TOPIC_QUEUE_HISTORY,
+    gold.BROKER_ADDR_HISTORY,
+    gold.EXPIRED_BROKERS,
+    gold.ORPHANED_TOPICS,
+    gold.ROUTE_CHANGES,
+    gold.FINDINGS,
+)
+"""Tables of which the changed rows are shown: those that readers look at most."""
+_SLICE = ("day", "table_name", "namesrv_id")
+
+
+class Published(NamedTuple):
+    """What the last published run left: days that were published by then, and what it was made with."""
+
+    run_id: str
+    versions: Mapping[str, int]
+    days: frozenset[dt.date]
+    ingest_runs: frozenset[str]
+    config_sha256: str
+    code_version: str
+
+
+def last_published(runs: DataFrame) -> Published | None:
+    """Return the last published run of the ledger, with the days and ingest runs of all published ones; None: there is none."""
+    rows = runs.where("status = 'published'").orderBy("finished_time", "run_id").collect()
+    if not rows:
+        return None
+    last = rows[-1]
+    return Published(
+        last["run_id"],
+        last["versions"],
+        frozenset(day for row in rows for day in row["days"]),
+        frozenset(ingest_run for row in rows for ingest_run in row["ingest_runs"]),
+        last["config_sha256"],
+        last["code_version"],
+    )
+
+
+def restate(
+    spark: SparkSession,
+    warehouse: str,
+    days: Sequence[dt.date],
+    *,
+    run_id: str,
+    in_force: tuple[str, str],
+) -> int:
+    """Write what this run changed in those of `days` that were published before; return the number of slices changed.
+
+    To be called when all slices of `days` are written and before the run is published. `in_force`: SHA-256 of the
+    configuration, version of the code. Until the run is published, no reader sees its rows.
+    """
+    before = last_published(tables.read_table(spark, warehouse, gold.RUNS))
+    known_days = sorted(before.days.intersection(days)) if before is not None else []
+    if before is None or not known_days:
+        return 0
+    new, old = {}, {}
+    for table in COMPARED:
+        if table.name in before.versions:
+            in_days = F.col("day").isin(*known_days)
+            new[table.name] = tables.read_table(spark, warehouse, table).where(in_days)
+            old[table.name] = tables.read_table(spark, warehouse, table, before.versions[table.name]).where(in_days)
+    changed = changed_slices(new, old).localCheckpoint()
+    if changed.isEmpty():
+        return 0
+    events = new_events_from(
+        [tables.read_table(spark, warehouse, t).where(in_days) for t in bronze.RECORDED_TABLES], before.ingest_runs
+    )
+    causes = {"configuration": before.config_sha256 != in_force[0], "code": before.code_version != in_force[1]}
+    rows = restatements_from(changed, changes_from(new, old, changed), events, causes)
+    rows = rows.withColumns({"run_id": F.lit(run_id), "previous_run": F.lit(before.run_id)}).localCheckpoint()
+    tables.append(rows, warehouse, gold.RESTATEMENTS)
+    return rows.count()
+
+
+def changed_slices(new: Frames, old: Frames) -> DataFrame:
+    """Return (day, table_name, namesrv_id, rows_before, rows_after, rows_added, rows_removed) of slices that differ.
+
+    Rows are compared whole; equal rows count as often as they are there.
+    """
+    hashed = tables.union_all(
+        frame.select(
+            "day",
+            F.lit(name).alias("table_name"),
+            "namesrv_id",
+            F.xxhash64(*frame.columns).alias("hash"),
+            F.lit(sign).alias("sign"),
+        )
+        for sign, frames in ((1, new), (-1, old))
+        for name, frame in frames.items()
+    )
+    surplus = hashed.groupBy(*_SLICE, "hash").agg(
+        F.sum("sign").alias("surplus"),
+        F.count_if(F.col("sign") < 0).alias("before"),
+        F.count_if(F.col("sign") > 0).alias("after"),
+    )
+    counted = surplus.groupBy(*_SLICE).agg(
+        F.sum("before").alias("rows_before"),
+        F.sum("after").alias("rows_after"),
+        F.sum(F.greatest("surplus", F.lit(0))).alias("rows_added"),
+        F.sum(F.greatest(-F.col("surplus"), F.lit(0))).alias("rows_removed"),
+    )
+    return counted.where("rows_added > 0 OR rows_removed > 0")
+
+
+def changes_from(new: Frames, old: Frames, changed: DataFrame) -> DataFrame:
+    """Return (day, table_name, namesrv_id, changes): of the tables in `SHOWN` the first changed rows, by their keys."""
+    compared = tables.union_all(_compared(new[t.name], old[t.name], t) for t in SHOWN if t.name in new)
+    within = compared.join(F.broadcast(changed.select(*_SLICE)), on=list(_SLICE), how="left_semi")
+    first = Window.partitionBy("day", "table_name").orderBy("namesrv_id", "key", "change")
+    shown = within.withColumn("number", F.row_number().over(first)).where(F.col("number") <= MAX_CHANGES)
+    change = F.struct("number", "key", "change", "before", "after")
+    listed = F.transform(F.sort_array(F.collect_list(change)), lambda one: one.dropFields("number"))
+    return shown.groupBy(*_SLICE).agg(listed.alias("changes"))
+
+
+def _compared(new: DataFrame, old: DataFrame, table: Table) -> DataFrame:
+    """Return the rows of one table that were added, removed or changed, told apart by the table's key."""
+    key = [name for name in table.key if name not in ("day", "namesrv_id")]
+    rest = [name for name in table.column_names if name not in table.key]
+
+    def keyed(frame: DataFrame, side: str) -> DataFrame:
+        said = F.to_json(F.struct(*rest), {"ignoreNullFields": "false"}).alias(side)
+        return frame.select("day", "namesrv_id", F.to_json(F.struct(*key)).alias("key"), said)
+
+    both = keyed(old, "before").join(keyed(new, "after"), on=["day", "namesrv_id", "key"], how="full")
+    change = F.when(F.col("before").isNull(), "added").when(F.col("after").isNull(), "removed").otherwise("changed")
+    differing = both.where(~F.col("before").eqNullSafe(F.col("after")))
+    return differing.withColumns({"change": change, "table_name": F.lit(table.name)})
+
+
+def new_events_from(recorded: Sequence[DataFrame], known_runs: frozenset[str]) -> DataFrame:
+    """Return (day, namesrv_id, new_events, event_ids, ingest_runs, goes_on) of events and answers that no published run covers.
+
+    `goes_on`: all of them lie behind all others of the day.
+    """
+    is_known = F.col("ingest_run").isin(*known_runs) if known_runs else F.lit(False)
+    events = tables.union_all(
+        frame.select("day", "namesrv_id", "seq", "event_id", "ingest_run", is_known.alias("is_known"))
+        for frame in recorded
+    )
+    fresh = ~F.col("is_known")
+    named = F.struct("seq", "event_id")
+    numbered = events.withColumn(
+        "number", F.row_number().over(Window.partitionBy("day", "namesrv_id", "is_known").orderBy("seq"))
+    )
+    named_id = F.when(fresh & (F.col("number") <= MAX_EVENTS), named)
+    return numbered.groupBy("day", "namesrv_id").agg(
+        F.count_if(fresh).alias("new_events"),
+        F.sort_array(F.collect_list(named_id))["event_id"].alias("event_ids"),
+        F.sort_array(F.collect_set(F.when(fresh, F.col("ingest_run")))).alias("ingest_runs"),
+        (F.min(F.when(fresh, F.col("seq"))) > F.max(F.when(~fresh, F.col("seq")))).alias("goes_on"),
+    )
+
+
+def restatements_from(
+    changed: DataFrame, changes: DataFrame, new_events: DataFrame, causes: Mapping[str, bool]
+) -> DataFrame:
+    """Return the rows of `restatements` without the runs. `causes`: whether configuration and code are others than before."""
+    joined = changed.join(changes, on=list(_SLICE), how="left").join(
+        F.broadcast(new_events), on=["day", "namesrv_id"], how="left"
+    )
+    others = [F.lit(name) for name, is_other in causes.items() if is_other]
+    cause: Column = F.when(F.col("new_events") > 0, "events").otherwise(others[0] if others else "earlier_day")
+    return (
+        joined.where(~F.coalesce("goes_on", F.lit(False)))
+        .withColumns(
+            {
+                "cause": cause,
+                "new_events": F.coalesce("new_events", F.lit(0)),
+                **{name: F.coalesce(name, F.array().cast("array<string>")) for name in ("event_ids", "ingest_runs")},
+                "changes": F.coalesce(
+                    "changes",
+                    F.expr(
+                        "CAST(array() AS ARRAY<STRUCT<key: STRING, change: STRING, before: STRING, after: STRING>>)"
+                    ),
+                ),
+            }
+        )
+        .drop("goes_on")
+    )
+
+
+def same_end_state(new: Frames, old: Frames, day: dt.date) -> bool:
+    """Return whether what the next day starts from is the same in both: then the days after `day` need no replay.
+
+    Frames: the history tables, event_outcomes, past_knowledge, orphaned_topics and namesrv_settings, by name; `new` as
+    recomputed, `old` as published.
+    """
+    return tables.digests(_end_state(new, day)) == tables.digests(_end_state(old, day))
+
+
+def _end_state(frames: Frames, day: dt.date) -> dict[str, DataFrame]:
+    of_day = {name: frame.where(F.col("day") == F.lit(day)) for name, frame in frames.items()}
+    open_rows = (*(table.name for table in gold.HISTORY_TABLES), gold.ORPHANED_TOPICS.name)
+    state = {name: of_day[name].where("closed_by IS NULL") for name in open_rows}
+    state |= {table.name: of_day[table.name] for table in (gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS)}
+    # What ends the periodic scan of a 4.x server holds until its process ends.
+    lives = "outcome IN ('scan_failed', 'started', 'stopped')"
+    state[gold.EVENT_OUTCOMES.name] = of_day[gold.EVENT_OUTCOMES.name].where(lives)
+    return state
