@@ -16,7 +16,7 @@ from pathlib import Path
 from jobs import night, nightly, report
 from jobs.conf import DEFAULT_CONF, ConfError, load_conf
 from jobs.console import Console
-from jobs.ingest import ingest
+from jobs.ingest import ClockError, ingest
 from jobs.night import GateError, Warehouse, WarehouseBusyError
 from jobs.session import CHECKOUT, spark_session
 from jobs.views import NothingPublishedError
@@ -24,6 +24,7 @@ from namesrv_core.snapshot import SnapshotError, snapshot_of
 from schemas import bronze
 
 EXIT_OK, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 2, 3, 4, 5, 6
+EXIT_CLOCK = 11
 _STATEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;'"`])+""")
 _MAX_SNAPSHOT_BYTES = 256 << 20
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -51,6 +52,8 @@ def run_command(arguments: argparse.Namespace) -> int:
         return _say(error, EXIT_BUSY)
     except NothingPublishedError as error:
         return _say(error, EXIT_UNPUBLISHED)
+    except ClockError as error:
+        return _say(f"{error}. There was nothing else to read.", EXIT_CLOCK)
 
 
 class _UsageError(ValueError):

@@ -19,6 +19,7 @@ from jobs import night, tables
 from jobs.console import Console
 from jobs.ingest import Ingested, expand, ingest
 from jobs.night import Warehouse
+from jobs.restate import restate_days
 from jobs.session import tune_for
 from namesrv_core.answers import ROUTE_QUESTIONS
 from namesrv_wire.codes import request_name
@@ -36,6 +37,8 @@ class Summary:
 
     `verify`: answers = matched + the sum of `explained` + mismatched, of questions about routes, clusters and topics;
     `others` counts the rest by request. `seconds` by step. `tables` counts rows, bronze and gold.
+    `refused`: of the quarantined, rows that were too late or whose clock went back. `restated`: published slices that the run
+    changed, rows of `restatements`.
     `settings`: by name server and setting, the last value and how it is known.
     """
 
@@ -47,6 +50,8 @@ class Summary:
     duplicates: int = 0
     quarantined: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    restated: int = 0
     packets: int = 0
     sources: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -118,6 +123,8 @@ def _run_steps(
         verified = beside.submit(_timed_verify, house, days)
         night.flag_days(house, days)
         summary.seconds["verify"] = verified.result()
+    with timed(summary, "restate", console):
+        summary.restated = restate_days(house, days)
     with timed(summary, "publish", console):
         counts = {
             "frames": ingested.frames,
@@ -126,6 +133,7 @@ def _run_steps(
             "duplicates": ingested.duplicates,
             "quarantined": ingested.quarantined,
             "ignored": sum(ingested.ignored.values()),
+            **ingested.refused,
         }
         published = night.publish(house, days, ingest_runs, counts, summary.seconds)
         summary.warnings += published.warnings
@@ -143,6 +151,7 @@ def _note_ingested(summary: Summary, ingested: Ingested) -> None:
     summary.events, summary.observations = ingested.events, ingested.observations
     summary.duplicates, summary.quarantined = ingested.duplicates, ingested.quarantined
     summary.ignored = dict(sorted(ingested.ignored.items()))
+    summary.refused = dict(sorted(ingested.refused.items()))
     summary.sources = [*ingested.sources, *ingested.known_sources]
     summary.errors = list(ingested.errors)
 

@@ -13,11 +13,12 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from jobs import tables
+from jobs import __version__, tables
 from jobs.frames import Frames
+from jobs.night import Warehouse
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -65,19 +66,12 @@ def last_published(runs: DataFrame) -> Published | None:
     )
 
 
-def restate(
-    spark: SparkSession,
-    warehouse: str,
-    days: Sequence[dt.date],
-    *,
-    run_id: str,
-    in_force: tuple[str, str],
-) -> int:
+def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
     """Write what this run changed in those of `days` that were published before; return the number of slices changed.
 
-    To be called when all slices of `days` are written and before the run is published. `in_force`: SHA-256 of the
-    configuration, version of the code. Until the run is published, no reader sees its rows.
+    To be called when all slices of `days` are written and before the run is published: until then no reader sees its rows.
     """
+    spark, warehouse = house.spark, house.path
     before = last_published(tables.read_table(spark, warehouse, gold.RUNS))
     known_days = sorted(before.days.intersection(days)) if before is not None else []
     if before is None or not known_days:
@@ -94,9 +88,12 @@ def restate(
     events = new_events_from(
         [tables.read_table(spark, warehouse, t).where(in_days) for t in bronze.RECORDED_TABLES], before.ingest_runs
     )
-    causes = {"configuration": before.config_sha256 != in_force[0], "code": before.code_version != in_force[1]}
+    causes = {
+        "configuration": before.config_sha256 != house.conf.sha256,
+        "code": before.code_version != __version__,
+    }
     rows = restatements_from(changed, changes_from(new, old, changed), events, causes)
-    rows = rows.withColumns({"run_id": F.lit(run_id), "previous_run": F.lit(before.run_id)}).localCheckpoint()
+    rows = rows.withColumns({"run_id": F.lit(house.run_id), "previous_run": F.lit(before.run_id)}).localCheckpoint()
     tables.append(rows, warehouse, gold.RESTATEMENTS)
     return rows.count()
 

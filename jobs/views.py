@@ -41,7 +41,12 @@ def register_views(spark: SparkSession, warehouse: str, versions: Mapping[str, i
         whole_intervals(rows, last_days).createOrReplaceTempView(name)
     for table in (*gold.REPORT_TABLES, *bronze.TABLES):
         _read(spark, warehouse, table, pinned).createOrReplaceTempView(table.name)
-    read_table(spark, warehouse, gold.RUNS).createOrReplaceTempView(gold.RUNS.name)
+    runs = read_table(spark, warehouse, gold.RUNS)
+    runs.createOrReplaceTempView(gold.RUNS.name)
+    # A run that was refused restated nothing.
+    restated = read_table(spark, warehouse, gold.RESTATEMENTS)
+    published = runs.where("status = 'published'").select("run_id")
+    restated.join(published, on="run_id", how="left_semi").createOrReplaceTempView(gold.RESTATEMENTS.name)
     for statement in (*sql_views.views(), *sql_views.functions()):
         spark.sql(statement.sql)
 
