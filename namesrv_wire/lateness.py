@@ -16,7 +16,8 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.rows import Place, Row, digest_id, envelope, namesrv_row, quarantine_row
 
-STEP_BACK_US: Final = 5_000_000
+STEP_BACK_NS: Final = 5_000_000_000
+STEP_BACK_US: Final = STEP_BACK_NS // 1_000
 """Steps back by more than this are noted."""
 MAX_NOTED: Final = 100
 """Steps back that are noted of one file."""
@@ -37,6 +38,7 @@ class Lateness:
         self.limit_days = limit_days
         self._earliest_day = {name: us // _DAY_US - limit_days for name, us in watermarks_us.items()}
         self._latest_of_file: dict[str, int] = {}
+        self._last_of_file: dict[str, int] = {}
         self._steps: list[Row] = []
         self.latest_us: dict[str, int] = {}
         self.refused: Counter[Reason] = Counter()
@@ -45,6 +47,7 @@ class Lateness:
     def begin_file(self) -> None:
         """Begin a file: its times are compared with each other from here on."""
         self._latest_of_file.clear()
+        self._last_of_file.clear()
         self._steps.clear()
 
     def judged(self, row: Row, *, in_order: bool = True) -> Row:
@@ -69,8 +72,10 @@ class Lateness:
                     f"by more than {self.limit_days} days (late.limit_days)"
                 )
                 return self._refusal(row, Reason.CLOCK_WENT_BACK, detail)
-            if at_us < latest - STEP_BACK_US:
-                self._note(row, latest)
+            last = self._last_of_file.setdefault(namesrv_id, at_us)
+            if at_us < last - STEP_BACK_US:
+                self._note(row, last)
+            self._last_of_file[namesrv_id] = at_us
             self._latest_of_file[namesrv_id] = max(latest, at_us)
         self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, at_us), at_us)
         return row
@@ -92,23 +97,23 @@ class Lateness:
             values["namesrv_id"], values["channel_id"], place, error, piece, len(piece), identity, source
         )
 
-    def _note(self, row: Row, latest_us: int) -> None:
+    def _note(self, row: Row, before_us: int) -> None:
         if len(self._steps) >= MAX_NOTED:
             return
         namesrv_id, at_us = row.values["namesrv_id"], row.values["effect_time"]
         source_file, source_offset = row.values["source_file"], row.values["source_offset"]
         place = Place(source_file, source_offset, at_us * _NS_PER_US)
         kind = "clock_went_back"
-        identity = digest_id(namesrv_id, kind, latest_us, at_us, row.values["event_id"])
+        identity = digest_id(namesrv_id, kind, before_us, at_us, row.values["event_id"])
         shared = envelope(namesrv_id, place.time_ns, identity, place.time_ns, place.time_ns, None, place)
         self._steps.append(
-            Row("namesrv_events", namesrv_row(shared, kind, None, stepped(latest_us, at_us)).values, False)
+            Row("namesrv_events", namesrv_row(shared, kind, None, stepped(before_us, at_us)).values, False)
         )
 
 
-def stepped(latest_us: int, at_us: int) -> str:
+def stepped(before_us: int, at_us: int) -> str:
     """Return in words from where to where a clock went back."""
-    return f"{_shown(at_us)} after {_shown(latest_us)}: back by {(latest_us - at_us) / 1e6:.3f} s"
+    return f"{_shown(at_us)} after {_shown(before_us)}: back by {(before_us - at_us) / 1e6:.3f} s"
 
 
 def _shown(us: int) -> str:

@@ -15,6 +15,8 @@ FRAME_TABLES: Final = frozenset(
     {"heartbeats", "registrations", "unregistrations", "admin_events", "route_observations"}
 )
 """Tables whose rows stand for one frame of a capture each; its other rows are facts about connections and name servers."""
+UNTIL_MS: Final = "until_ms="
+"""Properties of a recording gap: this and its end in epoch milliseconds."""
 REVOKED: Final = "revoked"
 """Pseudo table of rows that take back an earlier row: `table` and `event_id`."""
 

@@ -144,12 +144,18 @@ NAMESRV_EVENTS = _events(
         STRING,
         "started, stopped (routes are lost), observed_from (first packet), identified (version), "
         "configured (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed), "
-        "min_broker_id_notified (it told a broker of its group's smallest id, 905)",
+        "min_broker_id_notified (it told a broker of its group's smallest id, 905), "
+        "recording_gap (nothing was recorded of it from then on for a while), "
+        "clock_went_back (by more than five seconds, from one record to a later one)",
         required=True,
     ),
     Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
     Column("evidence", STRING, "What in the source says so", required=True),
-    Column("properties", STRING, "configured: settings, one name=value a line; no others than the replay looks at"),
+    Column(
+        "properties",
+        STRING,
+        "configured: settings, one name=value a line, no others than the replay looks at; recording_gap: until_ms=, its end",
+    ),
 )
 TOPIC_CONFIGS_TABLE = Table(
     "topic_configs",

@@ -8,6 +8,7 @@ from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
 from namesrv_wire.codes import OBSERVED, REQUEST_NAMES
 from namesrv_wire.errors import Reason
 from namesrv_wire.event_fields import NAMESRV_KINDS
+from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
 from schemas.rules.rule import DAY_OF_EFFECT, Rule, is_hex, is_one_of, queues, union, warn, words
 
@@ -194,8 +195,14 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "properties_if_configured",
-            "(kind = 'configured') = (properties IS NOT NULL)",
-            "configured rows, and only they, have properties.",
+            "(kind IN ('configured', 'recording_gap')) = (properties IS NOT NULL)",
+            "configured and recording_gap rows, and only they, have properties.",
+        ),
+        Rule(
+            "gap_has_an_end",
+            f"kind <> 'recording_gap' OR (properties RLIKE '^{UNTIL_MS}[0-9]{{1,15}}$' AND "
+            f"CAST(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= unix_millis(effect_time))",
+            "A gap in the recording ends after it began.",
         ),
         Rule(
             "version_if_identified",

@@ -122,7 +122,8 @@ def test_what_lies_further_back_than_the_limit_is_refused_and_nothing_is_lost(
     known = {} if watermark is None else {NAMESRV: (START_MS + watermark * DAY_MS) * 1_000}
     lateness = Lateness(known, LIMIT_DAYS)
     rows, frames = judged([[line_at(START_MS + day * DAY_MS + n) for n, day in enumerate(days)]], tmp_path, lateness)
-    expected, latest = [], None
+    expected: list[str | None] = []
+    latest: int | None = None
     for day in days:
         if watermark is not None and day < watermark - LIMIT_DAYS:
             expected.append(Reason.TOO_LATE.value)
