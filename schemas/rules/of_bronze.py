@@ -201,7 +201,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         Rule(
             "gap_has_an_end",
             f"kind <> 'recording_gap' OR (properties RLIKE '^{UNTIL_MS}[0-9]{{1,15}}$' AND "
-            f"CAST(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= unix_millis(effect_time))",
+            f"try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= unix_millis(effect_time))",
             "A gap in the recording ends after it began.",
         ),
         Rule(
