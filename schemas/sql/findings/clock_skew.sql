@@ -15,7 +15,7 @@ first_seen AS (
 apart AS (
     SELECT
         one.namesrv_id, other.namesrv_id AS other_id, one.day, one.seen_time, one.seen_by,
-        (unix_millis(one.seen_time) - unix_millis(other.seen_time)) / 1000 AS seconds
+        (unix_millis(other.seen_time) - unix_millis(one.seen_time)) / 1000 AS seconds
     FROM first_seen AS one
     INNER JOIN first_seen AS other
         ON other.day = one.day AND other.namesrv_id > one.namesrv_id
@@ -40,8 +40,7 @@ SELECT
     namesrv_id, 'CLOCK_SKEW' AS code, 'warning' AS severity, concat_ws(' ', namesrv_id, other_id) AS subject,
     min(seen_time) AS from_time, max(seen_time) AS to_time,
     concat(
-        'of ', count(*), ' data versions that both were told, half were recorded ', round(median(seconds), 3),
-        ' s or more apart'
+        'the second recorded the same ', count(*), ' data versions by ', round(median(seconds), 3), ' s later (the median)'
     ) AS detail,
     slice(sort_array(collect_list(seen_by)), 1, 20) AS evidence, day
 FROM apart

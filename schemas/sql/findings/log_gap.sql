@@ -1,16 +1,33 @@
 -- Times of which nothing was recorded. Where the recorder says so, or connections went on that a silent name server would have
 -- closed, nothing is made up for the gap; where all brokers at once only fell silent, it cannot be told from an outage.
 WITH silenced AS (
-    -- Brokers whose lease ran out, with the last time at which any broker of their name server was heard before.
+    -- Brokers whose lease ran out, with the number of live entries that outlived them.
     SELECT
-        e.namesrv_id, e.day, e.removed_by, e.removed_time, e.last_beat_time, e.returned_time,
+        e.namesrv_id, e.day, e.cluster_name, e.broker_addr, e.removed_by, e.removed_time, e.last_beat_time, e.returned_time,
         count_if(l.valid_to IS NULL OR l.valid_to > e.removed_time + INTERVAL 1 MINUTE) AS others
     FROM {expired_brokers} AS e
     LEFT JOIN {broker_live_history} AS l
         ON l.namesrv_id = e.namesrv_id AND l.day = e.day AND l.valid_from <= e.removed_time
     WHERE e.cause = 'scan'
     GROUP BY ALL
+),
+
+first_of_wave AS (
+    SELECT
+        *,
+        coalesce(
+            removed_time > lag(removed_time) OVER (PARTITION BY namesrv_id, day ORDER BY removed_time) + INTERVAL 2 MINUTES,
+            TRUE
+        ) AS is_first
+    FROM silenced
+    WHERE others = 0
+),
+
+waves AS (
+    SELECT *, count_if(is_first) OVER (PARTITION BY namesrv_id, day ORDER BY removed_time) AS wave
+    FROM first_of_wave
 )
+
 SELECT
     namesrv_id, 'LOG_GAP' AS code, 'warning' AS severity, namesrv_id AS subject,
     effect_time AS from_time, timestamp_millis(CAST(detail AS BIGINT)) AS to_time,
@@ -30,7 +47,6 @@ SELECT
         'trustworthy'
     ) AS detail,
     sort_array(collect_set(removed_by)) AS evidence, day
-FROM silenced
-WHERE others = 0
-GROUP BY namesrv_id, day, date_trunc('HOUR', removed_time)
-HAVING count(*) > 1 AND max(removed_time) <= min(removed_time) + INTERVAL 2 MINUTES
+FROM waves
+GROUP BY namesrv_id, day, wave
+HAVING count(*) > 1
