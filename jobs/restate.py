@@ -76,22 +76,23 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
     known_days = sorted(before.days.intersection(days)) if before is not None else []
     if before is None or not known_days:
         return 0
+    in_days = F.col("day").isin(*known_days)
+    causes = {
+        "configuration": before.config_sha256 != house.conf.sha256,
+        "code": before.code_version != __version__,
+    }
+    recorded = [tables.read_table(spark, warehouse, table).where(in_days) for table in bronze.RECORDED_TABLES]
+    events = new_events_from(recorded, before.ingest_runs).localCheckpoint()
+    if len(known_days) == 1 and not any(causes.values()) and all(row["goes_on"] for row in events.collect()):
+        return 0  # nothing before that day was replayed, and what was known of it stays
     new, old = {}, {}
     for table in COMPARED:
         if table.name in before.versions:
-            in_days = F.col("day").isin(*known_days)
             new[table.name] = tables.read_table(spark, warehouse, table).where(in_days)
             old[table.name] = tables.read_table(spark, warehouse, table, before.versions[table.name]).where(in_days)
     changed = changed_slices(new, old).localCheckpoint()
     if changed.isEmpty():
         return 0
-    events = new_events_from(
-        [tables.read_table(spark, warehouse, t).where(in_days) for t in bronze.RECORDED_TABLES], before.ingest_runs
-    )
-    causes = {
-        "configuration": before.config_sha256 != house.conf.sha256,
-        "code": before.code_version != __version__,
-    }
     rows = restatements_from(changed, changes_from(new, old, changed), events, causes)
     rows = rows.withColumns({"run_id": F.lit(house.run_id), "previous_run": F.lit(before.run_id)}).localCheckpoint()
     tables.append(rows, warehouse, gold.RESTATEMENTS)
@@ -164,18 +165,18 @@ def new_events_from(recorded: Sequence[DataFrame], known_runs: frozenset[str]) -
         frame.select("day", "namesrv_id", "seq", "event_id", "ingest_run", is_known.alias("is_known"))
         for frame in recorded
     )
-    fresh = ~F.col("is_known")
-    named = F.struct("seq", "event_id")
-    numbered = events.withColumn(
-        "number", F.row_number().over(Window.partitionBy("day", "namesrv_id", "is_known").orderBy("seq"))
+    last_known = events.where("is_known").groupBy("day", "namesrv_id").agg(F.max("seq").alias("last_known"))
+    in_order = Window.partitionBy("day", "namesrv_id").orderBy("seq", "event_id")
+    fresh = events.where("NOT is_known").withColumn("number", F.row_number().over(in_order))
+    named = F.when(F.col("number") <= MAX_EVENTS, F.struct("number", "event_id"))
+    counted = fresh.groupBy("day", "namesrv_id").agg(
+        F.count("*").alias("new_events"),
+        F.sort_array(F.collect_list(named))["event_id"].alias("event_ids"),
+        F.sort_array(F.collect_set("ingest_run")).alias("ingest_runs"),
+        F.min("seq").alias("first"),
     )
-    named_id = F.when(fresh & (F.col("number") <= MAX_EVENTS), named)
-    return numbered.groupBy("day", "namesrv_id").agg(
-        F.count_if(fresh).alias("new_events"),
-        F.sort_array(F.collect_list(named_id))["event_id"].alias("event_ids"),
-        F.sort_array(F.collect_set(F.when(fresh, F.col("ingest_run")))).alias("ingest_runs"),
-        (F.min(F.when(fresh, F.col("seq"))) > F.max(F.when(~fresh, F.col("seq")))).alias("goes_on"),
-    )
+    joined = counted.join(last_known, on=["day", "namesrv_id"], how="left")
+    return joined.withColumn("goes_on", F.expr("first > last_known")).drop("first", "last_known")
 
 
 def restatements_from(

@@ -18,9 +18,11 @@ from jobs import night, nightly, tables
 from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.ingest import ClockError, Ingested, ingest
+from jobs.late import goes_back
 from jobs.night import Warehouse
 from jobs.restate import same_end_state
 from jobs.views import register_views
+from namesrv_wire.capture import read_capture
 from schemas import gold
 
 Line = dict[str, Any]
@@ -172,6 +174,36 @@ def test_a_capture_without_order_is_all_that_there_is(spark: SparkSession, tmp_p
     ):
         read_in(spark, tmp_path / "w", path)
     assert stored(spark, tmp_path / "w", "sources", "source_file", "packets") == [("jumps.pcap", 1)]
+
+
+def packets(first: int, last: int) -> bytes:
+    """Return a capture of the bundled one's packets from `first` up to `last`, from 0."""
+    data = gzip.decompress(CAPTURE.read_bytes())
+    offsets = [24]
+    for _ in range(last):
+        offsets.append(offsets[-1] + 16 + struct.unpack_from("<I", data, offsets[-1] + 8)[0])
+    return data[:24] + data[offsets[first] : offsets[last]]
+
+
+def test_a_capture_that_goes_back_is_read_by_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """Its events are placed at their own times, not behind what was read before; the name server does not begin anew."""
+    paths = []
+    for number, (first, last) in enumerate([(0, 900), (1_800, 2_700), (900, 1_800)]):
+        path = tmp_path / f"{number}.pcap"
+        path.write_bytes(packets(first, last))
+        paths.append(path)
+    last_ns = {"127.0.0.1:9876": max(segment.time_ns for segment in read_capture(paths[0]))}
+    assert [goes_back(path, last_ns) for path in paths] == [True, False, False]
+    assert not goes_back(paths[0], {})
+    for path in paths:
+        read_in(spark, tmp_path / "w", path)
+    answers = stored(spark, tmp_path / "w", "route_observations", "seq", "effect_time", "source_file")
+    assert {file for *_, file in answers} == {"0.pcap", "1.pcap", "2.pcap"}
+    assert [file for _, _, file in answers] == sorted(
+        (file for _, _, file in answers), key=lambda file: "021".find(file[0])
+    )
+    facts = stored(spark, tmp_path / "w", "namesrv_events", "kind", "source_file")
+    assert [file for kind, file in facts if kind in ("started", "observed_from")] == ["0.pcap"]
 
 
 # -- recomputing -----------------------------------------------------------------------------------
