@@ -134,11 +134,9 @@ def ingest(
         reading = _Reading(staging, lateness, result)
         source_rows, carry = _read_all(spark, warehouse, fresh, conf, reading)
         has_logs = any(source.kind == "event_log" for source in fresh)
-        written = write_staged(spark, warehouse, staging.frames(spark), staging.days, has_logs=has_logs)
+        last_day = codec.day_of(max(watermarks.values())) if watermarks else started.date()
+        written = write_staged(spark, warehouse, staging.frames(spark), staging.days, last_day, has_logs=has_logs)
         result.days = written.days
-        if not result.days and written.refused_frames:
-            # A run that was refused whole is judged and noted, too, on the last day that there is.
-            result.days = [codec.day_of(max(watermarks.values())) if watermarks else started.date()]
         for row in source_rows:
             row["days"] = result.days
         _write_reading_state(spark, warehouse, source_rows, carry, run_id)

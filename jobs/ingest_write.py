@@ -68,12 +68,18 @@ class _Counts(NamedTuple):
 
 
 def write_staged(
-    spark: SparkSession, warehouse: str, staged: Mapping[str, DataFrame], days: Collection[dt.date], *, has_logs: bool
+    spark: SparkSession,
+    warehouse: str,
+    staged: Mapping[str, DataFrame],
+    days: Collection[dt.date],
+    last_day: dt.date,
+    *,
+    has_logs: bool,
 ) -> Written:
     """Write what is new in the staged frames, table by table, and then what they refused.
 
-    `days`: those on which rows of theirs may be stored already. `has_logs`: some come from event logs; the positions of
-    captures' rows are their own anyway.
+    `days`: those on which rows of theirs may be stored already. `last_day`: under which refused pieces are filed if nothing
+    else is there. `has_logs`: some rows come from event logs; the positions of captures' rows are their own anyway.
     """
     if has_logs:
         staged = with_own_positions(spark, warehouse, staged, days)
@@ -87,19 +93,18 @@ def write_staged(
     counted = tables.in_parallel(work)
     refused = [_quarantined(staged[name], _WRITTEN[name]) for name, counts in counted.items() if counts.refused]
     undecodable = [staged[bronze.QUARANTINE.name]] if bronze.QUARANTINE.name in staged else []
-    if refused or undecodable:
-        rows = tables.union_all([*undecodable, *refused])
-        counted[bronze.QUARANTINE.name] = _write_new(spark, rows, warehouse, bronze.QUARANTINE, days)
     written = Written()
     for name, counts in counted.items():
-        if name == bronze.QUARANTINE.name:
-            # What was refused has no part in any day's history.
-            written.refused_frames += counts.new_frames + counts.repeated_frames
-            continue
         written.new_frames[name] = counts.new_frames
         written.repeated_frames += counts.repeated_frames
         written.refused_frames += counts.refused_frames
         affected.update(counts.days)
+    if refused or undecodable:
+        # What was refused has no part in the history of its own day: that day need not be recomputed.
+        affected = affected or {last_day}
+        rows = tables.union_all([*undecodable, *refused]).withColumn("day", F.lit(max(affected)))
+        counts = _write_new(spark, rows, warehouse, bronze.QUARANTINE, days)
+        written.refused_frames += counts.new_frames + counts.repeated_frames
     written.days = sorted(affected)
     return written
 
@@ -183,7 +188,6 @@ def _quarantined(frame: DataFrame, table: Table) -> DataFrame:
         F.lower(F.hex(F.substring(F.encode("_piece", "utf-8"), 1, FIRST_BYTES))).alias("first_bytes"),
         F.lit(DECODER_VERSION).alias("decoder_version"),
         *_WHENCE,
-        F.coalesce(F.to_date("event_time"), "day").alias("day"),
         F.lit(0).alias(FRAMES),  # counted where it was refused
         F.lit(True).alias(SEQ_IS_GIVEN),
     )

@@ -249,7 +249,12 @@ QUARANTINE = Table(
         Column("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256", required=True),
         Column("decoder_version", STRING, "Version of the decoder that refused it", required=True),
         *SOURCE,
-        Column("day", DATE, "UTC date of event_time, of the run's start where that is unknown", required=True),
+        Column(
+            "day",
+            DATE,
+            "Last day with events of the run that refused it, or else that was known; partition",
+            required=True,
+        ),
     ),
     key=("quarantine_id",),
 )
