@@ -53,7 +53,7 @@ def run_command(arguments: argparse.Namespace) -> int:
     except NothingPublishedError as error:
         return _say(error, EXIT_UNPUBLISHED)
     except ClockError as error:
-        return _say(f"{error}. There was nothing else to read.", EXIT_CLOCK)
+        return _say(error, EXIT_CLOCK)
 
 
 class _UsageError(ValueError):

@@ -147,7 +147,7 @@ def ingest(
     result.duplicates += written.repeated_frames
     result.refused.update({reason.value: count for reason, count in lateness.refused.items()})
     if result.unordered and not result.events + result.observations + result.duplicates:
-        raise ClockError("; ".join(result.errors))
+        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
     return result
 
 
