@@ -205,23 +205,3 @@ def restatements_from(
         )
         .drop("goes_on")
     )
-
-
-def same_end_state(new: Frames, old: Frames, day: dt.date) -> bool:
-    """Return whether what the next day starts from is the same in both: then the days after `day` need no replay.
-
-    Frames: the history tables, event_outcomes, past_knowledge, orphaned_topics and namesrv_settings, by name; `new` as
-    recomputed, `old` as published.
-    """
-    return tables.digests(_end_state(new, day)) == tables.digests(_end_state(old, day))
-
-
-def _end_state(frames: Frames, day: dt.date) -> dict[str, DataFrame]:
-    of_day = {name: frame.where(F.col("day") == F.lit(day)) for name, frame in frames.items()}
-    open_rows = (*(table.name for table in gold.HISTORY_TABLES), gold.ORPHANED_TOPICS.name)
-    state = {name: of_day[name].where("closed_by IS NULL") for name in open_rows}
-    state |= {table.name: of_day[table.name] for table in (gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS)}
-    # What ends the periodic scan of a 4.x server holds until its process ends.
-    lives = "outcome IN ('scan_failed', 'started', 'stopped')"
-    state[gold.EVENT_OUTCOMES.name] = of_day[gold.EVENT_OUTCOMES.name].where(lives)
-    return state
