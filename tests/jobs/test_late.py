@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import night, nightly
+from jobs import night, nightly, tables
 from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.ingest import ClockError, Ingested, ingest
@@ -22,6 +22,7 @@ from jobs.late import goes_back
 from jobs.night import Warehouse
 from jobs.views import register_views
 from namesrv_wire.capture import read_capture
+from schemas import bronze
 
 Line = dict[str, Any]
 NAMESRV = "10.0.0.1:9876"
@@ -156,7 +157,8 @@ def test_a_file_without_order_is_named_and_the_rest_is_read(spark: SparkSession,
     jumps = write(tmp_path / "jumps.jsonl", [at(240, BEAT), at(1, BEAT)])
     read = read_in(spark, tmp_path / "w", good, jumps)
     assert (read.events, read.refused, read.unordered) == (2, {"clock_went_back": 1}, ["jumps.jsonl"])
-    assert [error for (error,) in stored(spark, tmp_path / "w", "sources", "error") if error] == read.errors
+    sources = tables.read_table(spark, str(tmp_path / "w"), bronze.SOURCES).where("error IS NOT NULL").collect()
+    assert [(row["source_file"], row["error"]) for row in sources] == [("jumps.jsonl", *read.errors)]
 
 
 def test_a_capture_without_order_is_all_that_there_is(spark: SparkSession, tmp_path: Path) -> None:
