@@ -21,7 +21,7 @@ from jobs.console import Console
 from jobs.disk import full_disk
 from jobs.fleet import FleetError, fleet_of
 from jobs.gate import GateError, validate_all
-from jobs.ingest import ingest
+from jobs.ingest import ClockError, ingest
 from jobs.lease import WarehouseBusyError, lease
 from jobs.ledger import LayoutError, TamperedError
 from jobs.maintain import maintain
@@ -37,7 +37,7 @@ from namesrv_core.snapshot import SnapshotError, snapshot_of
 from schemas import bronze
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
-EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL = 7, 8, 9, 10
+EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK = 7, 8, 9, 10, 11
 _STATEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;'"`])+""")
 _MAX_SNAPSHOT_BYTES = 256 << 20
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -82,6 +82,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     MissingDayError: EXIT_MISSING_DAY,
     TamperedError: EXIT_TAMPERED,
     LayoutError: EXIT_LAYOUT,
+    ClockError: EXIT_CLOCK,
 }
 
 

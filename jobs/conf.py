@@ -38,19 +38,26 @@ class NamesrvConf:
 class PipelineConf:
     """All settings in force. A night is refused if more frames than `quarantine_frames_min` and than the share are quarantined.
 
+    `late_limit_days`: an event may lie so many days behind the latest of its name server; later ones are quarantined.
     `quiet_road`: whether brokers that only beat are told from others before the replay; None: where it pays.
     `namesrvs`: by name server id, ip:port.
     """
 
     quarantine_share_max: float = 0.01
     quarantine_frames_min: int = 100
+    late_limit_days: int = 7
     quiet_road: bool | None = None
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the settings in canonical JSON."""
-        text = json.dumps({**dataclasses.asdict(self), "quiet_road": None}, sort_keys=True)  # it changes no result
+        """Return the SHA-256, in canonical JSON, of the settings on which what is made of the stored events depends.
+
+        What may be stored at all is no reason to replay what is; nor is the road that the replay takes.
+        """
+        left_out = ("late_limit_days", "quiet_road")
+        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
+        text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def given(self, namesrv_id: str) -> dict[str, Value]:
@@ -66,9 +73,11 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {"ingest", "replay", "namesrv"}, str(path))
+    _known(document, {"ingest", "late", "replay", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
     _known(ingest, {"quarantine_share_max", "quarantine_frames_min"}, f"{path} [ingest]")
+    late = document.get("late", {})
+    _known(late, {"limit_days"}, f"{path} [late]")
     _known(document.get("replay", {}), {"quiet_road"}, f"{path} [replay]")
     namesrvs = {
         name: _namesrv_conf(table, f'{path} [namesrv."{name}"]') for name, table in document.get("namesrv", {}).items()
@@ -85,10 +94,13 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         raise ConfError(f"{path} [ingest] quarantine_share_max: {share!r} is not a share from 0 to 1")
     if type(frames) is not int or frames < 0:
         raise ConfError(f"{path} [ingest] quarantine_frames_min: {frames!r} is not a number of frames")
+    limit_days = late.get("limit_days", 7)
+    if type(limit_days) is not int or limit_days < 0:
+        raise ConfError(f"{path} [late] limit_days: {limit_days!r} is not a number of days")
     quiet_road = document.get("replay", {}).get("quiet_road", "auto")
     if quiet_road not in (True, False, "auto"):
         raise ConfError(f'{path} [replay] quiet_road: {quiet_road!r} is neither true, false nor "auto"')
-    return PipelineConf(float(share), frames, None if quiet_road == "auto" else quiet_road, namesrvs)
+    return PipelineConf(float(share), frames, limit_days, None if quiet_road == "auto" else quiet_road, namesrvs)
 
 
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:

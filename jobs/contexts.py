@@ -34,10 +34,12 @@ def namesrv_days(
     """Return, for each name server, its scan schedule and the end of what is known of it on `day` (`known_until`)."""
     starts = (
         bronze["namesrv_events"]
-        .where(F.col("kind").isin("started", "observed_from") & (F.col("day") <= F.lit(day)))
+        .where(F.col("kind").isin("started", "observed_from", "recording_gap") & (F.col("day") <= F.lit(day)))
         .select("namesrv_id", "seq", "kind", "day")
         .collect()
     )
+    with_gap = {row["namesrv_id"] for row in starts if row["kind"] == "recording_gap" and row["day"] == day}
+    starts = [row for row in starts if row["kind"] != "recording_gap"]
     with_start = {row["namesrv_id"] for row in starts}
     first_seen = {}
     if not with_start.issuperset(namesrvs):
@@ -75,6 +77,7 @@ def namesrv_days(
             namesrv_id in halted,
             _unknown_from_ms(first_known.get(namesrv_id), day, namesrv),
             namesrv_id in past_carried,
+            namesrv_id in with_gap,
         )
     return contexts
 

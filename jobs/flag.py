@@ -16,6 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs.flag_clocks import clock_facts_from
 from jobs.flag_expired import expired_brokers_from
 from jobs.flag_routes import (
     open_orphans_from,
@@ -60,7 +61,9 @@ def flag(
     # Checkpoints also cut the plans short, which eighteen queries would otherwise analyse again and again.
     swept = swept_from(rows, namesrvs).localCheckpoint()
     expired = expired_brokers_from(slices).localCheckpoint(eager=False)
-    settled = settled_from(gold[PAST_KNOWLEDGE.name]) if PAST_KNOWLEDGE.name in gold else None
+    settled = None
+    if PAST_KNOWLEDGE.name in gold:
+        settled = settled_from(gold[PAST_KNOWLEDGE.name].where(F.col("day").isin(wanted)))
     found = {
         ROUTE_CHANGES.name: conformed(with_learned(route_changes_from(swept), slices), ROUTE_CHANGES),
         ORPHANED_TOPICS.name: conformed(
@@ -69,15 +72,17 @@ def flag(
         EXPIRED_BROKERS.name: conformed(expired, EXPIRED_BROKERS),
     }
     wipes = gold[tables.EVENT_OUTCOMES.name].where("operation = 'wipe_write_perm'")
-    findings = findings_from(spark, {**slices, **found, "wipes": wipes})
+    facts = clock_facts_from(spark, bronze, wanted)
+    findings = findings_from(spark, {**slices, **found, "wipes": wipes, "clock_facts": facts})
     found[FINDINGS.name] = conformed(since_settled(findings, settled, "to_time"), FINDINGS)
     return found
 
 
 def settled_from(past_knowledge: DataFrame) -> DataFrame:
-    """Return (namesrv_id, settled_time) of name servers whose recording began mid-life.
+    """Return (namesrv_id, day, unsettled_time, settled_time) of name servers whose recording began, or went on, mid-life.
 
-    From then on every broker that is there has been heard, or a snapshot or a start has said who is there.
+    Since `unsettled_time` something may be missing only because it is not known yet; from `settled_time` on every broker
+    that is there has been heard, or a snapshot or a start has said who is there.
     """
     setting = {
         name: F.max(F.when(F.col("about") == name, F.col("number")))
@@ -87,20 +92,21 @@ def settled_from(past_knowledge: DataFrame) -> DataFrame:
     complete = F.when(setting["complete_ms"] > 0, setting["complete_ms"])
     return (
         past_knowledge.where("what = 'setting'")
-        .groupBy("namesrv_id")
-        .agg(F.timestamp_millis(F.least(heard, complete)).alias("settled_time"))
+        .groupBy("namesrv_id", "day")
+        .agg(
+            F.timestamp_millis(setting["from_ms"]).alias("unsettled_time"),
+            F.timestamp_millis(F.least(heard, complete)).alias("settled_time"),
+        )
     )
 
 
 def since_settled(rows: DataFrame, settled: DataFrame | None, end: str) -> DataFrame:
-    """Return `rows` without those that had ended, at `end`, before their name server's state was settled.
-
-    Until then something may be missing only because it is not known yet.
-    """
+    """Return `rows` without those that ended, at `end`, while their name server's state was not settled."""
     if settled is None:
         return rows
-    joined = rows.join(F.broadcast(settled), on="namesrv_id", how="left")
-    return joined.where(f"settled_time IS NULL OR {end} IS NULL OR {end} > settled_time").drop("settled_time")
+    joined = rows.join(F.broadcast(settled), on=["namesrv_id", "day"], how="left")
+    is_settled = f"settled_time IS NULL OR {end} IS NULL OR {end} > settled_time OR {end} <= unsettled_time"
+    return joined.where(is_settled).drop("settled_time", "unsettled_time")
 
 
 def with_learned(route_changes: DataFrame, slices: Mapping[str, DataFrame]) -> DataFrame:
@@ -113,7 +119,7 @@ def with_learned(route_changes: DataFrame, slices: Mapping[str, DataFrame]) -> D
 
 
 def findings_from(spark: SparkSession, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the rows of `findings`, a query for each code. `frames`: gold tables and `wipes`."""
+    """Return the rows of `findings`, a query for each code. `frames`: gold tables, `wipes` and `clock_facts`."""
     return union_all(_asked(spark, query.sql, frames) for query in finding_queries())
 
 

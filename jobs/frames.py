@@ -71,7 +71,7 @@ def _events_of(frame: DataFrame, table: Table, day: dt.date) -> DataFrame:
     if table.name == "channel_events":
         rows = rows.withColumnRenamed("kind", "channel_kind")
     if table.name == "namesrv_events":
-        rows = rows.where("kind IN ('started', 'stopped')").withColumnRenamed("kind", "namesrv_kind")
+        rows = rows.where("kind IN ('started', 'stopped', 'recording_gap')").withColumnRenamed("kind", "namesrv_kind")
         rows = rows.drop("version")
     rows = rows.withColumn("kind", F.lit(table.name)).withColumn("effect_us", F.unix_micros("effect_time"))
     if "response_code" in rows.columns:

@@ -16,38 +16,41 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from jobs import tables
+from jobs import late, tables
 from jobs.conf import PipelineConf
 from jobs.ingest_write import STAGED, write_staged
 from jobs.staging import Staging
 from namesrv_core.instants import NS_PER_US
 from namesrv_core.snapshot import SnapshotError, snapshot_of
 from namesrv_wire.capture import read_capture
-from namesrv_wire.errors import CaptureError
+from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.event_log import read_event_log
+from namesrv_wire.lateness import Lateness
+from namesrv_wire.rows import FRAME_TABLES, Row
+from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
-from schemas import bronze
+from schemas import bronze, codec
 
 log = logging.getLogger(__name__)
-# A capture's rows that stand for one frame each; its other events are facts about connections and name servers.
-_FRAME_TABLES = {
-    table.name
-    for table in (
-        bronze.HEARTBEATS,
-        bronze.REGISTRATIONS,
-        bronze.UNREGISTRATIONS,
-        bronze.ADMIN_EVENTS,
-        bronze.ROUTE_OBSERVATIONS,
-    )
-}
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+_NS_PER_DAY = 86_400_000_000_000
+
+
+class ClockError(RuntimeError):
+    """Nothing could be read but files whose clock goes back so far that they have no order."""
 
 
 @dataclass
 class Ingested:
-    """What a run read. The law: frames = events + observations + duplicates + quarantined + the sum of `ignored`."""
+    """What a run read. The law: frames = events + observations + duplicates + quarantined + the sum of `ignored`.
+
+    The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
+    `refused`: of the quarantined, rows that were too late or whose clock went back, by reason. `unordered`: files whose clock
+    went back too far.
+    """
 
     frames: int = 0
     packets: int = 0
@@ -58,13 +61,14 @@ class Ingested:
     ignored: Counter[str] = field(default_factory=Counter)
     sources: list[str] = field(default_factory=list)
     known_sources: list[str] = field(default_factory=list)
-    read_rows: int = 0  # events and answers as decoded, before it is known which of them are new
+    refused: Counter[str] = field(default_factory=Counter)
+    unordered: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     days: list[dt.date] = field(default_factory=list)
 
     @property
     def unaccounted(self) -> int:
-        """Return frames that are in none of the classes: 0, or the decoder has lost something."""
+        """Return frames that are in none of the classes: 0, or something was lost, or counted twice."""
         classes = self.events + self.observations + self.duplicates + self.quarantined
         return self.frames - classes - sum(self.ignored.values())
 
@@ -103,7 +107,10 @@ def ingest(
     started: dt.datetime,
     snapshots: Sequence[str] = (),
 ) -> Ingested:
-    """Read `inputs` and `snapshots` into the bronze tables of `warehouse` and return what was read."""
+    """Read `inputs` and `snapshots` into the bronze tables of `warehouse` and return what was read.
+
+    Raises ClockError, after noting them in `sources`, if all there was to read were files without order.
+    """
     result = Ingested()
     found = [_source(path) for path in expand(inputs)]
     found += [replace(_source(path), kind="snapshot") for path in expand(snapshots)]
@@ -121,17 +128,26 @@ def ingest(
     if not fresh:
         return result
     folder = Path(warehouse) / "_staging" / run_id
+    watermarks = late.read_watermarks(spark, warehouse)
+    lateness = Lateness(watermarks, conf.late_limit_days)
     with Staging(folder, STAGED, run_id, started.date()) as staging:
-        source_rows, carry = _read_all(spark, warehouse, fresh, conf, staging, result)
-        written = write_staged(spark, warehouse, staging.frames(spark))
+        reading = _Reading(staging, lateness, result)
+        source_rows, carry = _read_all(spark, warehouse, fresh, conf, reading)
+        has_logs = any(source.kind == "event_log" for source in fresh)
+        last_day = codec.day_of(max(watermarks.values())) if watermarks else started.date()
+        written = write_staged(spark, warehouse, staging.frames(spark), staging.days, last_day, has_logs=has_logs)
+        result.days = written.days
         for row in source_rows:
-            row["days"] = written.days
+            row["days"] = result.days
         _write_reading_state(spark, warehouse, source_rows, carry, run_id)
-    result.days = written.days
+    late.write_watermarks(spark, warehouse, watermarks, lateness.latest_us, run_id, started)
     result.observations = written.new_frames["route_observations"]
     result.events = written.new_frames.total() - result.observations
     result.quarantined += written.refused_frames
-    result.duplicates += result.read_rows - written.new_frames.total() - written.refused_frames
+    result.duplicates += written.repeated_frames
+    result.refused.update({reason.value: count for reason, count in lateness.refused.items()})
+    if result.unordered and not result.events + result.observations + result.duplicates:
+        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
     return result
 
 
@@ -170,50 +186,64 @@ def _known_sources(spark: SparkSession, warehouse: str) -> dict[str, int]:
     return {row["content_sha256"]: row["frames"] for row in rows}
 
 
+@dataclass
+class _Reading:
+    """Where rows go on their way: past the judge of their times, into the staging area."""
+
+    staging: Staging
+    lateness: Lateness
+    result: Ingested
+    lines: int = 0
+
+    def capture_row(self, row: Row, transcript: Transcript, number: int) -> None:
+        """Stage a row of a capture, read by transcript `number` (from 1)."""
+        is_frame = row.table in FRAME_TABLES and row.values["event_id"] not in transcript.counted_before
+        self.staging.add(self.lateness.judged(row, in_order=False), frame=-number if is_frame else None)
+
+    def log_row(self, row: Row) -> None:
+        """Stage a row of an event log. A line of any kind is a frame; a topic table is a part of its registration's line."""
+        self.lines += 1
+        is_line = row.table != bronze.TOPIC_CONFIGS_TABLE.name
+        self.staging.add(self.lateness.judged(row), frame=self.lines if is_line else None)
+
+
 def _read_all(
-    spark: SparkSession,
-    warehouse: str,
-    fresh: list[Source],
-    conf: PipelineConf,
-    staging: Staging,
-    result: Ingested,
+    spark: SparkSession, warehouse: str, fresh: list[Source], conf: PipelineConf, reading: _Reading
 ) -> tuple[list[dict[str, object]], dict[str, tuple[str, int | None]]]:
-    """Read the files in order of time into `staging`; return rows for `sources` and the state of open streams."""
-    open_streams = tables.read_table(spark, warehouse, bronze.OPEN_STREAMS).select("namesrv_id", "state").collect()
-    transcript = Transcript(
-        idle_ms={
-            name: said.settings["channel_max_idle_ms"]
-            for name, said in conf.namesrvs.items()
-            if "channel_max_idle_ms" in said.settings
-        },
-        namesrv=tuple(conf.namesrvs) or None,
-        carry={row["namesrv_id"]: row["state"] for row in open_streams},
-    )
+    """Read the files in order of time; return rows for `sources` and the state of open streams."""
+    stored = tables.read_table(spark, warehouse, bronze.OPEN_STREAMS)
+    streams = stored.select("namesrv_id", "state", F.unix_micros("last_time").alias("last_us")).collect()
+    last_ns = {row["namesrv_id"]: row["last_us"] * NS_PER_US for row in streams}
+    transcript = _transcript(conf, {row["namesrv_id"]: row["state"] for row in streams})
+    # Captures that go back behind what was read: connections that are open now are not those of then.
+    earlier = _transcript(conf, {})
+    beginnings = late.Beginnings(spark, warehouse)
     source_rows = []
     for source in fresh:
-        frames_before, packets_before = result.frames + transcript.counts.frames, transcript.counts.packets
-        last_ns = None
+        reading.lateness.begin_file()
         if source.kind == "event_log":
-            error = _read_log(source, staging, result)
+            row = _read_log(source, reading)
         elif source.kind == "snapshot":
-            error = _read_snapshot(source, staging)
+            row = _source_row(source, error=_read_snapshot(source, reading.staging))
+        elif late.goes_back(source.path, last_ns):
+            row = _read_capture(source, earlier, 2, reading, beginnings)
         else:
-            error, last_ns = _read_capture(source, transcript, staging)
-        if error:
-            result.errors.append(error)
-            log.error("source=%s error=%s", source.path.name, error)
-        counts = transcript.counts
-        frames, packets = result.frames + counts.frames - frames_before, counts.packets - packets_before
-        source_rows.append(_source_row(source, frames, packets, last_ns, error))
-        result.sources.append(source.path.name)
-    for row in transcript.finish():
-        staging.add(row.table, row.values, is_frame=row.table in _FRAME_TABLES)
-    counts = transcript.counts
-    result.frames += counts.frames
-    result.packets += counts.packets
-    result.quarantined += counts.quarantined_frames
-    result.ignored.update(counts.ignored)
-    result.read_rows += counts.events.total() + counts.observations
+            row = _read_capture(source, transcript, 1, reading)
+        if row["error"]:
+            reading.result.errors.append(str(row["error"]))
+            log.error("source=%s error=%s", source.path.name, row["error"])
+        source_rows.append(row)
+        reading.result.sources.append(source.path.name)
+    for number, read in enumerate((transcript, earlier), start=1):
+        for found in read.finish():
+            reading.capture_row(found, read, number)
+        counts = read.counts
+        reading.result.frames += counts.frames
+        reading.result.packets += counts.packets
+        reading.result.quarantined += counts.quarantined_frames
+        reading.result.ignored.update(counts.ignored)
+        if counts.dropped_rows:
+            reading.result.ignored["before_known_as_namesrv"] += counts.dropped_rows
     states = {
         namesrv_id: (state, transcript.last_time_ns().get(namesrv_id))
         for namesrv_id, state in transcript.carry().items()
@@ -221,33 +251,64 @@ def _read_all(
     return source_rows, states
 
 
-def _read_capture(source: Source, transcript: Transcript, staging: Staging) -> tuple[str | None, int | None]:
-    """Read one capture; return why reading stopped early, if it did, and the time of the last packet."""
-    last_ns = None
+def _transcript(conf: PipelineConf, carry: Mapping[str, str]) -> Transcript:
+    idle_ms = {
+        name: said.settings["channel_max_idle_ms"]
+        for name, said in conf.namesrvs.items()
+        if "channel_max_idle_ms" in said.settings
+    }
+    return Transcript(idle_ms=idle_ms, namesrv=tuple(conf.namesrvs) or None, carry=carry)
+
+
+def _read_capture(
+    source: Source,
+    transcript: Transcript,
+    number: int,
+    reading: _Reading,
+    beginnings: late.Beginnings | None = None,
+) -> dict[str, object]:
+    """Read one capture; return its row for `sources`, with the reason if reading stopped early."""
+    frames, packets = transcript.counts.frames, transcript.counts.packets
+    last_ns, latest_ns, error = None, 0, None
+    furthest_back_ns = reading.lateness.limit_days * _NS_PER_DAY
     try:
         for segment in read_capture(source.path):
             last_ns = segment.time_ns
+            if latest_ns - last_ns > furthest_back_ns:
+                what = f"the clock goes back from {_instant(latest_ns)} to {_instant(last_ns)}, beyond late.limit_days"
+                raise UnorderedError(source.path, segment.packet_no, what)
+            latest_ns = max(latest_ns, last_ns)
             for row in transcript.feed(segment, source.path.name):
-                staging.add(row.table, row.values, is_frame=row.table in _FRAME_TABLES)
-    except CaptureError as error:
-        return str(error), last_ns
-    return None, last_ns
+                if beginnings is None or not beginnings.is_resumption(row):
+                    reading.capture_row(row, transcript, number)
+    except CaptureError as stopped:
+        error = str(stopped)
+        if isinstance(stopped, UnorderedError):
+            reading.result.unordered.append(source.path.name)
+    counts = transcript.counts
+    return _source_row(source, counts.frames - frames, counts.packets - packets, last_ns, error)
 
 
-def _read_log(source: Source, staging: Staging, result: Ingested) -> str | None:
+def _read_log(source: Source, reading: _Reading) -> dict[str, object]:
+    """Read one event log; return its row for `sources`."""
+    tally, error = Tally(), None
+    backwards = reading.lateness.refused[Reason.CLOCK_WENT_BACK]
     try:
-        for row in read_event_log(source.path):
-            # A line of any kind is a frame; a topic table is a part of its registration's line.
-            is_frame = row.table != "topic_configs"
-            staging.add(row.table, row.values, is_frame=is_frame)
-            result.frames += is_frame
-            if row.table == "quarantine":
-                result.quarantined += 1
-            else:
-                result.read_rows += is_frame
-    except (CaptureError, OSError, EOFError) as error:
-        return str(error)
-    return None
+        for row in read_event_log(source.path, tally):
+            reading.log_row(row)
+    except (CaptureError, OSError, EOFError) as stopped:
+        error = str(stopped)
+    for fact in reading.lateness.steps_back():
+        reading.staging.add(fact, frame=None)
+    backwards = reading.lateness.refused[Reason.CLOCK_WENT_BACK] - backwards
+    if backwards:
+        reading.result.unordered.append(source.path.name)
+        error = error or (
+            f"{source.path.name}: the clock goes back by more than {reading.lateness.limit_days} days (late.limit_days); "
+            f"{backwards} lines were refused, see quarantine: {Reason.CLOCK_WENT_BACK.value}"
+        )
+    reading.result.frames += tally.frames
+    return _source_row(source, tally.frames, error=error)
 
 
 def _read_snapshot(source: Source, staging: Staging) -> str | None:
@@ -266,11 +327,13 @@ def _read_snapshot(source: Source, staging: Staging) -> str | None:
         "source_file": source.path.name,
         "source_offset": 1,
     }
-    staging.add(bronze.SNAPSHOTS.name, values, is_frame=False)
+    staging.add(Row(bronze.SNAPSHOTS.name, values), frame=None)
     return None
 
 
-def _source_row(source: Source, frames: int, packets: int, last_ns: int | None, error: str | None) -> dict[str, object]:
+def _source_row(
+    source: Source, frames: int = 0, packets: int = 0, last_ns: int | None = None, error: str | None = None
+) -> dict[str, object]:
     return {
         "content_sha256": source.sha256,
         "source_file": source.path.name,

@@ -21,6 +21,7 @@ from jobs.ingest import Ingested, expand, ingest
 from jobs.lease import lease
 from jobs.plan import Plan, asked_days, plan_of, starting_slices, take_back
 from jobs.publish import Published, gold_digests, publish
+from jobs.restate import restate_days
 from jobs.session import tune_for
 from jobs.warehouse import Warehouse
 from schemas import bronze
@@ -38,6 +39,8 @@ class Summary:
     A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all days;
     `findings` and `verify` are about the days that were recomputed. `verify`: answers = matched + the sum of `explained` +
     mismatched, of questions about routes, clusters and topics; `others` counts the rest by request. `seconds` by step.
+    `refused`: of the quarantined, rows that were too late or whose clock went back. `restated`: published slices that the run
+    changed, rows of `restatements`.
     `settings`: by name server and setting, the last value and how it is known.
     """
 
@@ -49,6 +52,8 @@ class Summary:
     duplicates: int = 0
     quarantined: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    restated: int = 0
     packets: int = 0
     sources: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -139,6 +144,8 @@ def _run_steps(house: Warehouse, summary: Summary, ingested: Ingested, plan: Pla
         summary.seconds["verify"] = verified.result()
     days = sorted({*days, *flagged})
     summary.days = [day.isoformat() for day in days]
+    with timed(summary, "restate", console):
+        summary.restated = restate_days(house, days)
     with timed(summary, "publish", console):
         counts = {
             "frames": ingested.frames,
@@ -147,6 +154,7 @@ def _run_steps(house: Warehouse, summary: Summary, ingested: Ingested, plan: Pla
             "duplicates": ingested.duplicates,
             "quarantined": ingested.quarantined,
             "ignored": sum(ingested.ignored.values()),
+            **ingested.refused,
         }
         return publish(house, plan, days, starts, counts, summary.seconds)
 
@@ -163,6 +171,7 @@ def _note_ingested(summary: Summary, ingested: Ingested) -> None:
     summary.events, summary.observations = ingested.events, ingested.observations
     summary.duplicates, summary.quarantined = ingested.duplicates, ingested.quarantined
     summary.ignored = dict(sorted(ingested.ignored.items()))
+    summary.refused = dict(sorted(ingested.refused.items()))
     summary.sources = [*ingested.sources, *ingested.known_sources]
     summary.errors = list(ingested.errors)
 

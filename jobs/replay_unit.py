@@ -46,11 +46,12 @@ class NamesrvDay:
     scan_halted: bool = False
     unknown_from_ms: int | None = None
     past_is_carried: bool = False
+    has_gap: bool = False
 
     @property
     def has_unknown_past(self) -> bool:
-        """Return whether something about the name server's past is not known where this day begins."""
-        return self.past_is_carried or self.unknown_from_ms is not None
+        """Return whether something about the name server's past is not known at some time of this day."""
+        return self.past_is_carried or self.unknown_from_ms is not None or self.has_gap
 
     def past_of(self, carried: Sequence[Fact]) -> Past | None:
         """Return what is known where the day begins; None: everything."""
@@ -134,6 +135,7 @@ class UnitReplay:
         self._carried: list[Interval] = []
         self._past: list[Fact] = []
         self._histories = Histories()
+        self._registry = Registry(day.namesrv.profile)
         self._hours: dict[tuple[LiveKey, int], list[int]] = {}
         self._row_of: dict[str, Row] = {}
 
@@ -142,7 +144,7 @@ class UnitReplay:
         rows = iter(rows)
         first = self._take_preamble(rows)
         self._histories = Histories([codec.carried(interval) for interval in self._carried])
-        registry = Registry(self._day.namesrv.profile)
+        registry = self._registry
         registry.scan_halted = self._day.scan_halted
         registry.past = self._day.past_of(self._past)
         restored(registry, self._carried)
@@ -198,15 +200,20 @@ class UnitReplay:
             yield self._interval_row(interval)
         if isinstance(timed.event, events.AnswerObserved) and step.outcome != Outcome.UNKNOWN_PAST:
             return
-        if isinstance(timed.event, events.StateKnown) and step.outcome == Outcome.RESTORED:
-            for key, beat_ms in timed.event.beats:
-                self._histories.refreshed(key, beat_ms)
+        for key, beat_ms in self._leases_set_by(timed.event, step):
+            self._histories.refreshed(key, beat_ms)
         if step.refreshed is not None:
             self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
             if step.outcome == Outcome.REFRESHED:
                 self._count_refresh(step.refreshed, timed.effect_us)
                 return
         yield {"table": "event_outcomes", **codec.outcome_row(taken, row, self._day.namesrv_id)}
+
+    def _leases_set_by(self, event: events.Event, step: Step) -> Iterable[tuple[LiveKey, int]]:
+        """Return the live entries of which an event that is no heartbeat says when they beat last."""
+        if isinstance(event, events.RecordingGap):
+            return self._registry.last_update_ms.items()
+        return event.beats if isinstance(event, events.StateKnown) and step.outcome == Outcome.RESTORED else ()
 
     def _take_run(self, timed: TimedEvent, step: Step, row: Row) -> None:
         """Note a run of heartbeats: SQL counts them, since it has seen each."""

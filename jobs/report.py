@@ -18,6 +18,7 @@ from jobs.maintain import Maintained
 from jobs.nightly import Summary
 from jobs.views import register_views
 from jobs.warehouse import Warehouse
+from namesrv_wire.errors import Reason
 from schemas.questions import QUESTIONS
 
 _EXIT_OK, _EXIT_USAGE = 0, 2
@@ -26,6 +27,12 @@ _EXIT_OK, _EXIT_USAGE = 0, 2
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
     "unknown_past": "differ only in what was not known yet: the recording began in the middle of a life",
+}
+
+
+_REFUSALS = {
+    Reason.TOO_LATE.value: "that came later than late.limit_days",
+    Reason.CLOCK_WENT_BACK.value: "further back than late.limit_days behind what came before them in their file",
 }
 
 
@@ -50,6 +57,10 @@ def show_run(summary: Summary, console: Console) -> None:
     if summary.ignored:
         rules = ", ".join(f"{name} {count:,}" for name, count in summary.ignored.items())
         console.line(f"             ignored: {rules}")
+    for reason, count in summary.refused.items():
+        console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
+    if summary.restated:
+        console.line(f"Restated     {summary.restated:,} published slices of tables are others now: see restatements")
     for error in summary.errors:
         console.line(f"NOT READ     {printable(error)}")
     console.line()

@@ -27,7 +27,7 @@ from jobs.fleet_plan import beats_of, plan_of
 from jobs.fleet_truth import holes_from
 from jobs.ingest_write import write_staged
 from jobs.session import tune_for
-from jobs.staging import IS_FRAME
+from jobs.staging import FRAMES
 from jobs.warehouse import Warehouse
 from schemas import bronze, truth
 from schemas.table import Table
@@ -92,8 +92,8 @@ def deliver(house: Warehouse, fleet: Fleet, day: dt.date, delivery: str) -> int:
         counted = {table: house.table(table).where(today) for table in bronze.EVENT_TABLES if table in frames}
     else:
         counted = {table: _of_run(house, frame, table) for table, frame in frames.items()}
-        staged = {table.name: frame.withColumn(IS_FRAME, F.lit(True)) for table, frame in counted.items()}
-        write_staged(house.spark, house.path, staged)
+        staged = {table.name: frame.withColumn(FRAMES, F.lit(1)) for table, frame in counted.items()}
+        write_staged(house.spark, house.path, staged, [day], day, has_logs=False)
     topic_configs.unpersist()
     events = _note_sources(
         house, fleet, day, delivery, tables.union_all(f.select("source_file") for f in counted.values())

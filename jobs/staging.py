@@ -15,13 +15,18 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from typing_extensions import Self
 
+from namesrv_wire.rows import Row
 from schemas.codec import day_of
 from schemas.table import Table
 
 _ROWS_PER_GROUP = 20_000
-_ROW_NUMBER = "_n"
-IS_FRAME = "_is_frame"
-"""Column of a staged row: it stands for a frame or a line, and is counted as one."""
+ROW_NUMBER = "_n"
+"""Column of a staged row: its number among all that were staged."""
+SEQ_IS_GIVEN = "_seq_is_given"
+"""Column of a staged row: the source says its position."""
+FRAMES = "_frames"
+"""Column of a staged row: for how many frames or lines it stands; copies of one row are one row for several."""
+_FRAME = "_frame"
 
 
 class Staging:
@@ -34,13 +39,16 @@ class Staging:
         self._run_day = run_day
         self._schemas = {
             name: to_arrow_schema(table.schema, timezone="UTC")
-            .append(pa.field(IS_FRAME, pa.bool_()))
-            .append(pa.field(_ROW_NUMBER, pa.int64()))
+            .append(pa.field(_FRAME, pa.int64()))
+            .append(pa.field(SEQ_IS_GIVEN, pa.bool_()))
+            .append(pa.field(ROW_NUMBER, pa.int64()))
             for name, table in tables.items()
         }
         self._pending: dict[str, list[dict[str, object]]] = {}
         self._writers: dict[str, pq.ParquetWriter] = {}
-        self._rows: dict[str, int] = {}
+        self._rows = 0
+        self.days: set[dt.date] = set()
+        """Days on which rows were received or took effect: on no other day are they stored already."""
 
     def __enter__(self) -> Self:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -54,21 +62,27 @@ class Staging:
             writer.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def add(self, table: str, values: Mapping[str, object], *, is_frame: bool) -> None:
-        """Add one row; `ingest_run` and `day` are filled in, times are microseconds since the epoch."""
-        row = dict(values)
+    def add(self, found: Row, *, frame: int | None) -> None:
+        """Add one row; `ingest_run` and `day` are filled in.
+
+        `frame`: with its key it tells for which frame or line the row stands: equal ones are one. None: for none.
+        """
+        table, row = found.table, dict(found.values)
         row["ingest_run"] = self._run_id
-        row[IS_FRAME] = is_frame
-        at_us = row.get("effect_time", row.get("event_time"))
+        row[_FRAME] = frame
+        row[SEQ_IS_GIVEN] = found.seq_is_given
+        received_us = row.get("event_time")
+        at_us = row.get("effect_time", received_us)
         row["day"] = day_of(at_us) if isinstance(at_us, int) else self._run_day
-        row[_ROW_NUMBER] = self._rows[table] = self._rows.get(table, 0) + 1
+        self.days.update((row["day"], day_of(received_us) if isinstance(received_us, int) else row["day"]))
+        row[ROW_NUMBER] = self._rows = self._rows + 1
         pending = self._pending.setdefault(table, [])
         pending.append(row)
         if len(pending) >= _ROWS_PER_GROUP:
             self._flush(table)
 
     def frames(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """Return what was added, by table, with IS_FRAME; of rows with one key the last that was added."""
+        """Return what was added, by table, with FRAMES; of rows with one key the last that was added."""
         for table in list(self._pending):
             self._flush(table)
         for writer in self._writers.values():
@@ -76,9 +90,14 @@ class Staging:
         found = {}
         for table in self._writers:
             rows = spark.read.parquet(str(self._folder / f"{table}.parquet"))
-            last = Window.partitionBy(*self._tables[table].key).orderBy(F.col(_ROW_NUMBER).desc())
-            latest = rows.withColumn("_rank", F.row_number().over(last)).where("_rank = 1")
-            found[table] = latest.drop("_rank", _ROW_NUMBER)
+            copies = Window.partitionBy(*self._tables[table].key)
+            ranked = rows.withColumns(
+                {
+                    FRAMES: F.size(F.collect_set(_FRAME).over(copies)),
+                    "_rank": F.row_number().over(copies.orderBy(F.col(ROW_NUMBER).desc())),
+                }
+            )
+            found[table] = ranked.where("_rank = 1").drop("_rank", _FRAME)
         self._writers = {}
         return found
 

@@ -45,7 +45,12 @@ def register_views(spark: SparkSession, warehouse: str, as_known_at: str | dt.da
         whole_intervals(rows, last_days).createOrReplaceTempView(table.name)
     for table in (*gold.REPORT_TABLES, *bronze.TABLES):
         _read(spark, warehouse, table, run).createOrReplaceTempView(table.name)
-    runs.where(F.col("finished_time") <= F.lit(run.finished_time)).createOrReplaceTempView(gold.RUNS.name)
+    known_runs = runs.where(F.col("finished_time") <= F.lit(run.finished_time))
+    known_runs.createOrReplaceTempView(gold.RUNS.name)
+    # A run that was refused restated nothing.
+    published = known_runs.where("status = 'published'").select("run_id")
+    restated = read_table(spark, warehouse, gold.RESTATEMENTS)
+    restated.join(published, on="run_id", how="left_semi").createOrReplaceTempView(gold.RESTATEMENTS.name)
     for statement in (*sql_views.views(), *sql_views.functions()):
         spark.sql(statement.sql)
 

@@ -173,6 +173,12 @@ class NamesrvStopped(NamedTuple):
     """The process stopped: all routes are lost, the KV table stays in its file."""
 
 
+class RecordingGap(NamedTuple):
+    """No event of the name server: nothing was recorded of it until `until_ms` (epoch milliseconds)."""
+
+    until_ms: int
+
+
 Event = (
     RegisterBroker
     | UnregisterBroker
@@ -194,4 +200,5 @@ Event = (
     | StateKnown
     | NamesrvStarted
     | NamesrvStopped
+    | RecordingGap
 )

@@ -8,6 +8,7 @@ from typing import Any
 from namesrv_core import bootstrap, events
 from namesrv_core.assimilation import assimilate
 from namesrv_core.draft import Outcome, Step
+from namesrv_core.gap import pass_over
 from namesrv_core.heartbeat import broker_heartbeat, query_data_version
 from namesrv_core.kv import delete_kv_config, put_kv_config
 from namesrv_core.lifecycle import restore, start, stop
@@ -31,7 +32,9 @@ def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
 
 
 def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
-    """Return `step` after applying it to `registry`."""
+    """Return `step` after applying it to `registry`; what a gap in the recording leaves is applied by itself."""
+    if type(event) is events.RecordingGap:
+        return pass_over(registry, event, at_ms)
     if registry.past is not None:
         return _take_with_unknown_past(registry, event, at_ms, namesrv)
     taken = step(registry, event, at_ms, namesrv)

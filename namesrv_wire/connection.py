@@ -107,6 +107,7 @@ class Connection:
 
     __slots__ = (
         "acks",
+        "beats",
         "channel_id",
         "client",
         "client_fin_ns",
@@ -143,6 +144,8 @@ class Connection:
         """Requests whose opaque was used again before they were answered."""
         self.reverse: dict[int, int] = {}
         """Codes of the name server's own requests, by opaque."""
+        self.beats = False
+        """A broker has registered or beaten on it."""
         self.last_byte_ns = opened_ns
         self.last_source = source
         self.client_fin_ns: int | None = None
@@ -186,6 +189,7 @@ class Connection:
             "first_active_ns",
         ):
             setattr(connection, name, state[name])
+        connection.beats = bool(state.get("beats"))
         connection.acks = list(state["acks"])
         connection.from_client, connection.from_server = (
             Half.load(state["from_client"]),

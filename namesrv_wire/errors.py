@@ -23,6 +23,14 @@ class CaptureError(WireError):
         self.what = what
 
 
+class UnorderedError(CaptureError):
+    """The clock of a capture goes back so far that its packets have no order. `offset` is the number of the packet."""
+
+    def __init__(self, file: str | PathLike[str], packet_no: int, what: str) -> None:
+        super().__init__(file, packet_no, what)
+        self.args = (f"{file}, packet {packet_no}: {what}",)
+
+
 class Reason(str, Enum):
     """Why a piece of input was put into quarantine; the value is what the row says."""
 
@@ -45,6 +53,9 @@ class Reason(str, Enum):
     INCOMPLETE_FRAME = "incomplete_frame"
     LINE_TOO_LONG = "line_too_long"
     BAD_LINE = "bad_line"
+    TOO_LATE = "too_late"
+    CLOCK_WENT_BACK = "clock_went_back"
+    SEQ_TAKEN = "seq_taken"
 
 
 LIMITS = frozenset(

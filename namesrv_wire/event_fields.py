@@ -65,6 +65,8 @@ NAMESRV_KINDS: Final = frozenset(
         "configured",
         "idle_limit_outlasted",
         "min_broker_id_notified",
+        "recording_gap",
+        "clock_went_back",
     }
 )
 

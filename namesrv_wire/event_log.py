@@ -26,6 +26,7 @@ from namesrv_wire.json_text import canonical_json, parse_json
 from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.requests import topic_configs_row
 from namesrv_wire.rows import Row, Values, digest_id, quarantine_row
+from namesrv_wire.tally import Tally
 
 SCHEMA: Final = "namesrv-event/1"
 _KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
@@ -38,8 +39,8 @@ _MAX_NS: Final = (1 << 63) - 1
 _ENVELOPE: Final = frozenset({"schema", "kind", "topics", "mappings"})
 
 
-def read_event_log(path: str | PathLike[str]) -> Iterator[Row]:
-    """Yield the rows of an event log in file order.
+def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[Row]:
+    """Yield the rows of an event log in file order, and count its lines as frames of `tally`.
 
     A line that is none becomes a quarantine row with its number. A registration is preceded by the
     `topic_configs` row of its topics. Lines without `seq` get their effect time in ns, made unique in file
@@ -49,6 +50,8 @@ def read_event_log(path: str | PathLike[str]) -> Iterator[Row]:
     name = Path(path).name
     positions = _Positions()
     for number, line, length in _lines(path):
+        if tally is not None:
+            tally.frames += 1
         yield from _rows_or_refusal(line, length, name, number, positions)
 
 
@@ -120,7 +123,7 @@ def rows_of_line(line: bytes, source_file: str, number: int, positions: _Positio
     rows = [*_topics(kind, value, columns)]
     values = _envelope(value, columns, positions, source_file, number)
     _complete(kind, values)
-    return [*rows, Row(kind.table, values)]
+    return [*rows, Row(kind.table, values, seq_is_given=value.get("seq") is not None)]
 
 
 def _envelope(value: Values, columns: Values, positions: _Positions, source_file: str, number: int) -> Values:

@@ -95,6 +95,7 @@ class Exchange:
             self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
             return
         self.ledger.tally.events[table] += 1
+        connection.beats = connection.beats or table in ("heartbeats", "registrations")
         if topics is not None and topics.digest not in self._digests:
             if len(self._digests) >= MAX_DIGESTS:
                 self._digests.clear()

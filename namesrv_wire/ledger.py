@@ -9,7 +9,7 @@ from namesrv_wire.connection import Connection
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.frames import Cut
 from namesrv_wire.limits import MAX_HELD_ROWS
-from namesrv_wire.rows import Place, Row, Values, digest_id, envelope, namesrv_row, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, Place, Row, Values, digest_id, envelope, namesrv_row, quarantine_row
 from namesrv_wire.tally import Tally
 
 SLOT_STEP: Final = 16
@@ -95,8 +95,8 @@ class Ledger:
         """Write a row."""
         if not self.confirmed:
             if len(self.held) >= MAX_HELD_ROWS:
-                self.held.popleft()
-                self.tally.dropped_rows += 1
+                dropped = self.held.popleft()
+                self.tally.dropped_rows += dropped.table in FRAME_TABLES
             self.held.append(row)
             return
         if self.provisional:

@@ -57,6 +57,9 @@ MAX_HELD_ROWS = 200_000
 MAX_CONNECTIONS = 200_000
 MAX_PENDING = 65_536
 """Unanswered requests of one connection."""
+RECORDING_GAP_NS = 60_000_000_000
+"""Silence of a whole name server beyond its idle limit, with a broker connected: it was not recorded, since a broker beats
+every 30 s, and the server itself would have closed the connections of dead ones."""
 LINGER_NS = 120_000_000_000
 """How long an ended connection is remembered, to know its late copies."""
 MAX_LINGERING = 8_192

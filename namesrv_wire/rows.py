@@ -11,6 +11,12 @@ from namesrv_wire.secrets import blot
 
 DECODER_VERSION: Final = "1"
 """Written into quarantine rows; raised when the same bytes would be decoded differently."""
+FRAME_TABLES: Final = frozenset(
+    {"heartbeats", "registrations", "unregistrations", "admin_events", "route_observations"}
+)
+"""Tables whose rows stand for one frame of a capture each; its other rows are facts about connections and name servers."""
+UNTIL_MS: Final = "until_ms="
+"""Properties of a recording gap: this and its end in epoch milliseconds."""
 REVOKED: Final = "revoked"
 """Pseudo table of rows that take back an earlier row: `table` and `event_id`."""
 
@@ -20,11 +26,13 @@ Values = dict[str, Any]
 class Row(NamedTuple):
     """One row of a bronze table: every column but `ingest_run` and `day`.
 
-    Times are microseconds since the epoch.
+    Times are microseconds since the epoch. `seq_is_given`: the source says its position; otherwise it was made from
+    the time, and gives way to positions that are taken.
     """
 
     table: str
     values: Values
+    seq_is_given: bool = True
 
 
 class Place(NamedTuple):

@@ -11,10 +11,11 @@ from namesrv_wire.capture import ACK, FIN, RST, Segment
 from namesrv_wire.closing import Idle
 from namesrv_wire.connection import Connection
 from namesrv_wire.exchange import Exchange
+from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.lifecycle import DOWN, UP, Life
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
-from namesrv_wire.rows import Place, Row, channel_row
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, RECORDING_GAP_NS
+from namesrv_wire.rows import UNTIL_MS, Place, Row, channel_row
 from namesrv_wire.tally import Tally
 
 MAX_SYNS: Final = 8_192
@@ -63,15 +64,36 @@ class Server:
         """Its figures."""
         return self.ledger.tally
 
+    def _pass_gap(self, time_ns: int) -> None:
+        """Note that nothing was recorded until `time_ns` if a broker was connected; nobody's silence counts until then."""
+        connections = [*self.idle.open_connections()]
+        if not any(connection.beats for connection in connections):
+            return
+        begin_ns = self.last_packet_ns
+        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(connections)} connections open"
+        self._note(
+            "recording_gap", self.ledger.reserve(begin_ns), begin_ns, evidence, f"{UNTIL_MS}{time_ns // 1_000_000}"
+        )
+        for connection in connections:
+            self.idle.heard(connection, time_ns)
+
+    def _note(self, kind: str, seq: int, time_ns: int, evidence: str, properties: str | None = None) -> None:
+        self.ledger.fact(kind, seq, Place(*self.ledger.source, time_ns), None, evidence, properties)
+
     # Packets.
 
     def begin(self, segment: Segment, source_file: str) -> None:
         """Open a packet: note time and place, and let timers pass that ran out before it."""
-        ledger = self.ledger
+        ledger, before_ns = self.ledger, self.ledger.time_ns
         ledger.begin(segment.time_ns, (source_file, segment.packet_no))
         if self.life is None:
             self.life = Life(ledger.slot(), segment.time_ns, ledger.source)
         idle = self.idle
+        if self.last_packet_ns and segment.time_ns - self.last_packet_ns > idle.limit_ns + RECORDING_GAP_NS:
+            self._pass_gap(segment.time_ns)
+        if segment.time_ns < before_ns - STEP_BACK_NS:
+            evidence = stepped(before_ns // 1_000, segment.time_ns // 1_000)
+            self._note("clock_went_back", ledger.slot(), segment.time_ns, evidence)
         if idle.due_ns < segment.time_ns:
             for connection in idle.passed(segment.time_ns):
                 connection.idle_seq = ledger.reserve(connection.idle_ns or 0)

@@ -11,7 +11,8 @@ class Tally:
     """frames == sum(events) + observations + quarantined_frames + sum(ignored), always.
 
     `quarantined` counts quarantine rows by reason, also those that are no whole frame (holes, broken lengths,
-    unfinished frames).
+    unfinished frames). `dropped_rows`: events and observations that an endpoint had to give up before it was known to be
+    a name server.
     """
 
     frames: int = 0

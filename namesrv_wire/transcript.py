@@ -44,12 +44,16 @@ class Transcript:
         self._flows: dict[tuple[str, str], tuple[Server, Connection, bool]] = {}
         self._packets = 0
         self._foreign_connections = 0
+        self.counted_before: set[str] = set()
+        """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
         for namesrv_id in sorted(self._namesrv or ()):
             self._server(namesrv_id)
         for namesrv_id, state in (carry or {}).items():
             server = self._server(namesrv_id)
             for connection in load(server, state):
                 self._enter(server, connection)
+                waiting = (*connection.orphans, *connection.pending.values())
+                self.counted_before.update(str(pending.values["event_id"]) for pending in waiting if pending.values)
 
     def feed(self, segment: Segment, source_file: str) -> list[Row]:
         """Return the rows that follow from one segment; segments come in capture order."""

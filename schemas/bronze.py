@@ -144,12 +144,18 @@ NAMESRV_EVENTS = _events(
         STRING,
         "started, stopped (routes are lost), observed_from (first packet), identified (version), "
         "configured (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed), "
-        "min_broker_id_notified (it told a broker of its group's smallest id, 905)",
+        "min_broker_id_notified (it told a broker of its group's smallest id, 905), "
+        "recording_gap (nothing was recorded of it from then on for a while), "
+        "clock_went_back (by more than five seconds, from one record to a later one)",
         required=True,
     ),
     Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
     Column("evidence", STRING, "What in the source says so", required=True),
-    Column("properties", STRING, "configured: settings, one name=value a line; no others than the replay looks at"),
+    Column(
+        "properties",
+        STRING,
+        "configured: settings, one name=value a line, no others than the replay looks at; recording_gap: until_ms=, its end",
+    ),
 )
 TOPIC_CONFIGS_TABLE = Table(
     "topic_configs",
@@ -231,7 +237,11 @@ QUARANTINE = Table(
         Column("event_time", TIMESTAMP, "When it was received, if known"),
         Column("channel_id", STRING, "Connection, if known"),
         Column(
-            "reason", STRING, "Reason code; broken_rule: it could be decoded, and says what cannot be", required=True
+            "reason",
+            STRING,
+            "Reason code; broken_rule: it could be decoded, and says what cannot be; too_late, clock_went_back, seq_taken: "
+            "it could be decoded, and has no place in the history",
+            required=True,
         ),
         Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),
         Column("length", LONG, "Bytes of the refused piece; broken_rule: of the row as JSON", required=True),
@@ -239,7 +249,12 @@ QUARANTINE = Table(
         Column("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256", required=True),
         Column("decoder_version", STRING, "Version of the decoder that refused it", required=True),
         *SOURCE,
-        Column("day", DATE, "UTC date of event_time, of the run's start where that is unknown", required=True),
+        Column(
+            "day",
+            DATE,
+            "Last day with events of the run that refused it, or else that was known; partition",
+            required=True,
+        ),
     ),
     key=("quarantine_id",),
 )
@@ -282,8 +297,29 @@ OPEN_STREAMS = Table(
     key=("namesrv_id",),
     partition_by=(),
 )
+WATERMARKS = Table(
+    "watermarks",
+    "bronze",
+    "how far one name server is known: what lies further back than the configured limit is too late",
+    (
+        NAMESRV_ID,
+        Column("latest_time", TIMESTAMP, "Latest effect_time among its events and answers", required=True),
+        Column("ingest_run", STRING, "Run that moved it", required=True),
+    ),
+    key=("namesrv_id",),
+    partition_by=(),
+)
 
 EVENT_TABLES = (HEARTBEATS, REGISTRATIONS, UNREGISTRATIONS, CHANNEL_EVENTS, ADMIN_EVENTS, NAMESRV_EVENTS)
 RECORDED_TABLES = (*EVENT_TABLES, ROUTE_OBSERVATIONS)
 """What happened, and what was answered."""
-TABLES = (*EVENT_TABLES, TOPIC_CONFIGS_TABLE, ROUTE_OBSERVATIONS, SNAPSHOTS, QUARANTINE, SOURCES, OPEN_STREAMS)
+TABLES = (
+    *EVENT_TABLES,
+    TOPIC_CONFIGS_TABLE,
+    ROUTE_OBSERVATIONS,
+    SNAPSHOTS,
+    QUARANTINE,
+    SOURCES,
+    OPEN_STREAMS,
+    WATERMARKS,
+)

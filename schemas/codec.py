@@ -29,6 +29,7 @@ from namesrv_core.settings import Setting, Source, text_of, value_of
 from namesrv_core.snapshot import snapshot_of
 from namesrv_core.verification import Observed
 from namesrv_wire import values
+from namesrv_wire.rows import UNTIL_MS
 
 Row = Mapping[str, Any]
 _EPOCH = dt.date(1970, 1, 1)
@@ -80,7 +81,7 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     elif kind == "admin_events":
         event = _ADMIN[row["code"]](row)
     elif kind == "namesrv_events":
-        event = events.NamesrvStarted() if row["namesrv_kind"] == "started" else events.NamesrvStopped()
+        event = _NAMESRV[row["namesrv_kind"]](row)
     elif kind == "route_observations":
         event = events.AnswerObserved(question_of(row), answer_of(row), row["request_seq"])
     elif kind == "snapshots":
@@ -93,6 +94,13 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
 def run_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RefreshRun:
     """Return the run of heartbeats that say what the row says. Raises as `event_of`."""
     return events.RefreshRun(event_of(row, topic_tables))  # type: ignore[arg-type]  # others are refused where it is taken
+
+
+_NAMESRV: dict[str, Callable[[Row], events.Event]] = {
+    "started": lambda _: events.NamesrvStarted(),
+    "stopped": lambda _: events.NamesrvStopped(),
+    "recording_gap": lambda row: events.RecordingGap(int(row["properties"].removeprefix(UNTIL_MS))),
+}
 
 
 def question_of(row: Row) -> Question:
@@ -189,6 +197,7 @@ _OPERATIONS: dict[type, str] = {
     events.StateKnown: "snapshot",
     events.NamesrvStarted: "namesrv_started",
     events.NamesrvStopped: "namesrv_stopped",
+    events.RecordingGap: "recording_gap",
 }
 
 

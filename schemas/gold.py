@@ -515,6 +515,45 @@ RUNS = Table(
     key=("run_id",),
     partition_by=(),
 )
+RESTATEMENTS = Table(
+    "restatements",
+    "gold",
+    "one slice - a table's day of one name server - that a run published with other rows than the run before it",
+    (
+        Column("run_id", STRING, "Run that changed it", required=True),
+        Column("previous_run", STRING, "Published run before it, whose rows were others", required=True),
+        Column("table_name", STRING, "Gold table", required=True),
+        NAMESRV_ID,
+        Column("rows_before", LONG, "Rows of the slice in the previous run", required=True),
+        Column("rows_after", LONG, "Rows of it now", required=True),
+        Column(
+            "rows_added",
+            LONG,
+            "Rows that were not there before; a changed row is one added and one removed",
+            required=True,
+        ),
+        Column("rows_removed", LONG, "Rows that are gone", required=True),
+        Column(
+            "cause",
+            STRING,
+            "events (late or repeated ones of that day), earlier_day (what a day before it left is different), "
+            "configuration, code",
+            required=True,
+        ),
+        Column("ingest_runs", STRINGS, "Ingest runs whose events of that day no earlier run knew", required=True),
+        Column("new_events", LONG, "How many events and answers those are", required=True),
+        Column("event_ids", STRINGS, "The first 20 of them", required=True),
+        Column(
+            "changes",
+            T.ArrayType(struct_of(key=STRING, change=STRING, before=STRING, after=STRING), containsNull=True),
+            "Rows that changed, by the table's key: change is added, removed or changed, before and after are the rest of the "
+            "row as JSON. Of the tables that are read most, at most 100 a day",
+            required=True,
+        ),
+        Column("day", DATE, "Day that was published before; partition", required=True),
+    ),
+    key=("day", "run_id", "table_name", "namesrv_id"),
+)
 
 REPORT_TABLES = (
     EVENT_OUTCOMES,
@@ -529,4 +568,4 @@ REPORT_TABLES = (
     ROUTE_MISMATCHES,
     ANSWER_CHECKS,
 )
-TABLES = (*HISTORY_TABLES, *REPORT_TABLES, RUNS)
+TABLES = (*HISTORY_TABLES, *REPORT_TABLES, RUNS, RESTATEMENTS)

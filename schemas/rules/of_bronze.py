@@ -8,6 +8,7 @@ from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
 from namesrv_wire.codes import OBSERVED, REQUEST_NAMES
 from namesrv_wire.errors import Reason
 from namesrv_wire.event_fields import NAMESRV_KINDS
+from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
 from schemas.rules.rule import DAY_OF_EFFECT, Rule, is_hex, is_one_of, queues, union, warn, words
 
@@ -31,6 +32,7 @@ _SOURCE = (
     _SOURCE_FILE,
     Rule("source_offset_counts_from_1", "source_offset >= 1", "Packets and lines are counted from 1."),
 )
+_ADDRESS, _ADDRESS_SAYS = "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."
 _ENVELOPE = (
     Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
     DAY_OF_EFFECT,
@@ -45,7 +47,7 @@ _ENVELOPE = (
         "seq DIV 1000 BETWEEN unix_micros(effect_time) - 1000000 AND unix_micros(effect_time) + 1000000",
         "seq lies within a second of effect_time.",
     ),
-    warn("namesrv_id_is_an_address", "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."),
+    warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),
     warn(
         "channel_id_has_its_form",
         "channel_id IS NULL OR channel_id RLIKE '^.+#[0-9]+$'",
@@ -76,7 +78,12 @@ _BROKER = (
         "cluster_name <> '' AND broker_name <> '' AND broker_addr <> ''",
         "A broker gives its cluster, name and address.",
     ),
-    warn("broker_id_is_not_negative", "broker_id >= 0", "A broker id is 0 or more."),
+    # QUERY_DATA_VERSION has no broker id in 5.x.
+    warn(
+        "broker_id_is_not_negative",
+        "broker_id >= 0 OR (broker_id IS NULL AND code = 322)",
+        "A broker id is 0 or more; only QUERY_DATA_VERSION (322) may have none.",
+    ),
 )
 
 
@@ -188,8 +195,14 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "properties_if_configured",
-            "(kind = 'configured') = (properties IS NOT NULL)",
-            "configured rows, and only they, have properties.",
+            "(kind IN ('configured', 'recording_gap')) = (properties IS NOT NULL)",
+            "configured and recording_gap rows, and only they, have properties.",
+        ),
+        Rule(
+            "gap_has_an_end",
+            f"kind <> 'recording_gap' OR (properties RLIKE '^{UNTIL_MS}[0-9]{{1,15}}$' AND "
+            f"try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= unix_millis(effect_time))",
+            "A gap in the recording ends after it began.",
         ),
         Rule(
             "version_if_identified",
@@ -328,4 +341,5 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         Rule("state_is_intact", "sha256 = sha2(state, 256)", "sha256 is the SHA-256 of state."),
         Rule("state_is_json", "get_json_object(state, '$') IS NOT NULL", "state is JSON."),
     ),
+    "watermarks": (warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),),
 }

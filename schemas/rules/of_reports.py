@@ -373,4 +373,32 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         ),
         warn("time_does_not_run_back", "started_time <= finished_time", "A run does not end before it starts."),
     ),
+    "restatements": (
+        Rule(
+            "something_changed",
+            "rows_added + rows_removed > 0 AND least(rows_added, rows_removed) >= 0",
+            "A restated slice has rows that were added or removed.",
+        ),
+        Rule(
+            "rows_add_up",
+            "rows_before + rows_added - rows_removed = rows_after",
+            "Rows before, and those added less those removed, are the rows after.",
+        ),
+        Rule(
+            "cause_is_known",
+            "cause IN ('events', 'earlier_day', 'configuration', 'code')",
+            "cause is events, earlier_day, configuration or code.",
+        ),
+        Rule(
+            "events_are_counted",
+            "(cause = 'events') = (new_events > 0) AND new_events >= size(event_ids)",
+            "New events, and only they, are the cause events; there are as many as are named, or more.",
+        ),
+        Rule(
+            "changes_are_counted",
+            "size(changes) <= rows_added + rows_removed "
+            "AND forall(changes, c -> c.change IN ('added', 'removed', 'changed'))",
+            "No more rows are shown than changed.",
+        ),
+    ),
 }

@@ -47,6 +47,9 @@ def test_what_is_not_said_is_not_given(tmp_path: Path) -> None:
         ('[namesrv."a:1"]\norder_message_enable = 1\n', "is not a bool"),
         ('[namesrv."a:1"]\nversion = "3.2.6"\n', "known are 4.x"),
         ('[namesrv."a:1"]\norderMessageEnable = true\n', "unknown orderMessageEnable"),
+        ("[late]\nlimit = 1\n", "unknown limit"),
+        ("[late]\nlimit_days = -1\n", "not a number of days"),
+        ("[late]\nlimit_days = 1.5\n", "not a number of days"),
         ("[ingest\n", "conf.toml"),
     ],
 )
@@ -61,3 +64,10 @@ def test_the_digest_follows_the_settings(tmp_path: Path) -> None:
     changed = conf_of(tmp_path, "[ingest]\nquarantine_share_max = 0.5\n")
     assert changed.sha256 != PipelineConf().sha256
     assert conf_of(tmp_path, "").sha256 == PipelineConf().sha256
+
+
+def test_what_may_come_late_is_no_reason_to_replay(tmp_path: Path) -> None:
+    """The limit decides what is stored; another one leaves the digest on which published days hang as it is."""
+    changed = conf_of(tmp_path, "[late]\nlimit_days = 40\n")
+    assert changed.late_limit_days == 40
+    assert changed.sha256 == PipelineConf().sha256

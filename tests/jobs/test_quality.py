@@ -121,6 +121,7 @@ GOOD: dict[str, dict] = {
         "last_time": NOON,
         "ingest_run": "run-1",
     },
+    "watermarks": {"latest_time": NOON, "ingest_run": "run-1"},
     "topic_queue_history": INTERVAL | QUEUES | {"broker_name": "broker-a"},
     "broker_addr_history": INTERVAL | {"broker_id": 0, "cluster_name": "C", "enable_acting_master": False},
     "cluster_addr_history": INTERVAL | {"cluster_name": "C"},
@@ -249,6 +250,21 @@ GOOD: dict[str, dict] = {
         "code_version": "1",
         "config_sha256": digest("config", 64),
     },
+    "restatements": {
+        "run_id": "run-2",
+        "previous_run": "run-1",
+        "table_name": "topic_queue_history",
+        "rows_before": 2,
+        "rows_after": 3,
+        "rows_added": 2,
+        "rows_removed": 1,
+        "cause": "events",
+        "ingest_runs": ["run-2"],
+        "new_events": 1,
+        "event_ids": [E1],
+        "changes": [("{}", "added", None, "{}")],
+        "day": DAY,
+    },
 }
 
 _numbers = count(1)
@@ -266,6 +282,7 @@ def own(table: str) -> dict[str, object]:
         "quarantine": {"quarantine_id": digest(f"piece {n}")},
         "sources": {"content_sha256": digest(f"file {n}", 64)},
         "open_streams": {"namesrv_id": addr},
+        "watermarks": {"namesrv_id": addr},
         "topic_queue_history": {"topic": f"topic-{n}"},
         "broker_addr_history": {"broker_name": f"broker-{n}", "broker_addr": addr},
         "cluster_addr_history": {"broker_name": f"broker-{n}"},
@@ -285,6 +302,7 @@ def own(table: str) -> dict[str, object]:
         "past_knowledge": {"namesrv_id": addr},
         "namesrv_settings": {"namesrv_id": addr},
         "runs": {"run_id": f"run-{n}"},
+        "restatements": {"namesrv_id": addr},
     }
     return identities[table]
 
@@ -326,6 +344,7 @@ NULLED = {
     "past_knowledge": "number",
     "namesrv_settings": "restart_value",
     "runs": "code_version",
+    "restatements": "previous_run",
     **{table: "opened_by" for table in TABLES if table.endswith("_history")},
 }
 TWICE = {
@@ -397,6 +416,7 @@ OWN_PLANTS: dict[str, dict] = {
         "kind_is_known": {"kind": "paused", "version": None},
         "version_if_identified": {"version": None},
         "properties_if_configured": {"properties": "{}"},
+        "gap_has_an_end": {"kind": "recording_gap", "version": None, "properties": "until_ms=1"},
         "version_is_tried": {"version": 400},
         "seq_is_unique_in_all_events": [{}, {"event_id": digest("same seq")}],
     },
@@ -437,6 +457,7 @@ OWN_PLANTS: dict[str, dict] = {
         "state_is_intact": {"sha256": "1"},
         "state_is_json": {"state": "{", "sha256": hashlib.sha256(b"{").hexdigest()},
     },
+    "watermarks": {"namesrv_id_is_an_address": {"namesrv_id": "ns"}},
     "topic_queue_history": {
         "topic_is_named": {"topic": ""},
         "broker_has_a_group": {"broker_name": "nobody"},
@@ -595,6 +616,13 @@ OWN_PLANTS: dict[str, dict] = {
         "config_has_a_digest": {"config_sha256": "1"},
         "figures_are_not_negative": {"counts": {"frames": -1}},
         "time_does_not_run_back": {"finished_time": NOON - MINUTE},
+    },
+    "restatements": {
+        "something_changed": {"rows_added": 0, "rows_removed": 0, "rows_after": 2, "changes": []},
+        "rows_add_up": {"rows_after": 4},
+        "cause_is_known": {"cause": "whim", "new_events": 0, "event_ids": []},
+        "events_are_counted": {"new_events": 0},
+        "changes_are_counted": {"changes": [("{}", "added", None, "{}")] * 4},
     },
 }
 

@@ -208,7 +208,7 @@ def final(rows: Iterable[Row]) -> dict[tuple[str, str], dict[str, object]]:
     Where they were read is left out.
     """
     standing: dict[tuple[str, str], dict[str, object]] = {}
-    for table, values in rows:
+    for table, values, _ in rows:
         if table == "revoked":
             standing.pop((str(values["table"]), str(values["event_id"])), None)
             continue

@@ -1,0 +1,120 @@
+"""Which rows come too late, and clocks that go back.
+
+A row whose day lies further behind the latest day of its name server than the limit would change history that has long been
+read: it is refused. So is a row that lies as far behind what came before it in its own file: a file whose clock jumps so
+far has no order. Smaller steps back are noted, not judged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Final, cast
+
+from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.json_text import canonical_json
+from namesrv_wire.rows import Place, Row, digest_id, envelope, namesrv_row, quarantine_row
+
+STEP_BACK_NS: Final = 5_000_000_000
+STEP_BACK_US: Final = STEP_BACK_NS // 1_000
+"""Steps back by more than this are noted."""
+MAX_NOTED: Final = 100
+"""Steps back that are noted of one file."""
+_DAY_US: Final = 86_400_000_000
+_NS_PER_US: Final = 1_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_PLACE_OF: Final = ("source_file", "source_offset")
+
+
+class Lateness:
+    """Judges rows by the time of their effect, in microseconds since the epoch.
+
+    `watermarks_us`: the latest time of each name server before this run. `limit_days`: a row may lie so many days further
+    back. `latest_us`: the latest time of each name server among the rows that were let through.
+    """
+
+    def __init__(self, watermarks_us: Mapping[str, int], limit_days: int) -> None:
+        self.limit_days = limit_days
+        self._earliest_day = {name: us // _DAY_US - limit_days for name, us in watermarks_us.items()}
+        self._latest_of_file: dict[str, int] = {}
+        self._last_of_file: dict[str, int] = {}
+        self._steps: list[Row] = []
+        self.latest_us: dict[str, int] = {}
+        self.refused: Counter[Reason] = Counter()
+        """Rows that were refused, by reason; of a file of which nothing was let through, too."""
+
+    def begin_file(self) -> None:
+        """Begin a file: its times are compared with each other from here on."""
+        self._latest_of_file.clear()
+        self._last_of_file.clear()
+        self._steps.clear()
+
+    def judged(self, row: Row, *, in_order: bool = True) -> Row:
+        """Return the row, or the quarantine row that stands for it.
+
+        `in_order`: the row's place in its file says something about its time; rows of a capture leave when they are
+        complete.
+        """
+        values = row.values
+        namesrv_id, at_us = values.get("namesrv_id"), values.get("effect_time")
+        if namesrv_id is None or at_us is None:
+            return row
+        earliest_day = self._earliest_day.get(namesrv_id)
+        if earliest_day is not None and at_us // _DAY_US < earliest_day:
+            detail = f"{_shown(at_us)}: more than {self.limit_days} days behind what is known of {namesrv_id} (late.limit_days)"
+            return self._refusal(row, Reason.TOO_LATE, detail)
+        if in_order:
+            latest = self._latest_of_file.setdefault(namesrv_id, at_us)
+            if at_us // _DAY_US < latest // _DAY_US - self.limit_days:
+                detail = (
+                    f"{_shown(at_us)} after {_shown(latest)}: the clock of {namesrv_id} goes back "
+                    f"by more than {self.limit_days} days (late.limit_days)"
+                )
+                return self._refusal(row, Reason.CLOCK_WENT_BACK, detail)
+            last = self._last_of_file.setdefault(namesrv_id, at_us)
+            if at_us < last - STEP_BACK_US:
+                self._note(row, last)
+            self._last_of_file[namesrv_id] = at_us
+            self._latest_of_file[namesrv_id] = max(latest, at_us)
+        self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, at_us), at_us)
+        return row
+
+    def steps_back(self) -> list[Row]:
+        """Return the facts `clock_went_back` of the file, the first `MAX_NOTED` of them."""
+        return list(self._steps)
+
+    def _refusal(self, row: Row, reason: Reason, detail: str) -> Row:
+        self.refused[reason] += 1
+        values = row.values
+        said = {name: value for name, value in values.items() if name not in _PLACE_OF}
+        piece = canonical_json(said).encode("utf-8", "surrogatepass")
+        source = (cast("str", values["source_file"]), cast("int", values["source_offset"]))
+        place = Place(*source, cast("int", values["event_time"]) * _NS_PER_US)
+        identity = cast("str", values["event_id"])
+        error = DecodeError(reason, detail)
+        return quarantine_row(
+            values["namesrv_id"], values["channel_id"], place, error, piece, len(piece), identity, source
+        )
+
+    def _note(self, row: Row, before_us: int) -> None:
+        if len(self._steps) >= MAX_NOTED:
+            return
+        namesrv_id, at_us = row.values["namesrv_id"], row.values["effect_time"]
+        source_file, source_offset = row.values["source_file"], row.values["source_offset"]
+        place = Place(source_file, source_offset, at_us * _NS_PER_US)
+        kind = "clock_went_back"
+        identity = digest_id(namesrv_id, kind, before_us, at_us, row.values["event_id"])
+        shared = envelope(namesrv_id, place.time_ns, identity, place.time_ns, place.time_ns, None, place)
+        self._steps.append(
+            Row("namesrv_events", namesrv_row(shared, kind, None, stepped(before_us, at_us)).values, False)
+        )
+
+
+def stepped(before_us: int, at_us: int) -> str:
+    """Return in words from where to where a clock went back."""
+    return f"{_shown(at_us)} after {_shown(before_us)}: back by {(before_us - at_us) / 1e6:.3f} s"
+
+
+def _shown(us: int) -> str:
+    return (_EPOCH + timedelta(microseconds=us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,79 @@
+"""A capture with a hole in it, and one whose clock goes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_wire.capture import Segment
+from namesrv_wire.rows import Row
+from namesrv_wire.transcript import Transcript
+from tests.wire.forge import EPOCH_NS, MS_NS, NAMESRV, Talk, merged, of_table, response, rows_of
+from tests.wire.test_transcript import REGISTER
+
+SECOND_NS = 1_000 * MS_NS
+
+
+def broker(client: str = "10.0.0.2:40000", start_ns: int = EPOCH_NS) -> Talk:
+    """Return a connection on which a broker has registered, and been answered."""
+    return Talk(client=client, start_ns=start_ns).open().ask(REGISTER).answer(response(3))
+
+
+def facts(rows: list[Row], kind: str) -> list[dict[str, object]]:
+    """Return the facts of one kind."""
+    return [row for row in of_table(rows, "namesrv_events") if row["kind"] == kind]
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["one file", "two files"])
+def test_silence_of_everybody_is_a_gap_of_the_recording(cut: bool) -> None:  # noqa: FBT001
+    """The server would have closed a dead broker's connection: nobody listened. No end of a connection is made up."""
+    talk = broker().wait(200 * SECOND_NS).ask(REGISTER).answer(response(3))
+    first, rest = (talk.segments[:-2], talk.segments[-2:]) if cut else (talk.segments, list[Segment]())
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(first, transcript)
+    if cut:
+        assert facts(rows, "recording_gap") == []
+        rows += rows_of(rest, Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
+    (gap,) = facts(rows, "recording_gap")
+    begin_us, end_ms = talk.segments[-3].time_ns // 1_000, talk.segments[-2].time_ns // 1_000_000
+    assert (gap["effect_time"], gap["properties"]) == (begin_us, f"until_ms={end_ms}")
+    assert gap["evidence"] == "no packet for 200.001 s with 1 connections open"
+    assert talk.segments[-3].time_ns < int(str(gap["seq"])) < talk.segments[-2].time_ns
+    assert of_table(rows, "channel_events") == []
+    assert facts(rows, "idle_limit_outlasted") == []
+
+
+def test_who_does_not_come_back_after_a_gap_is_closed_by_the_idle_limit_from_its_end() -> None:
+    """Its silence counts from then on: whether it was there before is not known."""
+    alive = broker().wait(200 * SECOND_NS)
+    for _ in range(6):
+        alive.ask(REGISTER).answer(response(3)).wait(30 * SECOND_NS)
+    gone = broker("10.0.0.3:40000", EPOCH_NS + MS_NS // 2)
+    rows = rows_of(merged(alive, gone))
+    idle, close = of_table(rows, "channel_events")
+    assert [(row["kind"], row["closed_by"], row["channel_id"]) for row in (idle, close)] == [
+        (kind, "timer", f"10.0.0.3:40000#{EPOCH_NS + MS_NS // 2 + MS_NS}") for kind in ("idle", "close")
+    ]
+    (gap,) = facts(rows, "recording_gap")
+    assert idle["effect_time"] // 1_000 == int(str(gap["properties"]).removeprefix("until_ms=")) + 120_000
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        broker().wait(170 * SECOND_NS).ask(REGISTER),
+        Talk().open().exchange(105, {"topic": "T"}).wait(300 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=2),
+    ],
+    ids=["within idle limit and a minute", "no broker"],
+)
+def test_other_silence_is_none(talk: Talk) -> None:
+    """A client may ask rarely; and the packet with which the server closed may have been lost."""
+    assert facts(rows_of(talk.segments), "recording_gap") == []
+
+
+@pytest.mark.parametrize(("back_s", "noted"), [(5, 0), (6, 1)])
+def test_a_clock_that_goes_back_is_noted_once(back_s: int, noted: int) -> None:
+    """Where it goes back, not at every packet until it has caught up."""
+    talk = broker().wait(60 * SECOND_NS).ask(REGISTER).wait(-back_s * SECOND_NS).answer(response(3)).ask(REGISTER)
+    found = facts(rows_of(talk.segments), "clock_went_back")
+    assert len(found) == noted
+    assert all("back by 5.999 s" in str(fact["evidence"]) for fact in found)
