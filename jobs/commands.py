@@ -18,16 +18,18 @@ from jobs import night, nightly, report
 from jobs.check import check
 from jobs.conf import DEFAULT_CONF, ConfError, load_conf
 from jobs.console import Console
+from jobs.delta_files import BrokenLogError
 from jobs.disk import full_disk
 from jobs.fleet import FleetError, fleet_of
 from jobs.gate import GateError, validate_all
 from jobs.ingest import ClockError, ingest
 from jobs.lease import WarehouseBusyError, lease
 from jobs.ledger import LayoutError, TamperedError
-from jobs.maintain import maintain
+from jobs.maintain import CompactionError, maintain
 from jobs.numbers import verify_numbers
 from jobs.plan import MissingDayError, asked_days, plan_of
 from jobs.publish import publish
+from jobs.retention import NoLongerReadableError
 from jobs.session import CHECKOUT, spark_session
 from jobs.simulate import simulate
 from jobs.tables import of_days
@@ -82,6 +84,9 @@ _EXIT_CODES: dict[type[Exception], int] = {
     MissingDayError: EXIT_MISSING_DAY,
     TamperedError: EXIT_TAMPERED,
     LayoutError: EXIT_LAYOUT,
+    NoLongerReadableError: EXIT_UNPUBLISHED,
+    BrokenLogError: EXIT_TAMPERED,
+    CompactionError: EXIT_TAMPERED,
     ClockError: EXIT_CLOCK,
 }
 

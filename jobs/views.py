@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.ledger import Run, read_ledger, run_known_at, slices_in_force
+from jobs.retention import require_readable
 from jobs.tables import Slice, exists, read_table
 from schemas import bronze, gold
 from schemas import views as sql_views
@@ -32,10 +33,13 @@ def register_views(spark: SparkSession, warehouse: str, as_known_at: str | dt.da
 
     `as_known_at`: as an earlier run left them, by its id, or by an instant (with a time zone) the last run published by then.
     A history table has two views: `<name>_slices`, as stored, a row for each day; and `<name>`, a row for each whole
-    interval. A table that the run did not know is empty. Raises NothingPublishedError where there is no such run.
+    interval. A table that the run did not know is empty. Raises NothingPublishedError where there is no such run,
+    NoLongerReadableError where maintenance has deleted what it had pinned.
     """
     runs = read_table(spark, warehouse, gold.RUNS)
     run = _run_in_force(runs, warehouse, as_known_at)
+    if as_known_at is not None:
+        require_readable(spark, warehouse, run.run_id, run.versions)
     slice_days = _slice_days(spark, slices_in_force(runs, known_at=run))
     slice_days.createOrReplaceTempView("slice_days")
     last_days = slice_days.groupBy("namesrv_id").agg(F.max("day").alias("last_day"))

@@ -240,8 +240,8 @@ def test_long_adversarial_log_may_be_cut_before_every_event(namesrvs: st.SearchS
     may_be_cut()
 
 
-# Only a recording that begins mid-life has them.
-MID_LIFE = {Outcome.UNKNOWN_PAST, Outcome.RESTORED}
+# Only a recording that begins mid-life, or has a gap, has them.
+MID_LIFE = {Outcome.UNKNOWN_PAST, Outcome.RESTORED, Outcome.UNRECORDED}
 ONLY_4_9_7 = {Outcome.VERSION_DIFFERS, Outcome.SCAN_FAILED, Outcome.SCAN_HALTED}
 ONLY_5_4_0 = {Outcome.QUEUED, Outcome.REFUSED_LONE_TOPIC, Outcome.REJECTED_STATE_VERSION}
 
