@@ -3,7 +3,8 @@
 Exit codes: 0 done; 1 unexpected failure; 2 usage or configuration; 3 some input could not be read (everything else was published);
 4 the quality gate refused, nothing was published; 5 another run is writing to the warehouse; 6 nothing has been published yet;
 7 nothing is recorded on a day that was asked for; 8 rows on disk are not those that a run published or read; 9 the warehouse is
-of another layout; 10 a disk is full. Whatever the code, what was published before stays as it was.
+of another layout; 10 a disk is full; 11 all there was to read were captures without order in time. Whatever the code, what was
+published before stays as it was.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def parser() -> argparse.ArgumentParser:
         "Also: test [pytest options], oracle [--help], fuzz [--help], bench-core [--help], lint, coverage, mutate [module], setup. "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
-        "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full.",
+        "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full, "
+        "11 no input with an order in time.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
