@@ -42,6 +42,7 @@ def register_views(spark: SparkSession, warehouse: str, as_known_at: str | dt.da
         require_readable(spark, warehouse, run.run_id, run.versions)
     slice_days = _slice_days(spark, slices_in_force(runs, known_at=run))
     slice_days.createOrReplaceTempView("slice_days")
+    spark.sql(days_in_force(slice_days))
     last_days = slice_days.groupBy("namesrv_id").agg(F.max("day").alias("last_day"))
     for table in gold.HISTORY_TABLES:
         rows = _read(spark, warehouse, table, run)
@@ -94,6 +95,20 @@ def _read(spark: SparkSession, warehouse: str, table: Table, run: Run) -> DataFr
         return read_table(spark, warehouse, table, version)
     except AnalysisException as error:
         raise NothingPublishedError(f"{gone} any more") from error
+
+
+def days_in_force(slice_days: DataFrame) -> str:
+    """Return the statement of the function `days_in_force(t)`: the days whose slices hold what was so at t.
+
+    The days are in its text, so that for a literal t it is a constant before anything is read, and partitions are pruned.
+    """
+    days: dict[str, list[dt.date]] = {}
+    for row in slice_days.orderBy("day").collect():
+        days.setdefault(row["namesrv_id"], []).append(row["day"])
+    last = "array_max(filter(array({}), day -> day <= to_date(t)))"
+    of_each = {", ".join(f"DATE'{day}'" for day in found) for found in days.values()} or {"DATE'1970-01-01'"}
+    chosen = ", ".join(last.format(found) for found in sorted(of_each))
+    return f"CREATE OR REPLACE TEMPORARY FUNCTION days_in_force(t TIMESTAMP) RETURNS ARRAY<DATE> RETURN array({chosen})"
 
 
 def _slice_days(spark: SparkSession, slices: Iterable[Slice]) -> DataFrame:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from jobs import tables
+from jobs.views import days_in_force
 from schemas import gold
+from schemas import views as sql_views
 from tests.jobs.scans import files_read
 
 FIRST, DAYS, TOPICS = dt.date(2026, 1, 1), 40, 3
@@ -17,8 +20,8 @@ HISTORY = gold.TOPIC_QUEUE_HISTORY
 
 
 @pytest.fixture(scope="module")
-def forty_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A warehouse with 40 slices of one history table, one file each."""
+def forty_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A warehouse with 40 slices of one history table, one file each, and the views and functions over them."""
     path = str(tmp_path_factory.mktemp("forty-days"))
     days = [FIRST + dt.timedelta(days=number) for number in range(DAYS)]
     topics = spark.range(TOPICS).selectExpr("concat('topic-', id) AS topic")
@@ -31,17 +34,27 @@ def forty_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
         *("'event' AS opened_by", "named_struct('seq', 1L, 'no', 0) AS opened_at", "true AS beginning_seen", "day"),
     )
     tables.write_days(rows, path, HISTORY, days)
-    return path
+    tables.read_table(spark, path, HISTORY).createOrReplaceTempView(f"{HISTORY.name}_slices")
+    slice_days = spark.createDataFrame([("ns", day) for day in days], "namesrv_id STRING, day DATE")
+    slice_days.createOrReplaceTempView("slice_days")
+    spark.sql(days_in_force(slice_days))
+    (function,) = (found for found in sql_views.functions() if found.name == "topic_queue_table_at")
+    spark.sql(function.sql)
+    yield path
+    spark.catalog.dropTempView(f"{HISTORY.name}_slices")
+    spark.catalog.dropTempView("slice_days")
 
 
 @pytest.mark.parametrize("day", [0, 17, DAYS - 1])
-def test_a_day_is_one_file_of_forty(spark: SparkSession, forty_days: str, day: int) -> None:
-    """Whichever day is asked for, its file alone is read; a query without a day reads all, or the count would be blind."""
-    rows = tables.read_table(spark, forty_days, HISTORY)
-    asked = rows.where(rows["day"] == FIRST + dt.timedelta(days=day))
-    assert asked.count() == TOPICS
-    assert files_read(asked) == 1
-    assert files_read(rows.select("topic")) == DAYS
+def test_the_table_at_an_instant_opens_the_files_of_its_day_only(
+    spark: SparkSession, forty_days: str, day: int
+) -> None:
+    """One file of forty is read, whichever day is asked for; a query without a day reads all, or the count would be blind."""
+    at = f"TIMESTAMP'{FIRST + dt.timedelta(days=day)} 12:00:00'"
+    found = spark.sql(f"SELECT * FROM topic_queue_table_at({at})")
+    assert found.count() == TOPICS
+    assert files_read(found) == 1
+    assert files_read(tables.read_table(spark, forty_days, HISTORY).select("topic")) == DAYS
 
 
 def test_a_further_night_reads_and_writes_one_slice(spark: SparkSession, forty_days: str) -> None:

@@ -35,5 +35,6 @@ RETURN
         AND (r.cluster_name IS NULL OR refresh.cluster_name <=> r.cluster_name)
         AND refresh.seq >= r.opened_at.seq
         AND refresh.effect_time <= r.t
-    WHERE r.valid_from <= broker_live_table_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_table_at.t)
+    WHERE array_contains(days_in_force(broker_live_table_at.t), r.day)
+        AND r.valid_from <= broker_live_table_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_table_at.t)
     GROUP BY r.namesrv_id, r.cluster_name, r.broker_addr

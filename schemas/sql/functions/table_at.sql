@@ -13,4 +13,6 @@ RETURN
     JOIN (
         SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date({function}.t) GROUP BY namesrv_id
     ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
-    WHERE r.valid_from <= {function}.t AND (r.valid_to IS NULL OR r.valid_to > {function}.t)
+    -- says nothing new, but before anything is read: only files of these days are opened
+    WHERE array_contains(days_in_force({function}.t), r.day)
+        AND r.valid_from <= {function}.t AND (r.valid_to IS NULL OR r.valid_to > {function}.t)
