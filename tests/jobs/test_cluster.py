@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.jobs.standalone import CAPTURE, night_on, standalone
 
 
 @pytest.mark.slow
+@pytest.mark.skipif("NAMESRV_CLUSTER" not in os.environ, reason="takes eight processes and minutes: NAMESRV_CLUSTER=1")
 def test_a_cluster_gives_the_tables_of_one_machine(spark: SparkSession, tmp_path: Path) -> None:
     """All gold tables have the digests of a local run, and both workers did their part with the packed environment."""
     with standalone(tmp_path / "cluster") as cluster:

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from jobs import quality
 from jobs.quality import Measurement
+from schemas import gold
 from schemas.rules import RULES, TABLES, Rule
 
 DAY = dt.date(2026, 3, 2)
@@ -237,11 +238,15 @@ GOOD: dict[str, dict] = {
         "day": DAY,
     },
     "runs": {
+        "layout": gold.LAYOUT,
         "started_time": NOON,
         "finished_time": NOON,
         "status": "published",
         "days": [DAY],
         "ingest_runs": ["run-1"],
+        "sources": [digest("file", 64)],
+        "inputs": [],
+        "outputs": [],
         "versions": {"t": 1},
         "digests": {},
         "counts": {"frames": 1},
