@@ -24,7 +24,7 @@ from schemas import bronze, truth
 
 DAY = dt.date(2026, 1, 1)
 TROUBLED = Fleet(
-    DAY, brokers=5, namesrvs=2, topics=3, beats_per_minute=1, outages=0.06, outage_s=(60, 900), partitions=4, restarts=2
+    DAY, brokers=5, namesrvs=2, topics=3, beats_per_minute=1, outages=0.1, outage_s=(30, 400), partitions=4, restarts=2
 )
 
 
@@ -84,7 +84,15 @@ def test_removals_of_4x_are_the_planted_ones_when_events_come_late_and_twice(
 def test_removals_of_5x_with_light_heartbeats_are_the_planted_ones(spark: SparkSession, tmp_path: Path) -> None:
     """The lease is the brokers' own, the first beat after a hole brings the broker back, and the quiet road loses nothing."""
     fleet = fleet_like(
-        TROUBLED, version="5.4.0", form="light", beats_per_minute=4, timeout_ms=50_000, brokers=4, churn=0.5
+        TROUBLED,
+        version="5.4.0",
+        form="light",
+        beats_per_minute=4,
+        timeout_ms=50_000,
+        brokers=4,
+        churn=0.5,
+        outages=0.2,
+        outage_s=(20, 120),
     )
     simulate(house_at(spark, tmp_path, "on-time"), fleet, [DAY])
     assert night_of(spark, tmp_path, "night").status == "published"
