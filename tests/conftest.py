@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,12 @@ if "MUTANT_UNDER_TEST" in os.environ:
     settings.load_profile("mutants")
 else:
     settings.load_profile("ci" if os.environ.get("CI") == "true" else "developer")
+
+
+# In a process of its own that pytest starts for a part of the tests, the main module has no file. PySpark takes that for its
+# own doctests and, as soon as Great Expectations is imported, ends the process.
+if not hasattr(sys.modules["__main__"], "__file__"):
+    sys.modules["__main__"].__file__ = __file__
 
 
 @pytest.fixture(scope="session")
