@@ -117,4 +117,6 @@ def stepped(before_us: int, at_us: int) -> str:
 
 
 def _shown(us: int) -> str:
+    if not _EPOCH_US_MIN <= us <= _EPOCH_US_MAX:
+        return f"{us} us since 1970"  # a time that no calendar of Python holds
     return (_EPOCH + timedelta(microseconds=us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

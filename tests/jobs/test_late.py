@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs import night, nightly, tables
+from jobs import gate, nightly, tables
 from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.ingest import ClockError, Ingested, ingest
@@ -213,7 +213,7 @@ def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_change
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three days, then an event of the first: all tables equal those of everything at once, and the difference is in rows."""
-    monkeypatch.setattr(night, "_judged", lambda *_: [])  # rules are not what this is about, and take most of the time
+    monkeypatch.setattr(gate, "_judged", lambda *_: [])  # rules are not what this is about, and take most of the time
 
     def run(warehouse: str, run_id: str, *paths: Path) -> nightly.Summary:
         house = house_at(spark, tmp_path / warehouse, run_id)
