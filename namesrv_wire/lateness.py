@@ -117,6 +117,6 @@ def stepped(before_us: int, at_us: int) -> str:
 
 
 def _shown(us: int) -> str:
-    if not _EPOCH_US_MIN <= us <= _EPOCH_US_MAX:
-        return f"{us} us since 1970"  # a time that no calendar of Python holds
+    if not -62_135_596_800_000_000 <= us <= 253_402_300_799_999_999:  # years 1 to 9999
+        return f"{us} us since 1970"
     return (_EPOCH + timedelta(microseconds=us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
