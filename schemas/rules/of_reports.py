@@ -361,7 +361,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "gate_agrees",
-            "(status = 'published') = (gate = 'passed')",
+            "status NOT IN ('published', 'refused') OR (status = 'published') = (gate = 'passed')",
             "What is published passed the gate, what is refused did not.",
         ),
         Rule("config_has_a_digest", is_hex("config_sha256", 64), "config_sha256 is 64 hex digits."),
