@@ -283,7 +283,9 @@ def test_what_is_no_tcp_is_counted(tmp_path: Path) -> None:
     assert (stats.first_time_ns, stats.last_time_ns) == (1_000_001_000, 8_000_008_000)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04zip", b"\x7fELF", b'{"a":1}', gzip.compress(b"no capture", mtime=0)])
+@pytest.mark.parametrize(
+    "content", [b"", b"PK\x03\x04zip", b"\x7fELF", b'{"a":1}', gzip.compress(b"no capture", mtime=0)]
+)
 def test_foreign_files_are_refused_at_once(tmp_path: Path, content: bytes) -> None:
     """What is no capture says so, with the file and the byte."""
     with pytest.raises(CaptureError, match="at byte 0: not a capture"):
