@@ -122,19 +122,18 @@ def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_qu
     spans = quiet.spans_from(heard, leases, open_rows[_LIVE].where(on_road), of_names).persist()
     eventful = quiet.periods_of(_disturbances(spans, others.where(on_road), open_rows, unit_of, of_names)).persist()
     raw = {(row["namesrv_id"], row["unit"]): row["beats"] for row in _raw_of(heard, unit_of, eventful).collect()}
-    of_road = {(name, unit) for name, _, unit in nodes if name in of_names and unit != units.ELSEWHERE}
-    whole_day = {*not_quiet, *_failed(given, sorted(of_road - raw.keys()), heard, unit_of)}
+    on_two = {(name, unit) for name, _, unit in nodes if name in of_names and unit != units.ELSEWHERE}
+    whole_day = {*not_quiet, *_failed(given, sorted(on_two - raw.keys()), heard, unit_of)}
     if whole_day:
         eventful = union_all([eventful, _all_periods(spark, day, whole_day)]).distinct().persist()
-    quiet_units = of_road - raw.keys() - whole_day
+    quiet_units = on_two - raw.keys() - whole_day
     active = [node for node in nodes if (node[0], node[2]) not in quiet_units]
     quiet_nodes = _unit_frame(spark, [node for node in nodes if (node[0], node[2]) in quiet_units])
-    replayed = [others, *left]
     if raw or whole_day:
-        replayed += [
-            _raw_beats(beats.where(on_road), unit_of, eventful),
-            _runs(heard, unit_of, quiet_nodes, eventful),
-        ]
+        of_road = [_raw_beats(beats.where(on_road), unit_of, eventful), _runs(heard, unit_of, quiet_nodes, eventful)]
+    else:
+        of_road = [beats.where("false")]
+    replayed = [others, *left, *of_road]
     packs, count = _packs(spark, active, contexts, raw)
     road = Quiet(names, quiet.with_cluster(contexts), heard, spans, eventful, quiet_nodes)
     return DayPlan(day, unknown, open_rows, union_all(replayed).persist(), unit_of, packs, count, road)

@@ -76,26 +76,35 @@ def must_stay_whole(edges: Iterable[Edge], namesrvs: Mapping[str, Namesrv]) -> d
     """Return which name servers cannot be split, because something that crosses units could happen.
 
     4.x: two addresses registered over one channel - a scan that meets the second behind its iterator ends the periodic scan
-    for everyone. Both: so many names, addresses or clusters that a map may have grown, which changes its iteration order.
+    for everyone. Both: an address of two names or a channel of two addresses, of which the first in the order of a map is
+    taken, where there are so many names or addresses that the map may have grown, which changes its order.
     """
-    addrs_of_channel: dict[tuple[str, str], set[str]] = {}
-    names: dict[str, set[str]] = {}
-    addrs: dict[str, set[str]] = {}
+    nodes: dict[tuple[str, str], set[str]] = {}
+    channels_shared, addrs_shared = set[str](), set[str]()
+    tied: dict[tuple[str, str, str], set[str]] = {}
     for namesrv_id, *ends in edges:
-        names.setdefault(namesrv_id, set()).update(end for end in ends if end.startswith("n:"))
-        addrs.setdefault(namesrv_id, set()).update(end for end in ends if end.startswith("a:"))
-        channel = next((end for end in ends if end.startswith("c:")), None)
-        addr = next((end for end in ends if end.startswith("a:")), None)
-        if channel and addr:
-            addrs_of_channel.setdefault((namesrv_id, channel), set()).add(addr)
-    shared = {namesrv_id for (namesrv_id, _), found in addrs_of_channel.items() if len(found) > 1}
+        by_kind = {end[:1]: end for end in ends}
+        for kind, end in by_kind.items():
+            nodes.setdefault((namesrv_id, kind), set()).add(end)
+        for one, other, shared in (("c", "a", channels_shared), ("a", "n", addrs_shared)):
+            if one in by_kind and other in by_kind:
+                others = tied.setdefault((namesrv_id, by_kind[one], other), set())
+                others.add(by_kind[other])
+                if len(others) > 1:
+                    shared.add(namesrv_id)
+
+    def fills(namesrv_id: str, kind: str, capacity: int) -> bool:
+        return len(nodes.get((namesrv_id, kind), ())) * 4 >= capacity * 3
+
     whole = {}
     for namesrv_id, namesrv in namesrvs.items():
         profiles = [namesrv.profile, *(later.profile for _, later in namesrv.later)]
         whole[namesrv_id] = any(
-            (namesrv_id in shared and not profile.concurrent_maps)
-            or len(names.get(namesrv_id, ())) * 4 >= profile.capacities.broker * 3
-            or len(addrs.get(namesrv_id, ())) * 4 >= profile.capacities.live * 3
+            (namesrv_id in channels_shared and not profile.concurrent_maps)
+            or (
+                namesrv_id in channels_shared | addrs_shared
+                and (fills(namesrv_id, "n", profile.capacities.broker) or fills(namesrv_id, "a", profile.capacities.live))
+            )
             for profile in profiles
         )
     return whole
