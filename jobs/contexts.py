@@ -121,24 +121,26 @@ def _first_seen(bronze: Frames) -> DataFrame:
     return seen.groupBy("namesrv_id").agg(F.min("seq").alias("seq"))
 
 
-def known_until(bronze: Frames, day: dt.date, heard: Heard | None) -> dict[str, int]:
+def known_until(
+    bronze: Frames, today: Frames, day: dt.date, heard: Heard | None, *, is_last: bool = False
+) -> dict[str, int]:
     """Return per name server the last position seen on `day`, or the day's end if more was seen afterwards.
 
-    `heard`: the day's beats, if they have been read already. Positions count whole microseconds here.
+    `today`: the tables' slices of `day`; `heard`: its beats, if they have been read already; `is_last`: nothing is recorded
+    after it. Positions count whole microseconds here.
     """
     others = [table for table in RECORDED_TABLES if heard is None or table not in BEATS]
-    rows = [bronze[t.name].where(F.col("day") == F.lit(day)).select("namesrv_id", "effect_time", "day") for t in others]
-    later = [
-        bronze[t.name].where(F.col("day") > F.lit(day)).select("namesrv_id", "day").distinct() for t in RECORDED_TABLES
-    ]
+    seen = [today[t.name].where(F.col("day") == F.lit(day)).select("namesrv_id", "effect_time", "day") for t in others]
+    if not is_last:
+        later = (bronze[t.name].where(F.col("day") > F.lit(day)) for t in RECORDED_TABLES)
+        seen += [frame.select("namesrv_id", "day").distinct() for frame in later]
     last = F.unix_micros(F.max("effect_time")).alias("last_us")
-    seen = union_all([*rows, *later]).groupBy("namesrv_id").agg(last, F.max("day").alias("day"))
+    found = union_all(seen).groupBy("namesrv_id").agg(last, F.max("day").alias("day"))
     day_end = day_start_seq(day + dt.timedelta(days=1))
     until = {
-        name: last_us * NS_PER_US + _LAST_NS
-        for name, last_us in (heard.until_us() if heard is not None else {}).items()
+        name: last_us * NS_PER_US + _LAST_NS for name, last_us in (heard.until_us if heard is not None else {}).items()
     }
-    for row in seen.collect():
+    for row in found.collect():
         last_us, name = row["last_us"], row["namesrv_id"]
         if row["day"] > day:
             until[name] = day_end

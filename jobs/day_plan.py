@@ -57,7 +57,10 @@ class Quiet:
 
 @dataclass(frozen=True)
 class DayPlan:
-    """What to replay. `events` as `day_events` gives them, runs among them; `packs`: (namesrv_id, unit, pack)."""
+    """What to replay. `events` as `day_events` gives them, runs among them; `packs`: (namesrv_id, unit, pack).
+
+    `beats`: about how many of the events are single beats; None: all that there are.
+    """
 
     day: dt.date
     unknown: list[str]
@@ -67,6 +70,7 @@ class DayPlan:
     packs: DataFrame
     pack_count: int
     quiet: Quiet | None = None
+    beats: int | None = None
 
 
 def planned_day(
@@ -95,7 +99,7 @@ def planned_day(
     events = union_all([others, beats])
     nodes = _nodes_of(events, open_rows, contexts)
     packs, count = _packs(spark, nodes, contexts)
-    return DayPlan(day, unknown, open_rows, events.persist(), _unit_frame(spark, nodes), packs, count)
+    return DayPlan(day, unknown, open_rows, events, _unit_frame(spark, nodes), packs, count)
 
 
 class _DayInput(NamedTuple):
@@ -111,7 +115,7 @@ class _DayInput(NamedTuple):
 
 def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_quiet: Collection[Unit]) -> DayPlan:
     """Return the plan of a day on which the name servers `names` take the quiet road where they can."""
-    spark, day, contexts, _, open_rows, others, beats, (leases, buckets) = given
+    spark, day, contexts, _, open_rows, others, beats, (leases, buckets, *_) = given
     on_road = F.col("namesrv_id").isin(*names)
     left = [] if len(names) == len(contexts) else [beats.where(~on_road)]
     heard = buckets.where(on_road)
@@ -136,7 +140,7 @@ def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_qu
     replayed = [others, *left, *of_road]
     packs, count = _packs(spark, active, contexts, raw)
     road = Quiet(names, quiet.with_cluster(contexts), heard, spans, eventful, quiet_nodes)
-    return DayPlan(day, unknown, open_rows, union_all(replayed).persist(), unit_of, packs, count, road)
+    return DayPlan(day, unknown, open_rows, union_all(replayed), unit_of, packs, count, road, sum(raw.values()))
 
 
 _LIVE = gold.BROKER_LIVE_HISTORY.name

@@ -12,18 +12,20 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs.flag_clocks import clock_facts_from
 from jobs.flag_expired import expired_brokers_from
 from jobs.flag_routes import (
+    of_topic,
+    of_topics,
     open_orphans_from,
     orphaned_topics_from,
     reported_rows_from,
     route_changes_from,
     route_rows_from,
+    stirred_topics_from,
     swept_from,
 )
 from jobs.tables import conformed, union_all
@@ -39,25 +41,28 @@ def flag(
     bronze: Mapping[str, DataFrame],
     namesrvs: Mapping[str, Namesrv],
     days: Iterable[dt.date],
+    wipes: DataFrame | None = None,
 ) -> dict[str, DataFrame]:
     """Return `route_changes`, `expired_brokers`, `orphaned_topics` and `findings` of `days`.
 
     `gold`: the history tables and `event_outcomes`; `orphaned_topics`, if given, tells when what was open
     before the first day began; `past_knowledge`, if given, what was not known. `bronze`: `registrations` and
-    `topic_configs`. `days` follow each other, but days without slices may be missing. The sweep runs here, once;
-    the rest runs when it is written. The slices that many findings read are persisted:
-    `spark.catalog.clearCache()` when all is written.
+    `topic_configs`. `days` follow each other, but days without slices may be missing. `wipes`: outcomes of wipes of write
+    permission on any day, if `gold` has those of `days` only. Topics are swept of which something changed, or which were
+    orphaned before; the sweep runs here, once, and the rest when it is written. `spark.catalog.clearCache()` when all is
+    written.
     """
     wanted = sorted(set(days))
     slices = {
         table.name: gold[table.name].where(F.col("day").isin(wanted))
         for table in (*tables.HISTORY_TABLES, tables.EVENT_OUTCOMES)
     }
-    for name in ("topic_queue_history", "broker_addr_history", "broker_live_history", "event_outcomes"):
-        slices[name] = slices[name].persist(StorageLevel.MEMORY_AND_DISK)
-    rows = [*route_rows_from(slices), reported_rows_from(slices, bronze, wanted)]
-    if ORPHANED_TOPICS.name in gold and wanted:
-        rows.append(open_orphans_from(gold[ORPHANED_TOPICS.name], wanted[0]))
+    carried = (
+        [open_orphans_from(gold[ORPHANED_TOPICS.name], wanted[0])] if ORPHANED_TOPICS.name in gold and wanted else []
+    )
+    reported = reported_rows_from(slices, bronze, wanted).persist()
+    stirred = stirred_topics_from(slices, reported, carried).persist()
+    rows = [*route_rows_from(of_topics(slices, stirred)), of_topic(reported, stirred), *carried]
     # Checkpoints also cut the plans short, which eighteen queries would otherwise analyse again and again.
     swept = swept_from(rows, namesrvs).localCheckpoint()
     expired = expired_brokers_from(slices).localCheckpoint(eager=False)
@@ -71,11 +76,17 @@ def flag(
         ),
         EXPIRED_BROKERS.name: conformed(expired, EXPIRED_BROKERS),
     }
-    wipes = gold[tables.EVENT_OUTCOMES.name].where("operation = 'wipe_write_perm'")
+    if wipes is None:
+        wipes = wipes_in(gold[tables.EVENT_OUTCOMES.name])
     facts = clock_facts_from(spark, bronze, wanted)
     findings = findings_from(spark, {**slices, **found, "wipes": wipes, "clock_facts": facts})
     found[FINDINGS.name] = conformed(since_settled(findings, settled, "to_time"), FINDINGS)
     return found
+
+
+def wipes_in(event_outcomes: DataFrame) -> DataFrame:
+    """Return the outcomes of wipes of write permission."""
+    return event_outcomes.where("operation = 'wipe_write_perm'")
 
 
 def settled_from(past_knowledge: DataFrame) -> DataFrame:

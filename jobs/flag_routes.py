@@ -14,10 +14,66 @@ from pyspark.sql import functions as F
 
 from jobs.flag_sweep import SWEPT_SCHEMA, sweeper
 from jobs.tables import union_all
+from namesrv_core.instants import NS_PER_US
 from namesrv_core.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.profile import Namesrv
 
 _LAST_IN_STEP = 2**31 - 1
+# Opened on the day of its slice, or closed.
+_IS_NEWS = f"closed_by IS NOT NULL OR opened_at.seq >= unix_micros(CAST(day AS TIMESTAMP)) * {NS_PER_US}"
+
+
+def stirred_topics_from(
+    slices: Mapping[str, DataFrame], reported: DataFrame, carried: Iterable[DataFrame]
+) -> DataFrame:
+    """Return the topics (namesrv_id, topic) whose routes may have changed, or that may be orphaned, on the days of `slices`.
+
+    Of any other, no row was opened or closed, none was missing in a registration (`reported`), and none was orphaned before
+    (`carried`).
+    """
+    new = {name: frame.where(_IS_NEWS) for name, frame in slices.items() if "opened_at" in frame.columns}
+    groups = slices["broker_addr_history"].select("namesrv_id", "broker_addr", "broker_name").distinct()
+    addrs = union_all(
+        new[name].select("namesrv_id", "broker_addr") for name in ("broker_live_history", "filter_server_history")
+    ).distinct()
+    names = new["broker_addr_history"].select("namesrv_id", "broker_name")
+    names = names.unionAll(_tied(groups, addrs, "broker_addr").select("namesrv_id", "broker_name")).distinct()
+    held = slices["topic_queue_history"].select("namesrv_id", "topic", "broker_name")
+    found = [
+        new["topic_queue_history"].select("namesrv_id", "topic"),
+        _tied(held, names, "broker_name").select("namesrv_id", "topic"),
+        new["topic_queue_mapping_history"].select("namesrv_id", "topic"),
+        _order_confs(new).select("namesrv_id", "topic"),
+        reported.where("NOT listed").select("namesrv_id", "topic"),
+        *(frame.select("namesrv_id", "topic") for frame in carried),
+    ]
+    return union_all(found).distinct()
+
+
+def of_topic(rows: DataFrame, topics: DataFrame) -> DataFrame:
+    """Return the rows (with `topic`) of `topics` (namesrv_id, topic)."""
+    return _tied(rows, topics, "topic")
+
+
+def of_topics(slices: Mapping[str, DataFrame], topics: DataFrame) -> dict[str, DataFrame]:
+    """Return the slices with the rows of `topics` only, in the tables that are about topics."""
+    about = {name: of_topic(slices[name], topics) for name in ("topic_queue_history", "topic_queue_mapping_history")}
+    keys = topics.withColumnRenamed("topic", "config_key")
+    return {**slices, **about, "kv_config_history": _tied(slices["kv_config_history"], keys, "config_key")}
+
+
+def _tied(rows: DataFrame, keys: DataFrame, column: str) -> DataFrame:
+    """Return the rows whose name server and `column` are among `keys`; a NULL is a value like others."""
+    same = (F.col("r.namesrv_id") == F.col("k.namesrv_id")) & F.col(f"r.{column}").eqNullSafe(F.col(f"k.{column}"))
+    return rows.alias("r").join(F.broadcast(keys.alias("k")), same, "left_semi")
+
+
+def _order_confs(slices: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the order configurations with their `topic`, and their value as `text`."""
+    confs = slices["kv_config_history"].where(
+        (F.col("namespace") == ORDER_TOPIC_CONFIG) & F.col("config_key").isNotNull()
+    )
+    return confs.withColumnsRenamed({"config_key": "topic", "config_value": "text"})
 
 
 def route_rows_from(slices: Mapping[str, DataFrame]) -> list[DataFrame]:
@@ -28,19 +84,12 @@ def route_rows_from(slices: Mapping[str, DataFrame]) -> list[DataFrame]:
     addrs = groups.select("namesrv_id", "day", "topic", "broker_addr").distinct()
     live = _for_keys(slices["broker_live_history"], addrs, "broker_addr")
     filters = _for_keys(slices["filter_server_history"], addrs, "broker_addr")
-    order_confs = slices["kv_config_history"].where(
-        (F.col("namespace") == ORDER_TOPIC_CONFIG) & F.col("config_key").isNotNull()
-    )
     return [
         _rows("topic_queue_table", queues, "read_queue_nums", "write_queue_nums", "perm", "topic_sys_flag"),
         _rows("broker_addr_table", groups, "broker_id", "enable_acting_master", "zone_name"),
         _rows("broker_live_table", live),
         _rows("filter_server_table", filters, "filter_servers"),
-        _rows(
-            "kv_config_table",
-            order_confs.withColumnsRenamed({"config_key": "topic", "config_value": "text"}),
-            "text",
-        ),
+        _rows("kv_config_table", _order_confs(slices), "text"),
         _rows(
             "topic_queue_mapping_info_table",
             slices["topic_queue_mapping_history"].withColumnsRenamed({"bname": "broker_name", "curr_id_map": "text"}),

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.frames import Frames, codec_ready, day_events, observation_rows, topic_tables_of
 from jobs.replay_unit import NamesrvDay
-from jobs.tables import union_all
+from jobs.tables import empty, union_all
 from jobs.verify import observed_of
 from namesrv_core.decisions import STALL_NS, Decided, Placed, decide
 from namesrv_core.history import Interval, restored
@@ -94,7 +94,7 @@ def decided_day(
     live = codec_ready(carried["broker_live_history"].where("closed_by IS NULL"))
     racing = [row["namesrv_id"] for row in racing_namesrvs_from(events, live).collect()]
     if not racing:
-        return spark.createDataFrame([], gold.ORDER_DECISIONS.schema), None
+        return empty(spark, gold.ORDER_DECISIONS.schema), None
     unknown = [name for name in racing if contexts[name].has_unknown_past]
     rows = rows_of_whole_days(bronze, carried, day, unknown).where(F.col("namesrv_id").isin(sorted(racing)))
 

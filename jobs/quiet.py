@@ -53,21 +53,23 @@ def beat_node() -> Column:
 
 
 class Heard(NamedTuple):
-    """The day's beats, read once: leases by address (`leases_from`) and buckets (`buckets_from`), both persisted."""
+    """The day's beats, read once: leases by address (`leases_from`) and buckets (`buckets_from`), both persisted.
+
+    `rows`: of the buckets; `until_us`: when each name server's last beat took effect.
+    """
 
     leases: DataFrame
     buckets: DataFrame
-
-    def until_us(self) -> dict[str, int]:
-        """Return when each name server's last beat took effect."""
-        last = self.buckets.groupBy("namesrv_id").agg(F.max("last_us").alias("last_us"))
-        return {row["namesrv_id"]: row["last_us"] for row in last.collect()}
+    rows: int
+    until_us: Mapping[str, int]
 
 
 def heard_of(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping[str, Namesrv]) -> Heard:
     """Return the beats of `day`. `live`: the open rows of broker_live_history with which it starts."""
     leases = leases_from(bronze, live, day, namesrvs).persist()
-    return Heard(leases, buckets_from(bronze, day, leases).persist())
+    buckets = buckets_from(bronze, day, leases).persist()
+    ends = buckets.groupBy("namesrv_id").agg(F.max("last_us").alias("last_us"), F.count("*").alias("rows")).collect()
+    return Heard(leases, buckets, sum(row["rows"] for row in ends), {row["namesrv_id"]: row["last_us"] for row in ends})
 
 
 def with_cluster(contexts: Mapping[str, NamesrvDay]) -> list[str]:

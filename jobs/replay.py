@@ -53,6 +53,11 @@ def replayed_day(
     )
 
 
+def rows_by_table(wide: DataFrame) -> dict[str, int]:
+    """Return how many rows there are of each table."""
+    return {row["table"]: row["count"] for row in wide.groupBy("table").count().collect()}
+
+
 def not_quiet_of(wide: DataFrame) -> set[Unit]:
     """Return the units that must be replayed event by event."""
     rows = wide.where(F.col("table") == NOT_QUIET).select("namesrv_id", "unit").collect()

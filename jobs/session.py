@@ -6,6 +6,8 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -13,6 +15,8 @@ from pyspark.sql import SparkSession
 _SHUFFLE_PARTITIONS, _SPARKS_DEFAULT = "spark.sql.shuffle.partitions", "200"
 # The number that we have set, to tell it from one that the user has set.
 _OURS = "spark.namesrvHistory.shufflePartitions"
+# Below, compiling a query takes longer than it saves.
+_FEW_ROWS = 500_000
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -51,6 +55,20 @@ def tune_for(spark: SparkSession, *, small: bool) -> None:
     # Min and max of a file's columns help to skip files; a small table is one file.
     spark.conf.set("spark.databricks.delta.stats.skipping", str(not small).lower())
     spark.conf.set("spark.databricks.delta.stats.collect", str(not small).lower())
+
+
+@contextmanager
+def tuned_for(spark: SparkSession, rows: int) -> Iterator[None]:
+    """Set what depends on the size of the work for as long as queries of about so many rows are planned and run.
+
+    A session that is set for few rows stays so.
+    """
+    was_small = is_small(spark)
+    tune_for(spark, small=was_small or rows < _FEW_ROWS)
+    try:
+        yield
+    finally:
+        tune_for(spark, small=was_small)
 
 
 def is_small(spark: SparkSession) -> bool:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from jobs.digest import Digest
 from schemas.table import Table
@@ -36,11 +38,16 @@ def exists(spark: SparkSession, warehouse: str, table: Table) -> bool:
 def read_table(spark: SparkSession, warehouse: str, table: Table, version: int | None = None) -> DataFrame:
     """Return `table` as it is now or at `version`; an empty frame with its schema if it was never written."""
     if not exists(spark, warehouse, table):
-        return spark.createDataFrame([], table.schema)
+        return empty(spark, table.schema)
     reader = spark.read.format("delta")
     if version is not None:
         reader = reader.option("versionAsOf", version)
     return reader.load(table_path(warehouse, table))
+
+
+def empty(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return a frame without rows, of which Spark knows that it has none: queries leave out what depends on it."""
+    return spark.createDataFrame(to_arrow_schema(schema, timezone="UTC").empty_table(), schema)
 
 
 def conformed(frame: DataFrame, table: Table) -> DataFrame:
@@ -74,6 +81,11 @@ def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt
     _writer(conformed(frame, table), table).mode("overwrite").option("replaceWhere", f"day IN ({listed})").save(
         table_path(warehouse, table)
     )
+
+
+def is_without(spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, day: dt.date) -> bool:
+    """Return whether `table`, read as `frame`, has been written but has no file of `day`."""
+    return exists(spark, warehouse, table) and not of_days(frame, [day]).inputFiles()
 
 
 def append(frame: DataFrame, warehouse: str, table: Table) -> None:

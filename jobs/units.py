@@ -103,7 +103,9 @@ def must_stay_whole(edges: Iterable[Edge], namesrvs: Mapping[str, Namesrv]) -> d
             (namesrv_id in channels_shared and not profile.concurrent_maps)
             or (
                 namesrv_id in channels_shared | addrs_shared
-                and (fills(namesrv_id, "n", profile.capacities.broker) or fills(namesrv_id, "a", profile.capacities.live))
+                and (
+                    fills(namesrv_id, "n", profile.capacities.broker) or fills(namesrv_id, "a", profile.capacities.live)
+                )
             )
             for profile in profiles
         )

@@ -66,7 +66,7 @@ class Warehouse:
         last = self.ledger().last
         version = None if last is None else last.versions.get(table.name)
         if version is None:
-            return self.spark.createDataFrame([], table.schema)
+            return tables.empty(self.spark, table.schema)
         return tables.read_table(self.spark, self.path, table, version)
 
     def bronze(self) -> dict[str, DataFrame]:

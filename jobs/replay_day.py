@@ -1,0 +1,191 @@
+"""Replay one day: weigh what is known of the settings, plan what has to be replayed, replay it and write its slices.
+
+Reads   the bronze event tables and answers, and the history slices of the last day before
+Writes  the day's slices of the replayed tables, namesrv_settings and order_decisions
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from jobs import tables
+from jobs.contexts import known_until, namesrv_days
+from jobs.day_plan import Unit, planned_day
+from jobs.evidence import DELETION, IDLE_LIMIT, candidates_from, votes_from, weighed_from
+from jobs.frames import Frames
+from jobs.order import decided_day
+from jobs.quiet import Heard, heard_of
+from jobs.replay import NOT_QUIET, REPLAYED_TABLES, not_quiet_of, replayed_day, rows_by_table, table_from
+from jobs.replay_unit import NamesrvDay
+from jobs.session import tuned_for
+from jobs.settings import DaySettings, known_settings, under_idle_limit
+from jobs.slices import held
+from jobs.tables import of_days
+from jobs.warehouse import Warehouse, days_of
+from schemas import bronze, codec, gold
+from schemas.table import Table
+
+log = logging.getLogger(__name__)
+_CARRIED = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE)
+# What tells whether a name server's periodic scan still runs.
+SCAN_LIFE = "outcome IN ('scan_failed', 'started', 'stopped')"
+_ONE_DAY, _LONG_SILENCE = dt.timedelta(days=1), dt.timedelta(days=7)
+_EPOCH = dt.date(1970, 1, 1)
+# Of heartbeats there are too many to be held; they are read as often as need be.
+_HELD = tuple(table for table in bronze.RECORDED_TABLES if table is not bronze.HEARTBEATS)
+_UNCOUNTED = 1 << 40
+
+
+class _Given(NamedTuple):
+    """What a day's replay starts from: the bronze tables, their slices of the day, what is carried, and rows by table."""
+
+    day: dt.date
+    bronze: Frames
+    today: Frames
+    carried: Frames
+    rows: Mapping[str, int]
+
+
+def replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
+    """Replay a day. If earlier days must be replayed before, only note its settings, and return those days."""
+    start = _start_of(house, day)
+    given = _given(house, day, start)
+    known = known_settings(given.today, house.table(gold.NAMESRV_SETTINGS), day, start, house.conf)
+    live = given.carried[gold.BROKER_LIVE_HISTORY.name].where("closed_by IS NULL")
+    heard = heard_of(given.today, live, day, known.namesrvs) if house.quiet_road else None
+    rows = sum(given.rows.values()) + (heard.rows if heard is not None else _UNCOUNTED)
+    with tuned_for(house.spark, rows):
+        is_last = all(recorded <= day for recorded in days_of(house.recorded()))
+        until = known_until(given.bronze, given.today, day, heard, is_last=is_last)
+        known = known.with_votes(votes_from(given.today, given.carried, known))
+        known, frames, contexts = _settled(house, given, known, until)
+        work = {"namesrv_settings": _writing(house, known.frame(house.spark), gold.NAMESRV_SETTINGS, day)}
+        since_seq = known.reconsidered_since
+        if since_seq is not None:
+            earlier = [d for d in days_of(house.recorded(), first=codec.day_of(since_seq // 1_000)) if d < day]
+            if earlier:
+                tables.in_parallel(work)
+                house.forget(gold.NAMESRV_SETTINGS)
+                return earlier
+        work.update(_replayed(house, given._replace(today=frames), contexts, heard))
+        tables.in_parallel(work)
+    tables.remove(house.spark, _staging_of(house))
+    house.spark.catalog.clearCache()
+    house.forget(*REPLAYED_TABLES, gold.ORDER_DECISIONS, gold.NAMESRV_SETTINGS)
+    return []
+
+
+def _given(house: Warehouse, day: dt.date, start: dt.date | None) -> _Given:
+    raw, carried = house.bronze(), _carried(house, day, start)
+    slices = {table.name: of_days(raw[table.name], [day]) for table in _HELD}
+    frames, rows = held(house.spark, {**slices, **carried})
+    today = {**raw, **{name: frames[name] for name in slices}}
+    return _Given(day, raw, today, {name: frames[name] for name in carried}, rows)
+
+
+def _replayed(
+    house: Warehouse, given: _Given, contexts: dict[str, NamesrvDay], heard: Heard | None
+) -> dict[str, Callable[[], None]]:
+    """Replay the day into Parquet files; return what is to be done to write its slices."""
+    spark, day, folder = house.spark, given.day, _staging_of(house)
+    not_quiet: set[Unit] = set()
+    while True:
+        plan = planned_day(spark, given.today, given.carried, day, contexts, heard=heard, not_quiet=not_quiet)
+        with tuned_for(spark, sum(given.rows.values()) + (_UNCOUNTED if plan.beats is None else plan.beats)):
+            plan = replace(plan, events=plan.events.persist())
+            decisions, order = decided_day(spark, plan.events, given.today, given.carried, day, contexts)
+            wide = replayed_day(plan, given.today["topic_configs"], contexts, order)
+            wide.write.mode("overwrite").parquet(folder)
+        staged = spark.read.schema(wide.schema).parquet(folder)
+        rows = rows_by_table(staged)
+        if NOT_QUIET not in rows:
+            break
+        found = not_quiet_of(staged)
+        log.warning("%s: %d units are not as quiet as their heartbeats look; replayed one by one", day, len(found))
+        not_quiet |= found
+    work = {"order_decisions": _writing(house, decisions, gold.ORDER_DECISIONS, day, may_be_empty=order is None)}
+    for table in REPLAYED_TABLES:
+        kept = given.rows.get(table.name, 0) if plan.quiet is not None else 0
+        none = not rows.get(table.name) and not kept and table is not gold.REFRESHES_HOURLY
+        work[table.name] = _writing(house, table_from(staged, plan, table, day), table, day, may_be_empty=none)
+    return work
+
+
+def _staging_of(house: Warehouse) -> str:
+    return f"{house.path}/_staging/{house.run_id}-replay"
+
+
+def _settled(
+    house: Warehouse, given: _Given, known: DaySettings, until: Mapping[str, int]
+) -> tuple[DaySettings, dict[str, DataFrame], dict[str, NamesrvDay]]:
+    """Return what is known after weighing what only a replay tells, the events as they follow, and the days' contexts."""
+    today, carried = given.today, given.carried
+    # Answers alone tell which of two replays is right.
+    candidates = candidates_from(today, known) if given.rows[bronze.ROUTE_OBSERVATIONS.name] else {}
+    frames, contexts = _under(house, given, known, until)
+    if IDLE_LIMIT in candidates:
+        votes = weighed_from(IDLE_LIMIT, candidates[IDLE_LIMIT], today, carried, known, contexts)
+        known = known.with_votes(votes)
+        frames, contexts = _under(house, given, known, until)
+    if DELETION in candidates:
+        votes = weighed_from(DELETION, candidates[DELETION], frames, carried, known, contexts)
+        known = known.with_votes(votes)
+    namesrvs = known.namesrvs
+    return known, frames, {name: replace(context, namesrv=namesrvs[name]) for name, context in contexts.items()}
+
+
+def _under(
+    house: Warehouse, given: _Given, known: DaySettings, until: Mapping[str, int]
+) -> tuple[dict[str, DataFrame], dict[str, NamesrvDay]]:
+    today, ever = (
+        {**frames, "channel_events": under_idle_limit(frames["channel_events"], house.spark, known)}
+        for frames in (given.today, given.bronze)
+    )
+    return today, namesrv_days(ever, given.carried, known.day, known.namesrvs, until)
+
+
+def _writing(
+    house: Warehouse, frame: DataFrame, table: Table, day: dt.date, *, may_be_empty: bool = False
+) -> Callable[[], None]:
+    """Return what writes a slice; nothing where there are no rows and have been none."""
+    if may_be_empty and tables.is_without(house.spark, house.path, table, house.table(table), day):
+        return lambda: None
+    return partial(tables.write_days, frame, house.path, table, [day])
+
+
+def _start_of(house: Warehouse, day: dt.date) -> dt.date | None:
+    """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
+    # Mostly it is the day before; the whole of the table is looked through only after a long silence.
+    return _last_day(house, day - _LONG_SILENCE, day) or _last_day(house, _EPOCH, day)
+
+
+def _last_day(house: Warehouse, since: dt.date, until: dt.date) -> dt.date | None:
+    """Return the last day from `since` on and before `until` that was replayed: each has settings of a name server."""
+    between = (F.col("day") >= F.lit(since)) & (F.col("day") < F.lit(until))
+    row = house.table(gold.NAMESRV_SETTINGS).where(between).agg(F.max("day").alias("day")).collect()[0]
+    found: dt.date | None = row["day"]
+    return found
+
+
+def _carried(house: Warehouse, day: dt.date, start: dt.date | None) -> dict[str, DataFrame]:
+    """Return the slices of `start`, from which `day` starts."""
+    frames = {table.name: house.table(table) for table in _CARRIED}
+    if start is None:
+        return {name: frame.where("false") for name, frame in frames.items()}
+    sliced = {name: of_days(frame, [start]) for name, frame in frames.items()}
+    # What ended the scan for good may have happened on any day before; the ledger knows the days on which it did.
+    ledger = house.ledger()
+    unpublished = {d for d in days_of(house.recorded()) if d not in ledger.days} | house.replayed
+    failed = max((d for d in ledger.halting_days if d < day), default=start)
+    since = min({start, failed, *unpublished})
+    outcomes = frames[gold.EVENT_OUTCOMES.name]
+    sliced[gold.EVENT_OUTCOMES.name] = outcomes.where(F.col("day").between(since, day - _ONE_DAY)).where(SCAN_LIFE)
+    return sliced

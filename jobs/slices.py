@@ -1,0 +1,32 @@
+"""Slices of tables that a step reads again and again, held ready.
+
+Opening a slice of a Delta table takes longer than reading one of a few thousand rows, and a slice without rows costs as much
+as any other until Spark knows that it has none: then it leaves out all that depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.frames import Frames
+from jobs.tables import empty, row_counts
+
+_HELD_ROWS = 200_000
+"""Larger slices are read anew each time: to keep them takes longer than that."""
+
+
+def held(spark: SparkSession, frames: Mapping[str, DataFrame]) -> tuple[Frames, dict[str, int]]:
+    """Return the frames as they are best read several times, and how many rows each has. One Spark job.
+
+    `spark.catalog.clearCache()` lets go of them.
+    """
+    counts = row_counts(frames)
+    return {name: _held(spark, frame, counts[name]) for name, frame in frames.items()}, counts
+
+
+def _held(spark: SparkSession, frame: DataFrame, rows: int) -> DataFrame:
+    if not rows:
+        return empty(spark, frame.schema)
+    return frame.persist() if rows <= _HELD_ROWS else frame
