@@ -72,8 +72,10 @@ def deliver(house: Warehouse, fleet: Fleet, day: dt.date, delivery: str) -> int:
     """
     events = fleet.namesrvs * fleet.brokers * fleet.beats_per_day
     files = max(house.spark.sparkContext.defaultParallelism, -(-events // _ROWS_PER_FILE))
-    plan = plan_of(house.spark, fleet, day, min(files, fleet.namesrvs * fleet.brokers))
-    beats = beats_of(with_identity(plan, fleet, day), fleet)
+    # Kept, because beats that are computed from one long expression are computed by code too long to be compiled.
+    hours = plan_of(house.spark, fleet, day, min(files, fleet.namesrvs * fleet.brokers))
+    plan = with_identity(hours, fleet, day).persist()
+    beats = beats_of(plan, fleet)
     topic_configs = topic_configs_from(house.spark, fleet, plan).persist()
     digests = topic_configs.select("owner", "version", "topic_config_digest")
     sent = beats.where(~F.col("is_late") if delivery == ON_TIME else F.col("is_late") | F.col("is_duplicate"))
@@ -95,6 +97,7 @@ def deliver(house: Warehouse, fleet: Fleet, day: dt.date, delivery: str) -> int:
         staged = {table.name: frame.withColumn(FRAMES, F.lit(1)) for table, frame in counted.items()}
         write_staged(house.spark, house.path, staged, [day], day, has_logs=False)
     topic_configs.unpersist()
+    plan.unpersist()
     events = _note_sources(
         house, fleet, day, delivery, tables.union_all(f.select("source_file") for f in counted.values())
     )
