@@ -25,7 +25,8 @@ from pyspark.sql import functions as F
 from jobs import placing, quiet, units
 from jobs.frames import Frames, day_events
 from jobs.replay_unit import EVENT_RANK, NamesrvDay, failed_trials
-from jobs.tables import union_all
+from jobs.session import tuned_for
+from jobs.tables import cut_short, union_all
 from namesrv_core.instants import NS_PER_US
 from schemas import gold
 from schemas.bronze import EVENT_TABLES
@@ -35,6 +36,7 @@ Unit = tuple[str, str]
 _OTHERS = tuple(table for table in EVENT_TABLES if table not in quiet.BEATS)
 _TOPIC_TABLES = (gold.TOPIC_QUEUE_HISTORY.name, gold.TOPIC_QUEUE_MAPPING_HISTORY.name)
 _TRIAL_GROUPS = 8
+_FEW_ADDRS = 1_000
 _DAY_US = 86_400_000_000
 
 
@@ -115,7 +117,7 @@ class _DayInput(NamedTuple):
 
 def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_quiet: Collection[Unit]) -> DayPlan:
     """Return the plan of a day on which the name servers `names` take the quiet road where they can."""
-    spark, day, contexts, _, open_rows, others, beats, (leases, buckets, *_) = given
+    spark, day, contexts, _, open_rows, others, beats, (leases, buckets, _, recorded, _) = given
     on_road = F.col("namesrv_id").isin(*names)
     left = [] if len(names) == len(contexts) else [beats.where(~on_road)]
     heard = buckets.where(on_road)
@@ -123,18 +125,21 @@ def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_qu
     nodes += [(name, "", units.ELSEWHERE) for name in names]
     unit_of = _unit_frame(spark, nodes)
     of_names = {name: contexts[name] for name in names}
-    spans = quiet.spans_from(heard, leases, open_rows[_LIVE].where(on_road), of_names).persist()
-    eventful = quiet.periods_of(_disturbances(spans, others.where(on_road), open_rows, unit_of, of_names)).persist()
+    spans = quiet.spans_from(heard, leases, open_rows[_LIVE].where(on_road), of_names)
+    spans = cut_short(spans)
+    eventful = cut_short(quiet.periods_of(_disturbances(spans, others.where(on_road), open_rows, unit_of, of_names)))
     raw = {(row["namesrv_id"], row["unit"]): row["beats"] for row in _raw_of(heard, unit_of, eventful).collect()}
     on_two = {(name, unit) for name, _, unit in nodes if name in of_names and unit != units.ELSEWHERE}
     whole_day = {*not_quiet, *_failed(given, sorted(on_two - raw.keys()), heard, unit_of)}
     if whole_day:
-        eventful = union_all([eventful, _all_periods(spark, day, whole_day)]).distinct().persist()
+        eventful = cut_short(union_all([eventful, _all_periods(spark, day, whole_day)]).distinct())
     quiet_units = on_two - raw.keys() - whole_day
     active = [node for node in nodes if (node[0], node[2]) not in quiet_units]
     quiet_nodes = _unit_frame(spark, [node for node in nodes if (node[0], node[2]) in quiet_units])
     if raw or whole_day:
-        of_road = [_raw_beats(beats.where(on_road), unit_of, eventful), _runs(heard, unit_of, quiet_nodes, eventful)]
+        with tuned_for(spark, recorded):  # all of the day's beats are read once more
+            single = cut_short(_raw_beats(beats.where(on_road), unit_of, eventful))
+        of_road = [single, _runs(heard, unit_of, quiet_nodes, eventful)]
     else:
         of_road = [beats.where("false")]
     replayed = [others, *left, *of_road]
@@ -164,7 +169,7 @@ def _nodes_of(mentions: DataFrame, open_rows: Frames, contexts: Mapping[str, Nam
 def _unit_frame(spark: SparkSession, nodes: list[tuple[str, str, str]]) -> DataFrame:
     schema = pa.schema([("namesrv_id", pa.string()), ("node", pa.string()), ("unit", pa.string())])
     columns = [[node[i] for node in nodes] for i in range(len(schema))]
-    return spark.createDataFrame(pa.table(columns, schema=schema))
+    return cut_short(spark.createDataFrame(pa.table(columns, schema=schema)))
 
 
 def _disturbances(
@@ -239,9 +244,19 @@ _UNITS_ARROW = pa.schema([("namesrv_id", pa.string()), ("unit", pa.string())])
 
 def _raw_beats(beats: DataFrame, unit_of: DataFrame, eventful: DataFrame) -> DataFrame:
     """Return the beats of eventful periods, as `day_events` gives them."""
-    hours = unit_of.join(eventful, on=["namesrv_id", "unit"]).select("namesrv_id", "node", "period")
-    placed = beats.withColumns({"node": quiet.beat_node(), "period": F.expr(f"effect_us DIV {quiet.PERIOD_US}")})
+    hours = cut_short(unit_of.join(eventful, on=["namesrv_id", "unit"]).select("namesrv_id", "node", "period"))
+    placed = _within(beats, hours).withColumns(
+        {"node": quiet.beat_node(), "period": F.expr(f"effect_us DIV {quiet.PERIOD_US}")}
+    )
     return placed.join(F.broadcast(hours), on=["namesrv_id", "node", "period"], how="left_semi").drop("node", "period")
+
+
+def _within(beats: DataFrame, hours: DataFrame) -> DataFrame:
+    """Return `beats`, without some that are not of `hours`: where these are few, a reader can leave out most of the rows."""
+    addrs = hours.where("node LIKE 'a:%'").select(F.expr("substring(node, 3)").alias("addr")).distinct()
+    few = [row["addr"] for row in addrs.limit(_FEW_ADDRS + 1).collect()]
+    without_addr = not hours.where("node NOT LIKE 'a:%'").isEmpty()
+    return beats if len(few) > _FEW_ADDRS or without_addr else beats.where(F.col("broker_addr").isin(few))
 
 
 def _runs(beats: DataFrame, unit_of: DataFrame, quiet_nodes: DataFrame, eventful: DataFrame) -> DataFrame:
@@ -304,4 +319,4 @@ def _packs(
         load, pack = heapq.heappop(loads)
         packs.append((name, unit, pack))
         heapq.heappush(loads, (load + size, pack))
-    return spark.createDataFrame(packs, "namesrv_id STRING, unit STRING, pack INT"), count
+    return cut_short(spark.createDataFrame(packs, "namesrv_id STRING, unit STRING, pack INT")), count

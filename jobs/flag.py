@@ -28,7 +28,7 @@ from jobs.flag_routes import (
     stirred_topics_from,
     swept_from,
 )
-from jobs.tables import conformed, union_all
+from jobs.tables import conformed, cut_short, union_all
 from namesrv_core.profile import Namesrv
 from schemas import gold as tables
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, PAST_KNOWLEDGE, ROUTE_CHANGES
@@ -64,8 +64,8 @@ def flag(
     stirred = stirred_topics_from(slices, reported, carried).persist()
     rows = [*route_rows_from(of_topics(slices, stirred)), of_topic(reported, stirred), *carried]
     # Checkpoints also cut the plans short, which eighteen queries would otherwise analyse again and again.
-    swept = swept_from(rows, namesrvs).localCheckpoint()
-    expired = expired_brokers_from(slices).localCheckpoint(eager=False)
+    swept = cut_short(swept_from(rows, namesrvs))
+    expired = cut_short(expired_brokers_from(slices))
     settled = None
     if PAST_KNOWLEDGE.name in gold:
         settled = settled_from(gold[PAST_KNOWLEDGE.name].where(F.col("day").isin(wanted)))

@@ -45,15 +45,17 @@ def refreshes_hourly_from(buckets: DataFrame, road: Quiet) -> DataFrame:
 
 def _renewed(live: DataFrame, road: Quiet) -> DataFrame:
     """Return live rows with their first and last beat of the day; a lease is counted in milliseconds."""
-    last = road.spans.groupBy("namesrv_id", "live_cluster", "node").agg(
-        F.timestamp_millis(F.expr(f"max(last_us) DIV {US_PER_MS}")).alias("last_beat")
+    entry = {"namesrv_id": "of_namesrv", "live_cluster": "of_cluster", "node": "of_node"}
+    last = (
+        road.spans.groupBy(*entry)
+        .agg(F.timestamp_millis(F.expr(f"max(last_us) DIV {US_PER_MS}")).alias("last_beat"))
+        .withColumnsRenamed(entry)
     )
-    entry = live.withColumn("live_cluster", quiet.live_cluster(road.with_cluster))
-    same = [entry[c].eqNullSafe(last[c]) for c in ("namesrv_id", "live_cluster", "node")]
+    keyed = live.withColumn("live_cluster", quiet.live_cluster(road.with_cluster))
+    same = [F.col(one).eqNullSafe(F.col(other)) for one, other in entry.items()]
     return (
-        entry.join(last, on=same, how="left")
-        .select(*[entry[c] for c in live.columns], "last_beat")
+        keyed.join(last, on=same, how="left")
         .withColumn("first_update_time", F.col("last_update_time"))
         .withColumn("last_update_time", F.coalesce("last_beat", "last_update_time"))
-        .drop("last_beat")
+        .drop("last_beat", "live_cluster", *entry.values())
     )

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from jobs import units
 from jobs.frames import Frames
 from jobs.replay_unit import NamesrvDay
-from jobs.tables import union_all
+from jobs.tables import cut_short, union_all
 from namesrv_core.decisions import STALL_NS
 from namesrv_core.instants import NS_PER_MS, NS_PER_US, US_PER_MS
 from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
@@ -53,23 +53,26 @@ def beat_node() -> Column:
 
 
 class Heard(NamedTuple):
-    """The day's beats, read once: leases by address (`leases_from`) and buckets (`buckets_from`), both persisted.
+    """The day's beats, read once: leases by address (`leases_from`) and buckets (`buckets_from`).
 
-    `rows`: of the buckets; `until_us`: when each name server's last beat took effect.
+    `rows`: of the buckets; `beats` in them; `until_us`: when each name server's last beat took effect.
     """
 
     leases: DataFrame
     buckets: DataFrame
     rows: int
+    beats: int
     until_us: Mapping[str, int]
 
 
 def heard_of(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping[str, Namesrv]) -> Heard:
     """Return the beats of `day`. `live`: the open rows of broker_live_history with which it starts."""
-    leases = leases_from(bronze, live, day, namesrvs).persist()
-    buckets = buckets_from(bronze, day, leases).persist()
-    ends = buckets.groupBy("namesrv_id").agg(F.max("last_us").alias("last_us"), F.count("*").alias("rows")).collect()
-    return Heard(leases, buckets, sum(row["rows"] for row in ends), {row["namesrv_id"]: row["last_us"] for row in ends})
+    leases = cut_short(leases_from(bronze, live, day, namesrvs))
+    buckets = cut_short(buckets_from(bronze, day, leases))
+    counted = F.count("*").alias("rows"), F.sum("beats").alias("beats"), F.max("last_us").alias("last_us")
+    ends = buckets.groupBy("namesrv_id").agg(*counted).collect()
+    rows, beats = (sum(row[column] for row in ends) for column in ("rows", "beats"))
+    return Heard(leases, buckets, rows, beats, {row["namesrv_id"]: row["last_us"] for row in ends})
 
 
 def with_cluster(contexts: Mapping[str, NamesrvDay]) -> list[str]:

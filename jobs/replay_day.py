@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -41,7 +42,6 @@ _ONE_DAY, _LONG_SILENCE = dt.timedelta(days=1), dt.timedelta(days=7)
 _EPOCH = dt.date(1970, 1, 1)
 # Of heartbeats there are too many to be held; they are read as often as need be.
 _HELD = tuple(table for table in bronze.RECORDED_TABLES if table is not bronze.HEARTBEATS)
-_UNCOUNTED = 1 << 40
 
 
 class _Given(NamedTuple):
@@ -56,13 +56,13 @@ class _Given(NamedTuple):
 
 def replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
     """Replay a day. If earlier days must be replayed before, only note its settings, and return those days."""
+    tables.checkpoints_in(house.spark, f"{house.path}/_staging/{house.run_id}-checkpoints")
     start = _start_of(house, day)
     given = _given(house, day, start)
     known = known_settings(given.today, house.table(gold.NAMESRV_SETTINGS), day, start, house.conf)
     live = given.carried[gold.BROKER_LIVE_HISTORY.name].where("closed_by IS NULL")
     heard = heard_of(given.today, live, day, known.namesrvs) if house.quiet_road else None
-    rows = sum(given.rows.values()) + (heard.rows if heard is not None else _UNCOUNTED)
-    with tuned_for(house.spark, rows):
+    with _tuned_for(house, given, None if heard is None else heard.rows):
         is_last = all(recorded <= day for recorded in days_of(house.recorded()))
         until = known_until(given.bronze, given.today, day, heard, is_last=is_last)
         known = known.with_votes(votes_from(given.today, given.carried, known))
@@ -83,6 +83,11 @@ def replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
     return []
 
 
+def _tuned_for(house: Warehouse, given: _Given, beats: int | None) -> AbstractContextManager[None]:
+    """Return the setting for a day of which so many rows of beats are left; None: as the session is set."""
+    return nullcontext() if beats is None else tuned_for(house.spark, sum(given.rows.values()) + beats)
+
+
 def _given(house: Warehouse, day: dt.date, start: dt.date | None) -> _Given:
     raw, carried = house.bronze(), _carried(house, day, start)
     slices = {table.name: of_days(raw[table.name], [day]) for table in _HELD}
@@ -99,8 +104,8 @@ def _replayed(
     not_quiet: set[Unit] = set()
     while True:
         plan = planned_day(spark, given.today, given.carried, day, contexts, heard=heard, not_quiet=not_quiet)
-        with tuned_for(spark, sum(given.rows.values()) + (_UNCOUNTED if plan.beats is None else plan.beats)):
-            plan = replace(plan, events=plan.events.persist())
+        with _tuned_for(house, given, plan.beats):
+            plan = replace(plan, events=tables.cut_short(plan.events))
             decisions, order = decided_day(spark, plan.events, given.today, given.carried, day, contexts)
             wide = replayed_day(plan, given.today["topic_configs"], contexts, order)
             wide.write.mode("overwrite").parquet(folder)

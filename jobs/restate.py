@@ -82,7 +82,7 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
         "code": before.code_version != __version__,
     }
     recorded = [tables.read_table(spark, warehouse, table).where(in_days) for table in bronze.RECORDED_TABLES]
-    events = new_events_from(recorded, before.ingest_runs).localCheckpoint()
+    events = tables.cut_short(new_events_from(recorded, before.ingest_runs))
     if len(known_days) == 1 and not any(causes.values()) and all(row["goes_on"] for row in events.collect()):
         return 0  # nothing before that day was replayed, and what was known of it stays
     new, old = {}, {}
@@ -90,11 +90,12 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
         if table.name in before.versions:
             new[table.name] = tables.read_table(spark, warehouse, table).where(in_days)
             old[table.name] = tables.read_table(spark, warehouse, table, before.versions[table.name]).where(in_days)
-    changed = changed_slices(new, old).localCheckpoint()
+    changed = tables.cut_short(changed_slices(new, old))
     if changed.isEmpty():
         return 0
     rows = restatements_from(changed, changes_from(new, old, changed), events, causes)
-    rows = rows.withColumns({"run_id": F.lit(house.run_id), "previous_run": F.lit(before.run_id)}).localCheckpoint()
+    rows = rows.withColumns({"run_id": F.lit(house.run_id), "previous_run": F.lit(before.run_id)})
+    rows = tables.cut_short(rows)
     tables.append(rows, warehouse, gold.RESTATEMENTS)
     return rows.count()
 

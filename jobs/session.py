@@ -59,12 +59,9 @@ def tune_for(spark: SparkSession, *, small: bool) -> None:
 
 @contextmanager
 def tuned_for(spark: SparkSession, rows: int) -> Iterator[None]:
-    """Set what depends on the size of the work for as long as queries of about so many rows are planned and run.
-
-    A session that is set for few rows stays so.
-    """
+    """Set what depends on the size of the work for as long as queries of about so many rows are planned and run."""
     was_small = is_small(spark)
-    tune_for(spark, small=was_small or rows < _FEW_ROWS)
+    tune_for(spark, small=rows < _FEW_ROWS)
     try:
         yield
     finally:

@@ -50,6 +50,25 @@ def empty(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.createDataFrame(to_arrow_schema(schema, timezone="UTC").empty_table(), schema)
 
 
+def cut_short(frame: DataFrame) -> DataFrame:
+    """Return the rows of `frame`, computed now, as a frame that no longer knows where they come from.
+
+    Every step of a query is analysed with all that it is made of, again and again: what many steps use should be short.
+    On a cluster the rows are written beside the tables, where no lost executor takes them along; `checkpoints_in` says where.
+    """
+    return frame.localCheckpoint() if _is_local(frame.sparkSession) else frame.checkpoint()
+
+
+def checkpoints_in(spark: SparkSession, folder: str) -> None:
+    """Have rows that are `cut_short` on a cluster written into `folder`."""
+    if not _is_local(spark):
+        spark.sparkContext.setCheckpointDir(folder)
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.conf.get("spark.master", "")).startswith("local")
+
+
 def conformed(frame: DataFrame, table: Table) -> DataFrame:
     """Return `frame` with exactly the columns of `table`, in order, typed and with their comments.
 
