@@ -22,6 +22,7 @@ from jobs.flag_routes import (
     route_rows_from,
     swept_from,
 )
+from jobs.tables import union_all
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
 from schemas import bronze, gold
 from tests.jobs.rows import Event, Row, event, frame, interval, seq
@@ -194,6 +195,37 @@ def test_flagged_tables_have_the_columns_of_their_schemas(flagged: dict[str, Dat
         assert [(f.name, f.dataType.simpleString(), f.metadata["comment"]) for f in fields] == [
             (c.name, c.type.simpleString(), c.comment) for c in table.columns
         ]
+
+
+def test_topics_of_which_nothing_changed_need_no_sweep(
+    flagged: dict[str, DataFrame], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Day by day, with what the day before left open, stirred topics alone give what a sweep of all topics in one go gives."""
+    golds, bronzes = inputs(spark)
+    tables = (gold.ROUTE_CHANGES.name, gold.ORPHANED_TOPICS.name)
+    swept: list[set[Any]] = []
+
+    def noting(rows: list[DataFrame], namesrvs: Any) -> DataFrame:
+        keys = union_all(frame.select("namesrv_id", "topic") for frame in rows).distinct()
+        swept.append({tuple(row) for row in keys.collect()})
+        return swept_from(rows, namesrvs)
+
+    monkeypatch.setattr("jobs.flag.swept_from", noting)
+    day1 = flag(spark, golds, bronzes, NAMESRVS, [DAY1])
+    day2 = flag(spark, {**golds, "orphaned_topics": day1["orphaned_topics"]}, bronzes, NAMESRVS, [DAY2])
+    for name in tables:
+        assert_df_equality(day1[name].unionAll(day2[name]), flagged[name], ignore_row_order=True, ignore_metadata=True)
+    assert swept == [{(NS4, "T"), (NS4, "T2"), (NS5, "T")}] * 2
+    quiet = {
+        **golds,
+        **{
+            name: frame.where("day = DATE'2026-03-02' AND closed_by IS NULL")
+            for name, frame in golds.items()
+            if "closed_by" in frame.columns
+        },
+    }
+    flag(spark, quiet, bronzes, NAMESRVS, [DAY2])
+    assert swept[-1] == set()
 
 
 def test_route_changes_name_their_cause_and_skip_the_day_boundary(
