@@ -56,7 +56,9 @@ def cut_short(frame: DataFrame) -> DataFrame:
     Every step of a query is analysed with all that it is made of, again and again: what many steps use should be short.
     On a cluster the rows are written beside the tables, where no lost executor takes them along; `checkpoints_in` says where.
     """
-    return frame.localCheckpoint() if _is_local(frame.sparkSession) else frame.checkpoint()
+    cut = frame.localCheckpoint() if _is_local(frame.sparkSession) else frame.checkpoint()
+    # Its columns would still be those of the frames it was made from, and a join with one of them ambiguous.
+    return cut.select(*(F.col(column).alias(column) for column in cut.columns))
 
 
 def checkpoints_in(spark: SparkSession, folder: str) -> None:
