@@ -253,7 +253,10 @@ ensure_environment() {
   : >"$SETUP_LOG"
   python_is_ready || install_python_packages
   export_environment
-  jars_are_ready || resolve_jars "$@"
+  if ! jars_are_ready; then
+    resolve_jars "$@"
+    export_environment # now that it can name the JARs
+  fi
   exec 9>&- # or the job would hold the lock for as long as it runs
   say "environment ready after $((SECONDS - began)) s"
 }
