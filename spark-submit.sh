@@ -245,20 +245,17 @@ lock_setup() {
 }
 
 ensure_environment() {
-  if python_is_ready && jars_are_ready; then
-    export_environment
-    return
-  fi
+  { python_is_ready && jars_are_ready; } || set_up "$@"
+  export_environment # once all is there: it names the JARs
+}
+
+set_up() {
   require_java # said now rather than after a minute of installing
   local began=$SECONDS
   lock_setup
   : >"$SETUP_LOG"
   python_is_ready || install_python_packages
-  export_environment
-  if ! jars_are_ready; then
-    resolve_jars "$@"
-    export_environment # now that it can name the JARs
-  fi
+  jars_are_ready || (export_environment; resolve_jars "$@")
   exec 9>&- # or the job would hold the lock for as long as it runs
   say "environment ready after $((SECONDS - began)) s"
 }
