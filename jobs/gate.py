@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from jobs import quality
 from jobs.ingest import Ingested
-from jobs.tables import of_days
 from jobs.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from schemas import bronze, gold
 from schemas.table import Table
@@ -52,9 +51,7 @@ def validate_all(house: Warehouse) -> list[str]:
 
 
 def _judged(house: Warehouse, judged: Sequence[Table], days: Collection[dt.date] | None) -> list[str]:
-    frames = {**house.bronze(), **house.data()}
-    if days is not None:
-        frames = {name: _around(frame, name, days) for name, frame in frames.items()}
+    frames = {**house.bronze(), **house.data()} if days is None else _around(house, days)
     measured = quality.measure(house.spark, frames, [table.name for table in judged], days)
     verdict = quality.judge(measured, house.docs_dir)
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
@@ -63,12 +60,12 @@ def _judged(house: Warehouse, judged: Sequence[Table], days: Collection[dt.date]
     return list(verdict.warnings)
 
 
-def _around(frame: DataFrame, name: str, days: Collection[dt.date]) -> DataFrame:
-    """Return what rules about `days` read of a table: of histories also the days around, from and to which rows are carried."""
-    if name == bronze.SOURCES.name:
-        return frame.where(F.arrays_overlap("days", F.array(*(F.lit(day) for day in sorted(days)))))
-    if "day" not in frame.columns:
-        return frame
-    if name in {table.name for table in (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)}:
-        return of_days(frame, {around for day in days for around in (day - _ONE_DAY, day, day + _ONE_DAY)})
-    return of_days(frame, days)
+def _around(house: Warehouse, days: Collection[dt.date]) -> dict[str, DataFrame]:
+    """Return what rules about `days` read: of histories also the days around, from and to which rows are carried."""
+    around = {around for day in days for around in (day - _ONE_DAY, day, day + _ONE_DAY)}
+    read = {
+        **house.slices(WRITTEN_TABLES, days),
+        **house.slices((*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS), around),
+    }
+    of_the_days = F.arrays_overlap("days", F.array(*(F.lit(day) for day in sorted(days))))
+    return {**read, bronze.SOURCES.name: read[bronze.SOURCES.name].where(of_the_days)}

@@ -32,6 +32,7 @@ from schemas import bronze, gold
 from schemas.table import Table
 
 _FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
+_REPLAYED = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.ORDER_DECISIONS)
 _VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 # What flags are made of, and of which days.
 _JUDGED = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.REGISTRATIONS, bronze.NAMESRV_EVENTS)
@@ -88,7 +89,7 @@ def flag_days(house: Warehouse, days: Sequence[dt.date], may_follow: Sequence[dt
     pending, done = sorted(days), list[dt.date]()
     while pending:
         day = pending.pop(0)
-        slices, rows = held(house.spark, {t.name: of_days(house.table(t), [day]) for t in _JUDGED})
+        slices, rows = held(house.spark, house.slices(_JUDGED, [day]))
         with tuned_for(house.spark, sum(rows.values())):
             frames, wipes = {**house.data(), **house.bronze(), **slices}, wipes_in(house.table(gold.EVENT_OUTCOMES))
             flagged = flag(house.spark, frames, frames, house.namesrvs(day), [day], wipes)
@@ -106,22 +107,23 @@ def flag_days(house: Warehouse, days: Sequence[dt.date], may_follow: Sequence[dt
 
 def verify_days(house: Warehouse, days: Sequence[dt.date]) -> Sequence[dt.date]:
     """Write answer_checks and route_mismatches of `days`, and return them."""
-    frames, replayed = house.bronze(), house.data()
-    requests = [frames[t.name] for t in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)]
     for day in days:
-        today = of_days(frames[bronze.ROUTE_OBSERVATIONS.name], [day])
+        frames = house.slices(bronze.RECORDED_TABLES, [day])
+        today = frames[bronze.ROUTE_OBSERVATIONS.name]
         told, rows = held(house.spark, {"observations": today, "responses": responses_of(frames, day)})
         if not any(rows.values()):
             for table in _VERIFIED:
                 if not tables.is_without(house.spark, house.path, table, house.table(table), day):
                     tables.write_days(tables.empty(house.spark, table.schema), house.path, table, [day])
             continue
+        requests = (frames[t.name] for t in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS))
         arrivals = tables.union_all(
-            frame.where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull()).select(
+            frame.where(F.col("response_code").isNotNull()).select(
                 "event_id", F.unix_micros("event_time").alias("arrival_us")
             )
             for frame in requests
         )
+        replayed = house.slices(_REPLAYED, [day])
         observations, responses = told["observations"], told["responses"]
         outcomes, namesrvs = replayed["event_outcomes"], house.namesrvs(day)
         verdicts = verdicts_from(replayed, outcomes, arrivals, observations, responses, day, namesrvs)

@@ -197,7 +197,7 @@ def starting_slices(house: Warehouse, plan: Plan) -> dict[Slice, Digest]:
     in_force = slices_in_force(house.table(gold.RUNS), starts)
     expected = {cut: digest for cut, digest in in_force.items() if cut.table in gold_names}
     with require_readable(f"gold slices of {', '.join(map(str, sorted(starts)))}"):
-        found = digests_of(house.data(), starts)
+        found = digests_of(house.slices(DATA_TABLES, starts), starts)
     require_same(found, expected)
     return found
 

@@ -51,15 +51,16 @@ def publish(
     except GateError as error:
         _write_run(house, days, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
         raise
-    cut = {name: frame for name, frame in {**house.bronze(), **house.data()}.items() if name in _BY_DAY}
-    in_bronze = {name: frame for name, frame in house.bronze().items() if name not in _BY_DAY}
+    read = house.slices(WRITTEN_TABLES, days)
+    cut = {name: frame for name, frame in read.items() if name in _BY_DAY}
+    in_bronze = {name: frame for name, frame in read.items() if name not in _BY_DAY}
     known = partial(slices_in_force, house.table(gold.RUNS))
     found: dict[str, Any] = tables.in_parallel(
         {
             "slices": lambda: digests_of(cut, days),
             "replaced": lambda: known(days),
-            "outcomes": lambda: numbers.outcome_counts(house.data(), days),
-            "report": lambda: numbers.report_of(house.data(), days),
+            "outcomes": lambda: numbers.outcome_counts(cut, days),
+            "report": lambda: numbers.report_of(cut, days),
             "uncut": lambda: tables.row_counts(in_bronze),
         }
     )

@@ -29,7 +29,6 @@ from jobs.replay_unit import NamesrvDay
 from jobs.session import tuned_for
 from jobs.settings import DaySettings, known_settings, under_idle_limit
 from jobs.slices import held
-from jobs.tables import of_days
 from jobs.warehouse import Warehouse, days_of
 from schemas import bronze, codec, gold
 from schemas.table import Table
@@ -89,11 +88,11 @@ def _tuned_for(house: Warehouse, given: _Given, beats: int | None) -> AbstractCo
 
 
 def _given(house: Warehouse, day: dt.date, start: dt.date | None) -> _Given:
-    raw, carried = house.bronze(), _carried(house, day, start)
-    slices = {table.name: of_days(raw[table.name], [day]) for table in _HELD}
+    raw, carried = house.slices(bronze.TABLES, [day]), _carried(house, day, start)
+    slices = {table.name: raw[table.name] for table in _HELD}
     frames, rows = held(house.spark, {**slices, **carried})
     today = {**raw, **{name: frames[name] for name in slices}}
-    return _Given(day, raw, today, {name: frames[name] for name in carried}, rows)
+    return _Given(day, house.bronze(), today, {name: frames[name] for name in carried}, rows)
 
 
 def _replayed(
@@ -182,15 +181,14 @@ def _last_day(house: Warehouse, since: dt.date, until: dt.date) -> dt.date | Non
 
 def _carried(house: Warehouse, day: dt.date, start: dt.date | None) -> dict[str, DataFrame]:
     """Return the slices of `start`, from which `day` starts."""
-    frames = {table.name: house.table(table) for table in _CARRIED}
     if start is None:
-        return {name: frame.where("false") for name, frame in frames.items()}
-    sliced = {name: of_days(frame, [start]) for name, frame in frames.items()}
+        return {table.name: tables.empty(house.spark, table.schema) for table in _CARRIED}
+    sliced = house.slices(_CARRIED, [start])
     # What ended the scan for good may have happened on any day before; the ledger knows the days on which it did.
     ledger = house.ledger()
     unpublished = {d for d in days_of(house.recorded()) if d not in ledger.days} | house.replayed
     failed = max((d for d in ledger.halting_days if d < day), default=start)
     since = min({start, failed, *unpublished})
-    outcomes = frames[gold.EVENT_OUTCOMES.name]
+    outcomes = house.table(gold.EVENT_OUTCOMES)
     sliced[gold.EVENT_OUTCOMES.name] = outcomes.where(F.col("day").between(since, day - _ONE_DAY)).where(SCAN_LIFE)
     return sliced

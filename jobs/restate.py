@@ -76,20 +76,19 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
     known_days = sorted(before.days.intersection(days)) if before is not None else []
     if before is None or not known_days:
         return 0
-    in_days = F.col("day").isin(*known_days)
     causes = {
         "configuration": before.config_sha256 != house.conf.sha256,
         "code": before.code_version != __version__,
     }
-    recorded = [tables.read_table(spark, warehouse, table).where(in_days) for table in bronze.RECORDED_TABLES]
-    events = tables.cut_short(new_events_from(recorded, before.ingest_runs))
+    recorded = house.slices(bronze.RECORDED_TABLES, known_days)
+    events = tables.cut_short(new_events_from(list(recorded.values()), before.ingest_runs))
     if len(known_days) == 1 and not any(causes.values()) and all(row["goes_on"] for row in events.collect()):
         return 0  # nothing before that day was replayed, and what was known of it stays
-    new, old = {}, {}
-    for table in COMPARED:
-        if table.name in before.versions:
-            new[table.name] = tables.read_table(spark, warehouse, table).where(in_days)
-            old[table.name] = tables.read_table(spark, warehouse, table, before.versions[table.name]).where(in_days)
+    compared = [table for table in COMPARED if table.name in before.versions]
+    new, old = house.slices(compared, known_days), {}
+    for table in compared:
+        then = tables.read_table(spark, warehouse, table, before.versions[table.name])
+        old[table.name] = tables.files_of_days(spark, warehouse, table, then, known_days)
     changed = tables.cut_short(changed_slices(new, old))
     if changed.isEmpty():
         return 0

@@ -53,7 +53,6 @@ def tune_for(spark: SparkSession, *, small: bool) -> None:
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
     spark.conf.set("spark.sql.adaptive.enabled", str(not small).lower())
     # Min and max of a file's columns help to skip files; a small table is one file.
-    spark.conf.set("spark.databricks.delta.stats.skipping", str(not small).lower())
     spark.conf.set("spark.databricks.delta.stats.collect", str(not small).lower())
 
 

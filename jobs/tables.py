@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 # Small commits wait for the disk and for the driver, not for the cores.
 _WRITERS = 4
+# The version of Delta's protocol in which the rows of a table are those of its files.
+_PLAIN_FILES = 1
 
 
 def table_path(warehouse: str, table: Table) -> str:
@@ -104,6 +106,25 @@ def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt
     )
 
 
+def files_of_days(
+    spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, days: Collection[dt.date]
+) -> DataFrame:
+    """Return the slices of `days` of `table`, read as `frame`, as the Parquet files that they consist of.
+
+    Delta looks for the files anew in each query, with a Spark job that takes longer than reading a small slice. Here they are
+    looked for once; where there are none, Spark knows it. Tables that are more than their files, because somebody gave them
+    deletion vectors or mapped columns, are left to Delta.
+    """
+    path, slices = table_path(warehouse, table), of_days(frame, days)
+    if exists(spark, warehouse, table) and _snapshot(spark, path).protocol().minReaderVersion() > _PLAIN_FILES:
+        return slices
+    files = slices.inputFiles()
+    if not files:
+        return empty(spark, frame.schema)
+    rows = spark.read.schema(frame.schema).option("basePath", path).parquet(*files)
+    return rows.select(*frame.columns)
+
+
 def is_without(spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, day: dt.date) -> bool:
     """Return whether `table`, read as `frame`, has been written but has no file of `day`."""
     return exists(spark, warehouse, table) and not of_days(frame, [day]).inputFiles()
@@ -144,9 +165,7 @@ def version_of(spark: SparkSession, warehouse: str, table: Table) -> int | None:
         commits = (path.stem for path in (folder / "_delta_log").glob("*.json"))
         return max((int(number) for number in commits if number.isdigit()), default=None)
     # DESCRIBE HISTORY would say the same, in a third of a second for each table.
-    path, session = table_path(warehouse, table), spark._jsparkSession  # noqa: SLF001  PySpark has no Delta log
-    delta_log = _jvm(spark).org.apache.spark.sql.delta.DeltaLog.forTable(session, path)
-    version = int(delta_log.unsafeVolatileSnapshot().version())
+    version = int(_snapshot(spark, table_path(warehouse, table)).version())
     return None if version < 0 else version
 
 
@@ -211,6 +230,12 @@ def _digested(frames: Mapping[str, DataFrame], *by: str) -> dict[tuple[Any, ...]
 def _writer(frame: DataFrame, table: Table) -> DataFrameWriter:
     writer = frame.coalesce(1).write.format("delta")
     return writer.partitionBy(*table.partition_by) if table.partition_by else writer
+
+
+def _snapshot(spark: SparkSession, path: str) -> Any:
+    """Return Delta's own view of a table, as it was last looked at."""
+    session = spark._jsparkSession  # noqa: SLF001  PySpark has no Delta log
+    return _jvm(spark).org.apache.spark.sql.delta.DeltaLog.forTable(session, path).unsafeVolatileSnapshot()
 
 
 def _jvm(spark: SparkSession) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +47,7 @@ class Warehouse:
     run_id: str
     started: dt.datetime
     _frames: dict[str, DataFrame] = field(default_factory=dict)
+    _slices: dict[tuple[str, frozenset[dt.date]], DataFrame] = field(default_factory=dict)
     _namesrvs: dict[dt.date, dict[str, Namesrv]] = field(default_factory=dict)
     _ledger: list[Ledger] = field(default_factory=list)
     _recorded: list[Recorded] = field(default_factory=list)
@@ -60,6 +62,22 @@ class Warehouse:
         if table.name not in self._frames:
             self._frames[table.name] = tables.read_table(self.spark, self.path, table)
         return self._frames[table.name]
+
+    def slices(self, wanted: Iterable[Table], days: Collection[dt.date]) -> dict[str, DataFrame]:
+        """Return the slices of `days` of the tables, by name, as they are now; of tables that are not cut by day, all."""
+        cut, found = frozenset(days), {table.name: table for table in wanted}
+        missing = [
+            table for name, table in found.items() if (name, cut) not in self._slices and "day" in table.column_names
+        ]
+        opened = tables.in_parallel({table.name: partial(self._opened, table, cut) for table in missing})
+        self._slices.update({(name, cut): frame for name, frame in opened.items()})
+        return {
+            name: self._slices[name, cut] if "day" in table.column_names else self.table(table)
+            for name, table in found.items()
+        }
+
+    def _opened(self, table: Table, days: Collection[dt.date]) -> DataFrame:
+        return tables.files_of_days(self.spark, self.path, table, self.table(table), days)
 
     def published(self, table: Table) -> DataFrame:
         """Return a table as the last published run left it; empty where that run did not know it."""
@@ -95,8 +113,11 @@ class Warehouse:
 
     def forget(self, *written: Table) -> None:
         """Read these tables anew next time; to be called by whoever has written them."""
-        for table in written:
-            self._frames.pop(table.name, None)
+        names = {table.name for table in written}
+        for name in names:
+            self._frames.pop(name, None)
+        for key in [key for key in list(self._slices) if key[0] in names]:
+            del self._slices[key]
         if gold.NAMESRV_SETTINGS in written:
             self._namesrvs.clear()
         if gold.RUNS in written:

@@ -1,16 +1,19 @@
-"""Slices that are held ready."""
+"""Slices that are opened once, and those that are held ready."""
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from jobs import slices
+from jobs import slices, tables
 from jobs.slices import held
+from schemas.table import DATE, LONG, STRING, Column, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def test_frames_without_rows_are_known_to_be_empty(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,3 +28,50 @@ def test_frames_without_rows_are_known_to_be_empty(spark: SparkSession, monkeypa
     assert joined._jdf.queryExecution().optimizedPlan().maxRows().get() == 0
     assert (ready["few"].storageLevel.useMemory, ready["many"].storageLevel.useMemory) == (True, False)
     ready["few"].unpersist()
+
+
+DAY, NEXT = dt.date(2026, 11, 21), dt.date(2026, 11, 22)
+NUMBERS = Table(
+    "numbers",
+    "gold",
+    "one row per number",
+    (Column("day", DATE, "Its day", required=True), Column("n", LONG, "It"), Column("text", STRING, "In words")),
+    key=("n",),
+)
+
+
+def _is_read_by_delta(frame: DataFrame) -> bool:
+    """Return whether Delta looks for the files of `frame` in each query."""
+    leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
+    return "delta" in leaf.relation().location().getClass().getName()
+
+
+def test_slices_are_read_as_their_files(spark: SparkSession, warehouse: Path) -> None:
+    """What is read is what Delta reads: the files of the version and the days asked for, without those replaced since."""
+    path = str(warehouse)
+    for rows in ([(DAY, 1, "one"), (DAY, 2, None)], [(DAY, 3, "three")]):
+        tables.write_days(spark.createDataFrame(rows, NUMBERS.schema), path, NUMBERS, [DAY])
+        tables.write_days(spark.createDataFrame([(NEXT, 4, "four")], NUMBERS.schema), path, NUMBERS, [NEXT])
+    whole = tables.read_table(spark, path, NUMBERS)
+    first = tables.read_table(spark, path, NUMBERS, 0)
+    for frame, days in ((whole, [DAY]), (whole, [NEXT]), (whole, [DAY, NEXT]), (first, [DAY])):
+        found = tables.files_of_days(spark, path, NUMBERS, frame, days)
+        assert not _is_read_by_delta(found)
+        assert found.dtypes == frame.dtypes
+        assert sorted(found.collect()) == sorted(tables.of_days(frame, days).collect())
+    none = tables.files_of_days(spark, path, NUMBERS, whole, [dt.date(2026, 11, 23)])
+    assert none._jdf.queryExecution().optimizedPlan().maxRows().get() == 0
+
+
+def test_a_table_that_is_more_than_its_files_is_left_to_delta(spark: SparkSession, warehouse: Path) -> None:
+    """Rows that a deletion vector hides are in the files, and not in the slice."""
+    path, folder = str(warehouse), tables.table_path(str(warehouse), NUMBERS)
+    rows = [(DAY, number, str(number)) for number in range(100)]
+    tables.write_days(spark.createDataFrame(rows, NUMBERS.schema), path, NUMBERS, [DAY])
+    spark.sql(f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    spark.sql(f"DELETE FROM delta.`{folder}` WHERE n = 7")
+    frame = tables.read_table(spark, path, NUMBERS)
+    assert spark.read.parquet(*frame.inputFiles()).count() == 100
+    found = tables.files_of_days(spark, path, NUMBERS, frame, [DAY])
+    assert _is_read_by_delta(found)
+    assert found.count() == 99
