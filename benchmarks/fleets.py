@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import io
 import uuid
@@ -23,7 +22,7 @@ from jobs.nightly import SMALL_FRAMES
 from jobs.session import tune_for
 from jobs.simulate import simulate
 from jobs.warehouse import Warehouse
-from schemas import bronze
+from schemas import bronze, gold
 
 START = dt.date(2026, 1, 1)
 # All holes are longer than the lease and a period of the scan: no engine has to know the phase of the scan.
@@ -65,7 +64,7 @@ class Fleets:
             simulate(day.house(), day.fleet, days)
             events = sum(source.frames for source in day.house().recorded()) // number
             tune_for(self.spark, small=events < SMALL_FRAMES)
-            night.replay(day.house(), days[:-1])
+            night.replay(day.house(), [earlier for earlier in days[:-1] if not day.was_replayed(earlier)])
             self._ready.add((name, number))
         return day
 
@@ -99,6 +98,11 @@ class FleetDay:
         return Warehouse(
             self.fleets.spark, str(self.path), conf or PipelineConf(), run, dt.datetime.now(dt.timezone.utc)
         )
+
+    def was_replayed(self, date: dt.date) -> bool:
+        """Return whether a day was replayed, in a folder that was kept."""
+        settings = self.house().table(gold.NAMESRV_SETTINGS)
+        return not settings.where(F.col("day") == F.lit(date)).isEmpty()
 
     def heartbeats(self) -> DataFrame:
         """Return the day's heartbeats."""
@@ -138,7 +142,6 @@ class FleetDay:
         return tables.digests(self.house().data())
 
 
-def one_road() -> PipelineConf | None:
-    """Return the settings with the quiet road switched off; None if there is no such switch."""
-    off: dict[str, Any] = {"quiet_road": False}
-    return PipelineConf(**off) if off.keys() <= {field.name for field in dataclasses.fields(PipelineConf)} else None
+def one_road() -> PipelineConf:
+    """Return the settings with the quiet road switched off."""
+    return PipelineConf(quiet_road=False)

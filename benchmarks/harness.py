@@ -78,13 +78,13 @@ class NotMeasured:
     why: str
 
 
-def timed(sides: Sequence[Side], rounds: int) -> tuple[dict[str, list[float]], Answer]:
-    """Return the seconds of each side in `rounds` rounds, after one that does not count, and the answer of all.
+def timed(sides: Sequence[Side], rounds: int, *, warm_up: bool = True) -> tuple[dict[str, list[float]], Answer]:
+    """Return the seconds of each side in `rounds` rounds, after one that does not count (`warm_up`), and the answer of all.
 
     The order turns round with every round. Raises AnswersDifferError before any time counts if two answers differ, and
     after any round in which one has changed.
     """
-    answer = _answers_of([(side.name, _run(side)[1]) for side in sides])
+    answer = _answers_of([(side.name, _run(side)[1]) for side in sides]) if warm_up else None
     seconds: dict[str, list[float]] = {side.name: [] for side in sides}
     for number in range(rounds):
         found = [("the first round", answer)]
@@ -92,7 +92,7 @@ def timed(sides: Sequence[Side], rounds: int) -> tuple[dict[str, list[float]], A
             took, said = _run(side)
             seconds[side.name].append(took)
             found.append((side.name, said))
-        _answers_of(found)
+        answer = _answers_of(found)
     return seconds, answer
 
 
