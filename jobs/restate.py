@@ -4,7 +4,7 @@ Reads   the slices as they are now and as the last published run pinned them; th
 Writes  restatements
 
 A day is restated where the digest of a slice - one table, one name server - is another than the published one. A day that
-merely went on, because every new event lies behind all that was known of it, is none.
+merely went on, because it was the last one and every new event lies behind all that was known of it, is none.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
         "code": before.code_version != __version__,
     }
     recorded = house.slices(bronze.RECORDED_TABLES, known_days)
-    events = tables.cut_short(new_events_from(list(recorded.values()), before.ingest_runs))
+    events = tables.cut_short(new_events_from(list(recorded.values()), before.ingest_runs, max(before.days)))
     if len(known_days) == 1 and not any(causes.values()) and all(row["goes_on"] for row in events.collect()):
         return 0  # nothing before that day was replayed, and what was known of it stays
     compared = [table for table in COMPARED if table.name in before.versions]
@@ -155,10 +155,11 @@ def _compared(new: DataFrame, old: DataFrame, table: Table) -> DataFrame:
     return differing.withColumns({"change": change, "table_name": F.lit(table.name)})
 
 
-def new_events_from(recorded: Sequence[DataFrame], known_runs: frozenset[str]) -> DataFrame:
+def new_events_from(recorded: Sequence[DataFrame], known_runs: frozenset[str], last_day: dt.date) -> DataFrame:
     """Return (day, namesrv_id, new_events, event_ids, ingest_runs, goes_on) of events and answers that no published run covers.
 
-    `goes_on`: all of them lie behind all others of the day.
+    `goes_on`: all of them lie behind all others of the day, and nothing that was published depends on how it ended: it is
+    `last_day`, the last that was published.
     """
     is_known = F.col("ingest_run").isin(*known_runs) if known_runs else F.lit(False)
     events = tables.union_all(
@@ -176,7 +177,9 @@ def new_events_from(recorded: Sequence[DataFrame], known_runs: frozenset[str]) -
         F.min("seq").alias("first"),
     )
     joined = counted.join(last_known, on=["day", "namesrv_id"], how="left")
-    return joined.withColumn("goes_on", F.expr("first > last_known")).drop("first", "last_known")
+    return joined.withColumn("goes_on", F.expr("first > last_known") & (F.col("day") == F.lit(last_day))).drop(
+        "first", "last_known"
+    )
 
 
 def restatements_from(

@@ -27,7 +27,7 @@ from jobs.fleet_plan import beats_of, plan_of
 from jobs.fleet_truth import holes_from
 from jobs.ingest_write import write_staged
 from jobs.session import tune_for
-from jobs.staging import FRAMES
+from jobs.staging import FRAMES, SEQ_IS_GIVEN
 from jobs.warehouse import Warehouse
 from schemas import bronze, truth
 from schemas.table import Table
@@ -94,7 +94,8 @@ def deliver(house: Warehouse, fleet: Fleet, day: dt.date, delivery: str) -> int:
         counted = {table: house.table(table).where(today) for table in bronze.EVENT_TABLES if table in frames}
     else:
         counted = {table: _of_run(house, frame, table) for table, frame in frames.items()}
-        staged = {table.name: frame.withColumn(FRAMES, F.lit(1)) for table, frame in counted.items()}
+        given = {FRAMES: F.lit(1), SEQ_IS_GIVEN: F.lit(True)}
+        staged = {table.name: frame.withColumns(given) for table, frame in counted.items()}
         write_staged(house.spark, house.path, staged, [day], day, has_logs=False)
     topic_configs.unpersist()
     plan.unpersist()

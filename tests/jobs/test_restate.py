@@ -60,7 +60,7 @@ def test_what_is_shown_is_bounded_and_what_is_counted_is_not(spark: SparkSession
 
 
 def test_causes_are_late_events_an_earlier_day_or_other_rules(spark: SparkSession) -> None:
-    """A day on which all new events lie behind the others merely went on; the first new ones are named."""
+    """The last day merely went on if all new events lie behind the others; an earlier one did not. The first are named."""
     recorded = [
         *((DAY, NS, seq, f"old-{seq}", "known") for seq in (10, 20)),
         *((DAY, NS, 11 + number, f"new-{number:02}", "late") for number in range(MAX_EVENTS + 5)),
@@ -68,7 +68,10 @@ def test_causes_are_late_events_an_earlier_day_or_other_rules(spark: SparkSessio
         (NEXT, NS, 30, "next", "known"),
     ]
     schema = "day DATE, namesrv_id STRING, seq LONG, event_id STRING, ingest_run STRING"
-    events = new_events_from([spark.createDataFrame(recorded, schema)], frozenset({"known"}))
+    known = [spark.createDataFrame(recorded, schema)]
+    followed = new_events_from(known, frozenset({"known"}), NEXT)
+    assert not any(row["goes_on"] for row in followed.collect())
+    events = new_events_from(known, frozenset({"known"}), DAY)
     found = {(row["day"], row["namesrv_id"]): row for row in events.collect()}
     assert set(found) == {(DAY, NS), (DAY, OTHER)}
     late = found[DAY, NS]
