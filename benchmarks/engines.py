@@ -76,7 +76,7 @@ class Duck:
 
         self._duck = duckdb.connect()
         self._duck.execute("SET TimeZone = 'UTC'")
-        read = "SELECT namesrv_id, broker_addr, epoch_ms(effect_time) AS ms FROM read_parquet({names})"
+        read = "SELECT namesrv_id, broker_addr, epoch_us(effect_time) // 1000 AS ms FROM read_parquet({names})"
         tables = " UNION ALL ".join(read.format(names=list(names)) for names in files if names)
         self._duck.execute(f"CREATE VIEW events AS {tables}")
 
