@@ -140,8 +140,3 @@ class FleetDay:
     def digests(self) -> dict[str, str]:
         """Return the digest of each gold table."""
         return tables.digests(self.house().data())
-
-
-def one_road() -> PipelineConf:
-    """Return the settings with the quiet road switched off."""
-    return PipelineConf(quiet_road=False)

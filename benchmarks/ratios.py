@@ -11,11 +11,12 @@ from pyspark.sql import functions as F
 
 from benchmarks import engines
 from benchmarks.engines import Duck
-from benchmarks.fleets import FleetDay, Fleets, one_road
+from benchmarks.fleets import FleetDay, Fleets
 from benchmarks.harness import AnswersDifferError, NotMeasured, Ratio, Side, measured, timed
 from benchmarks.java_side import JavaFleet
 from benchmarks.memory import peak_mib
 from jobs import night, nightly
+from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.gate import validate_gold
 from schemas import gold
@@ -75,9 +76,9 @@ def stormy(fleets: Fleets, rounds: int) -> list[Measured]:
 
 def core(fleets: Fleets, rounds: int) -> list[Measured]:
     """Ours with the quiet road switched off, by ours; a tenth of the brokers, for it takes its time."""
-    name, conf = "every event through the core ÷ ours", one_road()
+    name = "every event through the core ÷ ours"
     day = fleets.day("tenth")
-    every = Side("every event through the core", lambda: day.replayed(conf))
+    every = Side("every event through the core", lambda: day.replayed(PipelineConf(quiet_road=False)))
     return [measured(name, [every, _ours(day)], rounds, 6.0, at_least=True)]
 
 

@@ -12,9 +12,12 @@ from jobs import quality
 from jobs.ingest import Ingested
 from jobs.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from schemas import bronze, gold
+from schemas.rules import RULES
 from schemas.table import Table
 
 _ONE_DAY = dt.timedelta(days=1)
+# Their rows go on from one day's slice to the next.
+_CARRIED = (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)
 
 
 class GateError(RuntimeError):
@@ -51,7 +54,7 @@ def validate_all(house: Warehouse) -> list[str]:
 
 
 def _judged(house: Warehouse, judged: Sequence[Table], days: Collection[dt.date] | None) -> list[str]:
-    frames = {**house.bronze(), **house.data()} if days is None else _around(house, days)
+    frames = {**house.bronze(), **house.data()} if days is None else _around(house, judged, days)
     measured = quality.measure(house.spark, frames, [table.name for table in judged], days)
     verdict = quality.judge(measured, house.docs_dir)
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
@@ -60,12 +63,16 @@ def _judged(house: Warehouse, judged: Sequence[Table], days: Collection[dt.date]
     return list(verdict.warnings)
 
 
-def _around(house: Warehouse, days: Collection[dt.date]) -> dict[str, DataFrame]:
-    """Return what rules about `days` read: of histories also the days around, from and to which rows are carried."""
+def _around(house: Warehouse, judged: Sequence[Table], days: Collection[dt.date]) -> dict[str, DataFrame]:
+    """Return what the rules of `judged` about `days` read: of histories also the days around, from and to which rows go on."""
+    names = {name for table in judged for rule in RULES[table.name] for name in (table.name, *rule.needs)}
+    needed = [table for table in WRITTEN_TABLES if table.name in names]
     around = {around for day in days for around in (day - _ONE_DAY, day, day + _ONE_DAY)}
     read = {
-        **house.slices(WRITTEN_TABLES, days),
-        **house.slices((*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS), around),
+        **house.slices([table for table in needed if table not in _CARRIED], days),
+        **house.slices([table for table in needed if table in _CARRIED], around),
     }
-    of_the_days = F.arrays_overlap("days", F.array(*(F.lit(day) for day in sorted(days))))
-    return {**read, bronze.SOURCES.name: read[bronze.SOURCES.name].where(of_the_days)}
+    if bronze.SOURCES.name in read:
+        of_the_days = F.arrays_overlap("days", F.array(*(F.lit(day) for day in sorted(days))))
+        read[bronze.SOURCES.name] = read[bronze.SOURCES.name].where(of_the_days)
+    return read

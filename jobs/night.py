@@ -32,8 +32,9 @@ from schemas import bronze, gold
 from schemas.table import Table
 
 _FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
-_REPLAYED = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.ORDER_DECISIONS)
 _VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
+# What answers are held against.
+_HELD_AGAINST = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.ORDER_DECISIONS)
 # What flags are made of, and of which days.
 _JUDGED = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.REGISTRATIONS, bronze.NAMESRV_EVENTS)
 # What the replay, and the flags, of a day take over from the day before.
@@ -123,7 +124,7 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> Sequence[dt.date]:
             )
             for frame in requests
         )
-        replayed = house.slices(_REPLAYED, [day])
+        replayed = house.slices(_HELD_AGAINST, [day])
         observations, responses = told["observations"], told["responses"]
         outcomes, namesrvs = replayed["event_outcomes"], house.namesrvs(day)
         verdicts = verdicts_from(replayed, outcomes, arrivals, observations, responses, day, namesrvs)

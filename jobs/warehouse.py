@@ -116,8 +116,9 @@ class Warehouse:
         names = {table.name for table in written}
         for name in names:
             self._frames.pop(name, None)
-        for key in [key for key in list(self._slices) if key[0] in names]:
-            del self._slices[key]
+        for key in list(self._slices):
+            if key[0] in names:
+                self._slices.pop(key, None)
         if gold.NAMESRV_SETTINGS in written:
             self._namesrvs.clear()
         if gold.RUNS in written:
