@@ -92,13 +92,11 @@ def flag_days(house: Warehouse, days: Sequence[dt.date], may_follow: Sequence[dt
         day = pending.pop(0)
         slices, rows = held(house.spark, house.slices(_JUDGED, [day]))
         with tuned_for(house.spark, sum(rows.values())):
-            frames, wipes = {**house.data(), **house.bronze(), **slices}, wipes_in(house.table(gold.EVENT_OUTCOMES))
+            others = {table.name: house.table(table) for table in (gold.ORPHANED_TOPICS, bronze.TOPIC_CONFIGS_TABLE)}
+            frames, wipes = {**others, **slices}, wipes_in(house.table(gold.EVENT_OUTCOMES))
             flagged = flag(house.spark, frames, frames, house.namesrvs(day), [day], wipes)
-            tables.in_parallel(
-                {t.name: partial(tables.write_days, flagged[t.name], house.path, t, [day]) for t in _FLAGGED}
-            )
+            tables.in_parallel({t.name: partial(house.write, flagged[t.name], t, day) for t in _FLAGGED})
         house.spark.catalog.clearCache()
-        house.forget(*_FLAGGED)
         done.append(day)
         following = after(day, may_follow)
         if following is not None and following not in pending and _ends_otherwise(house, day, _FLAG_ENDS):
@@ -114,8 +112,8 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> Sequence[dt.date]:
         told, rows = held(house.spark, {"observations": today, "responses": responses_of(frames, day)})
         if not any(rows.values()):
             for table in _VERIFIED:
-                if not tables.is_without(house.spark, house.path, table, house.table(table), day):
-                    tables.write_days(tables.empty(house.spark, table.schema), house.path, table, [day])
+                if not house.is_without(table, day):
+                    house.write(tables.empty(house.spark, table.schema), table, day)
             continue
         requests = (frames[t.name] for t in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS))
         arrivals = tables.union_all(
@@ -130,9 +128,6 @@ def verify_days(house: Warehouse, days: Sequence[dt.date]) -> Sequence[dt.date]:
         verdicts = verdicts_from(replayed, outcomes, arrivals, observations, responses, day, namesrvs)
         judged = judged_from(verdicts, observations, responses, explained_answers_from(replayed, day)).persist()
         found = dict(zip(_VERIFIED, (answer_checks_from(judged), route_mismatches_from(judged)), strict=True))
-        tables.in_parallel(
-            {t.name: partial(tables.write_days, rows, house.path, t, [day]) for t, rows in found.items()}
-        )
+        tables.in_parallel({t.name: partial(house.write, rows, t, day) for t, rows in found.items()})
         judged.unpersist()
-    house.forget(*_VERIFIED)
     return days

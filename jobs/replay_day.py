@@ -72,13 +72,11 @@ def replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
             earlier = [d for d in days_of(house.recorded(), first=codec.day_of(since_seq // 1_000)) if d < day]
             if earlier:
                 tables.in_parallel(work)
-                house.forget(gold.NAMESRV_SETTINGS)
                 return earlier
         work.update(_replayed(house, given._replace(today=frames), contexts, heard))
         tables.in_parallel(work)
     tables.remove(house.spark, _staging_of(house))
     house.spark.catalog.clearCache()
-    house.forget(*REPLAYED_TABLES, gold.ORDER_DECISIONS, gold.NAMESRV_SETTINGS)
     return []
 
 
@@ -160,9 +158,9 @@ def _writing(
     house: Warehouse, frame: DataFrame, table: Table, day: dt.date, *, may_be_empty: bool = False
 ) -> Callable[[], None]:
     """Return what writes a slice; nothing where there are no rows and have been none."""
-    if may_be_empty and tables.is_without(house.spark, house.path, table, house.table(table), day):
+    if may_be_empty and house.is_without(table, day):
         return lambda: None
-    return partial(tables.write_days, frame, house.path, table, [day])
+    return partial(house.write, frame, table, day)
 
 
 def _start_of(house: Warehouse, day: dt.date) -> dt.date | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -39,41 +38,13 @@ SHOWN = (
 _SLICE = ("day", "table_name", "namesrv_id")
 
 
-class Published(NamedTuple):
-    """What the last published run left: days that were published by then, and what it was made with."""
-
-    run_id: str
-    versions: Mapping[str, int]
-    days: frozenset[dt.date]
-    ingest_runs: frozenset[str]
-    config_sha256: str
-    code_version: str
-
-
-def last_published(runs: DataFrame) -> Published | None:
-    """Return the last published run of the ledger, with the days and ingest runs of all published ones; None: there is none."""
-    rows = runs.where("status = 'published'").orderBy("finished_time", "run_id").collect()
-    if not rows:
-        return None
-    last = rows[-1]
-    return Published(
-        last["run_id"],
-        last["versions"],
-        frozenset(day for row in rows for day in row["days"]),
-        frozenset(ingest_run for row in rows for ingest_run in row["ingest_runs"]),
-        last["config_sha256"],
-        last["code_version"],
-    )
-
-
 def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
     """Write what this run changed in those of `days` that were published before; return the number of slices changed.
 
     To be called when all slices of `days` are written and before the run is published: until then no reader sees its rows.
     """
-    spark, warehouse = house.spark, house.path
-    before = last_published(tables.read_table(spark, warehouse, gold.RUNS))
-    known_days = sorted(before.days.intersection(days)) if before is not None else []
+    ledger, before = house.ledger(), house.ledger().last
+    known_days = sorted(ledger.days.intersection(days))
     if before is None or not known_days:
         return 0
     causes = {
@@ -81,21 +52,18 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
         "code": before.code_version != __version__,
     }
     recorded = house.slices(bronze.RECORDED_TABLES, known_days)
-    events = tables.cut_short(new_events_from(list(recorded.values()), before.ingest_runs, max(before.days)))
+    events = tables.cut_short(new_events_from(list(recorded.values()), ledger.covered, max(ledger.days)))
     if len(known_days) == 1 and not any(causes.values()) and all(row["goes_on"] for row in events.collect()):
         return 0  # nothing before that day was replayed, and what was known of it stays
     compared = [table for table in COMPARED if table.name in before.versions]
-    new, old = house.slices(compared, known_days), {}
-    for table in compared:
-        then = tables.read_table(spark, warehouse, table, before.versions[table.name])
-        old[table.name] = tables.files_of_days(spark, warehouse, table, then, known_days)
+    new, old = house.slices(compared, known_days), house.published_slices(compared, known_days)
     changed = tables.cut_short(changed_slices(new, old))
     if changed.isEmpty():
         return 0
     rows = restatements_from(changed, changes_from(new, old, changed), events, causes)
     rows = rows.withColumns({"run_id": F.lit(house.run_id), "previous_run": F.lit(before.run_id)})
     rows = tables.cut_short(rows)
-    tables.append(rows, warehouse, gold.RESTATEMENTS)
+    tables.append(rows, house.path, gold.RESTATEMENTS)
     return rows.count()
 
 

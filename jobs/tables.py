@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from jobs.digest import Digest
 from schemas.table import Table
@@ -25,6 +28,9 @@ T = TypeVar("T")
 _WRITERS = 4
 # The version of Delta's protocol in which the rows of a table are those of its files.
 _PLAIN_FILES = 1
+_DAY_FOLDER = re.compile(r"/day=(\d{4}-\d{2}-\d{2})/")
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+"""Setting of what every commit says of itself."""
 
 
 def table_path(warehouse: str, table: Table) -> str:
@@ -78,14 +84,10 @@ def conformed(frame: DataFrame, table: Table) -> DataFrame:
 
     A column that is missing becomes NULL, which a required column's rule then reports.
     """
-    present = set(frame.columns)
-    columns = [
-        (F.col(c.name) if c.name in present else F.lit(None))
-        .cast(c.type)
-        .alias(c.name, metadata={"comment": c.comment})
-        for c in table.columns
+    nullable = [
+        StructField(field.name, field.dataType, nullable=True, metadata=field.metadata) for field in table.schema
     ]
-    return frame.select(*columns)
+    return frame.to(StructType(nullable))
 
 
 def of_days(frame: DataFrame, days: Collection[dt.date]) -> DataFrame:
@@ -106,28 +108,70 @@ def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt
     )
 
 
+def files_by_day(
+    spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, days: Collection[dt.date]
+) -> dict[dt.date, list[str]] | None:
+    """Return the Parquet files that the slices of `days` of `table`, read as `frame`, consist of, by day.
+
+    None where a table is more than its files, because somebody gave it deletion vectors or mapped columns.
+    """
+    if not exists(spark, warehouse, table):
+        return {day: [] for day in days}
+    if not _is_plain(_snapshot(spark, table_path(warehouse, table))):
+        return None
+    files: dict[dt.date, list[str]] = {day: [] for day in days}
+    for name in of_days(frame, days).inputFiles():
+        files[dt.date.fromisoformat(_DAY_FOLDER.findall(name)[-1])].append(name)
+    return files
+
+
+def rows_of_files(spark: SparkSession, warehouse: str, table: Table, files: Sequence[str]) -> DataFrame:
+    """Return the rows of data files of `table`; where there are none, Spark knows it.
+
+    Delta would look for the files in each query, with a Spark job that takes longer than reading a small slice.
+    """
+    if not files:
+        return empty(spark, table.schema)
+    rows = spark.read.schema(table.schema).option("basePath", table_path(warehouse, table)).parquet(*files)
+    return rows.select(*table.column_names)
+
+
 def files_of_days(
     spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, days: Collection[dt.date]
 ) -> DataFrame:
-    """Return the slices of `days` of `table`, read as `frame`, as the Parquet files that they consist of.
+    """Return the slices of `days` of `table`, read as `frame`, as their files; as Delta reads them if they are more than that."""
+    files = files_by_day(spark, warehouse, table, frame, days)
+    if files is None:
+        return of_days(frame, days)
+    return rows_of_files(spark, warehouse, table, [name for day in sorted(files) for name in files[day]])
 
-    Delta looks for the files anew in each query, with a Spark job that takes longer than reading a small slice. Here they are
-    looked for once; where there are none, Spark knows it. Tables that are more than their files, because somebody gave them
-    deletion vectors or mapped columns, are left to Delta.
+
+def files_last_written(
+    spark: SparkSession, warehouse: str, table: Table, days: Collection[dt.date]
+) -> dict[dt.date, list[str]] | None:
+    """Return the files that the last commit of `table`, by which this session replaced the slices of `days`, has added, by day.
+
+    None where they do not tell the slices: the commit is another one's, or the table is more than its files.
     """
-    path, slices = table_path(warehouse, table), of_days(frame, days)
-    if exists(spark, warehouse, table) and _snapshot(spark, path).protocol().minReaderVersion() > _PLAIN_FILES:
-        return slices
-    files = slices.inputFiles()
-    if not files:
-        return empty(spark, frame.schema)
-    rows = spark.read.schema(frame.schema).option("basePath", path).parquet(*files)
-    return rows.select(*frame.columns)
+    path = table_path(warehouse, table)
+    snapshot = _snapshot(spark, path)
+    if not _is_plain(snapshot):
+        return None
+    log = snapshot.deltaLog()
+    commit = _jvm(spark).org.apache.hadoop.fs.Path(f"{path}/_delta_log/{snapshot.version():020d}.json")
+    actions = json.loads(f"[{log.store().read(commit, log.newDeltaHadoopConf()).mkString(',')}]")
+    by = next((action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action), None)
+    files: dict[dt.date, list[str]] = {day: [] for day in days}
+    for added in (action["add"] for action in actions if "add" in action):
+        files.setdefault(dt.date.fromisoformat(added["partitionValues"]["day"]), []).append(
+            f"{path}/{unquote(added['path'])}"
+        )
+    return files if by == spark.conf.get(USER_METADATA, None) and files.keys() == set(days) else None
 
 
-def is_without(spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, day: dt.date) -> bool:
-    """Return whether `table`, read as `frame`, has been written but has no file of `day`."""
-    return exists(spark, warehouse, table) and not of_days(frame, [day]).inputFiles()
+def _is_plain(snapshot: Any) -> bool:
+    """Return whether the rows of a table are those of its files."""
+    return bool(snapshot.protocol().minReaderVersion() <= _PLAIN_FILES)
 
 
 def append(frame: DataFrame, warehouse: str, table: Table) -> None:

@@ -23,7 +23,7 @@ from schemas.table import Table
 DATA_TABLES = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
 """The gold tables without the ledger: all are cut by day."""
 WRITTEN_TABLES = (*bronze.TABLES, *DATA_TABLES)
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_ONE_DAY, _AROUND = dt.timedelta(days=1), range(-2, 3)
 WRITER = "namesrv-history"
 """First word of what every commit of ours says of itself."""
 
@@ -48,6 +48,7 @@ class Warehouse:
     started: dt.datetime
     _frames: dict[str, DataFrame] = field(default_factory=dict)
     _slices: dict[tuple[str, frozenset[dt.date]], DataFrame] = field(default_factory=dict)
+    _files: dict[str, dict[dt.date, list[str]]] = field(default_factory=dict)
     _namesrvs: dict[dt.date, dict[str, Namesrv]] = field(default_factory=dict)
     _ledger: list[Ledger] = field(default_factory=list)
     _recorded: list[Recorded] = field(default_factory=list)
@@ -55,7 +56,7 @@ class Warehouse:
     """Days that this run has replayed."""
 
     def __post_init__(self) -> None:
-        self.spark.conf.set(_USER_METADATA, f"{WRITER} {self.run_id}")
+        self.spark.conf.set(tables.USER_METADATA, f"{WRITER} {self.run_id}")
 
     def table(self, table: Table) -> DataFrame:
         """Return a table as it is now, published or not."""
@@ -77,7 +78,48 @@ class Warehouse:
         }
 
     def _opened(self, table: Table, days: Collection[dt.date]) -> DataFrame:
-        return tables.files_of_days(self.spark, self.path, table, self.table(table), days)
+        files = self._files_of(table, days)
+        if files is None:
+            return tables.of_days(self.table(table), days)
+        return tables.rows_of_files(self.spark, self.path, table, files)
+
+    def _files_of(self, table: Table, days: Collection[dt.date]) -> list[str] | None:
+        """Return the data files of the slices of `days`; None where a table is more than its files."""
+        known = self._files.setdefault(table.name, {})
+        if not known.keys() >= set(days):
+            # Other days are asked for soon, those that a night starts from and those around it; now they cost nothing.
+            around = {day + _ONE_DAY * n for day in days for n in _AROUND} - known.keys()
+            found = tables.files_by_day(self.spark, self.path, table, self.table(table), around)
+            if found is None:
+                return None
+            known.update(found)
+        return [name for day in sorted(days) for name in known[day]]
+
+    def is_without(self, table: Table, day: dt.date) -> bool:
+        """Return whether `table` has been written but has no rows of `day`."""
+        files = self._files_of(table, [day])
+        if not tables.exists(self.spark, self.path, table):
+            return False
+        return not (tables.of_days(self.table(table), [day]).inputFiles() if files is None else files)
+
+    def write(self, frame: DataFrame, table: Table, day: dt.date) -> None:
+        """Replace the slice of `day` in `table` by `frame`, in one commit. Rows of other days are an error."""
+        if not tables.exists(self.spark, self.path, table):
+            self._files_of(table, [day])  # notes that it has no files of other days
+        tables.write_days(frame, self.path, table, [day])
+        written = tables.files_last_written(self.spark, self.path, table, [day])
+        known = self._files.get(table.name, {})
+        known.pop(day, None)
+        self.forget(table)
+        self._files[table.name] = {**known, **(written or {})}
+
+    def published_slices(self, wanted: Iterable[Table], days: Collection[dt.date]) -> dict[str, DataFrame]:
+        """Return the slices of `days` of the tables, by name, as the last published run left them."""
+        found = {table.name: table for table in wanted}
+        return tables.in_parallel({name: partial(self._published_slices, found[name], days) for name in found})
+
+    def _published_slices(self, table: Table, days: Collection[dt.date]) -> DataFrame:
+        return tables.files_of_days(self.spark, self.path, table, self.published(table), days)
 
     def published(self, table: Table) -> DataFrame:
         """Return a table as the last published run left it; empty where that run did not know it."""
@@ -116,6 +158,7 @@ class Warehouse:
         names = {table.name for table in written}
         for name in names:
             self._frames.pop(name, None)
+            self._files.pop(name, None)
         for key in list(self._slices):
             if key[0] in names:
                 self._slices.pop(key, None)

@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 from pyspark.sql import types as T
 
-from jobs import quality
+from jobs import quality, tables
 from jobs.quality import Measurement
 from schemas import gold
 from schemas.rules import RULES, TABLES, Rule
@@ -755,6 +755,16 @@ def test_data_docs_name_the_rules_and_are_pruned(measured, tmp_path, monkeypatch
         assert m.rule in page
         assert m.says in page
         assert not any(sample in page for sample in m.sample)
+
+
+def test_no_rule_judges_what_is_not_there(spark, monkeypatch):
+    """Tables of which Spark knows that they are empty are measured without a query, and give what the query would give."""
+    known = {name: tables.empty(spark, table.schema) for name, table in TABLES.items()}
+    unknown = {name: frame.unionAll(frame.limit(1)) for name, frame in known.items()}
+    unasked = quality.measure(spark, known)
+    monkeypatch.setattr(quality, "_has_no_rows", lambda _: False)
+    assert quality.measure(spark, unknown) == unasked
+    assert {m.rows for m in unasked} == {0}
 
 
 def test_a_rule_without_its_tables_is_reported(spark, tmp_path):
