@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,17 @@ from jobs.fleet import Fleet
 from jobs.nightly import SMALL_FRAMES
 from jobs.session import tune_for
 from jobs.simulate import simulate
+from jobs.tables import of_days
 from jobs.warehouse import Warehouse
 from schemas import bronze, gold
 
 START = dt.date(2026, 1, 1)
+SKEWED = "skewed"
+"""The fleet of which one broker has half of all heartbeats."""
 # All holes are longer than the lease and a period of the scan: no engine has to know the phase of the scan.
 _HOLES: dict[str, Any] = {"outage_s": (150, 900)}
 _QUIET = {"full": {**_HOLES, "outages": 0.0002}, "small": {**_HOLES, "outages": 0.004}}
+_WHO = ("cluster_name", "broker_name", "broker_addr", "broker_id", "channel_id", "data_version")
 _SIZE = {"full": {"brokers": 2_000, "namesrvs": 4}, "small": {"brokers": 16, "namesrvs": 2}}
 _TENTH = {"full": {"brokers": 200, "namesrvs": 4}, "small": _SIZE["small"]}
 
@@ -38,6 +42,7 @@ def fleet_named(name: str, scale: str) -> Fleet:
         "quiet": {**_SIZE[scale], **_QUIET[scale]},
         "stormy": {**_SIZE[scale], **_HOLES, "outages": 0.01, "registrations": 0.05},
         "tenth": {**_TENTH[scale], **_QUIET[scale]},
+        SKEWED: {**_TENTH[scale], **_QUIET[scale]},
         "five": {**_SIZE[scale], **_QUIET[scale], "version": "5.4.0"},
         "wide": {"brokers": 300, "topics": 10_000, "namesrvs": 1} if scale == "full" else {"topics": 50, "namesrvs": 1},
         "1x": {"brokers": 868, "namesrvs": 4} if scale == "full" else {"brokers": 8},
@@ -61,7 +66,9 @@ class Fleets:
         day = self.recorded_day(name, number)
         if (name, number) not in self._ready:
             days = [START + dt.timedelta(days=n) for n in range(number)]
-            simulate(day.house(), day.fleet, days)
+            simulated = simulate(day.house(), day.fleet, days)
+            if name == SKEWED and simulated.events:
+                _give_half_to_one(day.house(), days)
             events = sum(source.frames for source in day.house().recorded()) // number
             tune_for(self.spark, small=events < SMALL_FRAMES)
             night.replay(day.house(), [earlier for earlier in days[:-1] if not day.was_replayed(earlier)])
@@ -140,3 +147,21 @@ class FleetDay:
     def digests(self) -> dict[str, str]:
         """Return the digest of each gold table."""
         return tables.digests(self.house().data())
+
+
+def _give_half_to_one(house: Warehouse, days: Sequence[dt.date]) -> None:
+    """Turn the heartbeats of every second broker into heartbeats of the first one, and leave out all else about them."""
+    for day in days:
+        beats = of_days(house.table(bronze.HEARTBEATS), [day])
+        addrs = sorted(row["broker_addr"] for row in beats.select("broker_addr").distinct().collect())
+        is_given = F.col("broker_addr").isin(addrs[1::2])
+        first = (
+            beats.where(F.col("broker_addr") == addrs[0])
+            .groupBy("namesrv_id")
+            .agg(*(F.first(name).alias(f"first_{name}") for name in _WHO))
+        )
+        said = {name: F.when(is_given, F.col(f"first_{name}")).otherwise(F.col(name)) for name in _WHO}
+        given = tables.cut_short(beats.join(F.broadcast(first), on="namesrv_id").withColumns(said))
+        house.write(given, bronze.HEARTBEATS, day)
+        kept = of_days(house.table(bronze.REGISTRATIONS), [day]).where(~is_given)
+        house.write(tables.cut_short(kept), bronze.REGISTRATIONS, day)

@@ -6,12 +6,13 @@ import datetime as dt
 import io
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 from pyspark.sql import functions as F
 
 from benchmarks import engines
 from benchmarks.engines import Duck
-from benchmarks.fleets import FleetDay, Fleets
+from benchmarks.fleets import SKEWED, FleetDay, Fleets
 from benchmarks.harness import AnswersDifferError, NotMeasured, Ratio, Side, measured, timed
 from benchmarks.java_side import JavaFleet
 from benchmarks.memory import peak_mib
@@ -114,11 +115,26 @@ def tenfold(fleets: Fleets, rounds: int) -> list[Measured]:
     """Ten times the events by the events: the time of a night, and its peak memory."""
     large, small = fleets.day("10x"), fleets.day("1x")
     # Other fleets, other answers.
-    sides = [Side("10x", lambda: _none(large.replayed())), Side("1x", lambda: _none(small.replayed()))]
+    sides = [Side("10x", partial(_unanswered, large)), Side("1x", partial(_unanswered, small))]
     events = [day.events().count() for day in (large, small)]
     time = measured("10 times the events ÷ the events", sides, rounds, 10.5, events=events)
     peaks = {name: [peak_mib(fleets.folder, fleets.scale, name) for _ in range(rounds)] for name in ("10x", "1x")}
     return [time, Ratio("peak memory at 10 times the events", "10x", "1x", peaks, 1.2, unit="MiB")]
+
+
+def skew(fleets: Fleets, rounds: int) -> list[Measured]:
+    """A day of which one broker has half of all heartbeats, by an even day with as many; on both roads."""
+    skewed, even = fleets.day(SKEWED), fleets.day("tenth")
+    events = [day.events().count() for day in (skewed, even)]
+    roads = {"quiet road": None, "every event through the core": PipelineConf(quiet_road=False)}
+    found: list[Measured] = []
+    for road, conf in roads.items():
+        # Other fleets, other answers.
+        sides = [
+            Side(name, partial(_unanswered, day, conf)) for name, day in (("one with half", skewed), ("even", even))
+        ]
+        found.append(measured(f"one broker with half ÷ even, {road}", sides, rounds, 1.1, events=events))
+    return found
 
 
 def long_history(fleets: Fleets, rounds: int) -> list[Measured]:
@@ -169,12 +185,16 @@ def _ours(day: FleetDay) -> Side:
     return Side(_OURS, day.replayed)
 
 
+def _unanswered(day: FleetDay, conf: PipelineConf | None = None) -> None:
+    day.replayed(conf)
+
+
 def _none(_: object) -> None:
     """Have no answer."""
 
 
 RATIOS: dict[str, Callable[[Fleets, int], list[Measured]]] = {
     function.__name__.replace("_", "-"): function
-    for function in (quiet, whole_night, stormy, core, java, wide, tenfold, long_history)
+    for function in (quiet, whole_night, stormy, core, java, wide, tenfold, skew, long_history)
 }
 """What can be measured, by the name for `--only`: ratios with the same sides are taken together."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jobs import slices, tables
+from jobs.conf import PipelineConf
 from jobs.slices import held
+from jobs.warehouse import Warehouse
 from schemas.table import DATE, LONG, STRING, Column, Table
 
 if TYPE_CHECKING:
@@ -63,6 +65,54 @@ def test_slices_are_read_as_their_files(spark: SparkSession, warehouse: Path) ->
     assert none._jdf.queryExecution().optimizedPlan().maxRows().get() == 0
 
 
+def test_a_run_knows_the_files_that_it_wrote(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a warehouse gives is what Delta reads, after each write and after another's; files are looked for once."""
+    looked: list[str] = []
+
+    def look(*given: Any) -> dict[dt.date, list[str]] | None:
+        looked.append("looked")
+        return found(*given)
+
+    found = tables.files_by_day
+    monkeypatch.setattr(tables, "files_by_day", look)
+    house = Warehouse(spark, str(warehouse), PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
+
+    def are_given() -> bool:
+        """Return whether the slices of each day, and of both, are the table's."""
+        now = tables.read_table(spark, str(warehouse), NUMBERS)
+        return all(
+            sorted(house.slices([NUMBERS], days)["numbers"].collect()) == sorted(tables.of_days(now, days).collect())
+            for days in ([DAY], [NEXT], [DAY, NEXT])
+        )
+
+    assert not house.is_without(NUMBERS, DAY)  # it has not been written
+    for day, rows in ((DAY, [1, 2]), (NEXT, [3]), (DAY, [4]), (NEXT, [])):
+        house.write(spark.createDataFrame([(day, n, None) for n in rows], NUMBERS.schema), NUMBERS, day)
+        assert are_given()
+        assert house.is_without(NUMBERS, day) == (not rows)
+    assert len(looked) == 1
+    tables.write_days(spark.createDataFrame([(NEXT, 5, "five")], NUMBERS.schema), str(warehouse), NUMBERS, [NEXT])
+    assert not are_given()
+    house.forget(NUMBERS)
+    assert are_given()
+    assert len(looked) == 2
+
+
+def test_another_ones_commit_does_not_tell_what_was_written(spark: SparkSession, warehouse: Path) -> None:
+    """The last commit counts only if it is this session's, and about the days that it wrote."""
+    rows = spark.createDataFrame([(DAY, 1, "one")], NUMBERS.schema)
+    house = Warehouse(spark, str(warehouse), PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
+    house.write(rows, NUMBERS, DAY)
+    files = tables.files_last_written(spark, str(warehouse), NUMBERS, [DAY])
+    assert files is not None
+    assert spark.read.parquet(*files[DAY]).count() == 1
+    assert tables.files_last_written(spark, str(warehouse), NUMBERS, [NEXT]) is None
+    spark.conf.set(tables.USER_METADATA, "another")
+    assert tables.files_last_written(spark, str(warehouse), NUMBERS, [DAY]) is None
+
+
 def test_a_table_that_is_more_than_its_files_is_left_to_delta(spark: SparkSession, warehouse: Path) -> None:
     """Rows that a deletion vector hides are in the files, and not in the slice."""
     path, folder = str(warehouse), tables.table_path(str(warehouse), NUMBERS)
@@ -75,3 +125,8 @@ def test_a_table_that_is_more_than_its_files_is_left_to_delta(spark: SparkSessio
     found = tables.files_of_days(spark, path, NUMBERS, frame, [DAY])
     assert _is_read_by_delta(found)
     assert found.count() == 99
+    house = Warehouse(spark, path, PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
+    assert house.slices([NUMBERS], [DAY])["numbers"].count() == 99
+    assert (house.is_without(NUMBERS, DAY), house.is_without(NUMBERS, NEXT)) == (False, True)
+    house.write(frame.where("n > 50"), NUMBERS, DAY)
+    assert house.slices([NUMBERS], [DAY])["numbers"].count() == 49
