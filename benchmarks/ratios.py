@@ -19,7 +19,7 @@ from benchmarks.memory import peak_mib
 from jobs import night, nightly
 from jobs.conf import PipelineConf
 from jobs.console import Console
-from jobs.gate import validate_gold
+from jobs.gate import validate, validate_gold
 from schemas import gold
 from schemas.codec import day_start_us
 from tests.oracle.jvm import JvmUnavailableError
@@ -159,16 +159,20 @@ def long_history(fleets: Fleets, rounds: int) -> list[Measured]:
 
 
 def whole_night(fleets: Fleets, rounds: int) -> list[Measured]:
-    """The quality gate on all gold tables, and what it takes to see that there is nothing to do, by the whole night."""
+    """The quality gate on all bronze and gold tables, and what it takes to see that there is nothing to do, by the whole night."""
     day = fleets.day("quiet")
     day.whole_night()  # the tables to be judged
 
     def look() -> None:
         nightly.run(day.house(), [], Console(io.StringIO(), io.StringIO()))
 
+    def gate() -> None:
+        for judge in (validate, validate_gold):
+            judge(day.house(), [day.date])
+
     sides = [
         Side(_NIGHT, day.whole_night),
-        Side("gate", lambda: _none(validate_gold(day.house(), [day.date]))),
+        Side("gate", gate),
         Side("nothing to do", look),
         Side(_SCAN, lambda: engines.scan(day.heartbeats())),
     ]

@@ -72,7 +72,8 @@ def unique(table: str, key: Iterable[str], name: str = "key_is_unique", severity
 
 def is_hex(column: str, digits: int) -> str:
     """Return the SQL condition that `column` is so many lower-case hex digits."""
-    return f"{column} RLIKE '^[0-9a-f]{{{digits}}}$'"
+    # No regular expression: its `$` lets a line break follow, and over tens of millions of rows it takes half as long again.
+    return f"length({column}) = {digits} AND unhex({column}) IS NOT NULL AND lower({column}) = {column}"
 
 
 def is_one_of(column: str, values: Iterable[str | int]) -> str:
