@@ -26,6 +26,7 @@ from tests.oracle.jvm import JvmUnavailableError
 
 Measured = Ratio | NotMeasured
 _OURS, _SCAN, _NIGHT = "replay and flag", "noop scan", "whole night"
+_EVERY, _ONE_ROAD = "every event through the core", PipelineConf(quiet_road=False)
 
 
 def quiet(fleets: Fleets, rounds: int) -> list[Measured]:
@@ -77,10 +78,9 @@ def stormy(fleets: Fleets, rounds: int) -> list[Measured]:
 
 def core(fleets: Fleets, rounds: int) -> list[Measured]:
     """Ours with the quiet road switched off, by ours; a tenth of the brokers, for it takes its time."""
-    name = "every event through the core ÷ ours"
     day = fleets.day("tenth")
-    every = Side("every event through the core", lambda: day.replayed(PipelineConf(quiet_road=False)))
-    return [measured(name, [every, _ours(day)], rounds, 6.0, at_least=True)]
+    every = Side(_EVERY, lambda: day.replayed(_ONE_ROAD))
+    return [measured(f"{_EVERY} ÷ ours", [every, _ours(day)], rounds, 6.0, at_least=True)]
 
 
 def java(fleets: Fleets, rounds: int) -> list[Measured]:
@@ -126,7 +126,7 @@ def skew(fleets: Fleets, rounds: int) -> list[Measured]:
     """A day of which one broker has half of all heartbeats, by an even day with as many; on both roads."""
     skewed, even = fleets.day(SKEWED), fleets.day("tenth")
     events = [day.events().count() for day in (skewed, even)]
-    roads = {"quiet road": None, "every event through the core": PipelineConf(quiet_road=False)}
+    roads = {"quiet road": None, _EVERY: _ONE_ROAD}
     found: list[Measured] = []
     for road, conf in roads.items():
         # Other fleets, other answers.
@@ -190,11 +190,8 @@ def _ours(day: FleetDay) -> Side:
 
 
 def _unanswered(day: FleetDay, conf: PipelineConf | None = None) -> None:
+    """Replay and flag a day, and have no answer."""
     day.replayed(conf)
-
-
-def _none(_: object) -> None:
-    """Have no answer."""
 
 
 RATIOS: dict[str, Callable[[Fleets, int], list[Measured]]] = {
