@@ -154,6 +154,19 @@ def test_reported_versions_know_what_came_before() -> None:
     assert closed.value == Reported(None, one, is_regression=False)
 
 
+def test_a_version_has_been_reported_if_it_is_the_last_one() -> None:
+    """Neither one reported before, nor another key's; nothing reported is not the same as null reported."""
+    histories, key = Histories(), ("C", "broker-a", "a:1")
+    one, two = DataVersion(0, 1, 1), DataVersion(0, 1, 2)
+    assert not histories.has_reported(key, None)
+    for seq, version in enumerate((one, two, None)):
+        assert not histories.has_reported(key, version)
+        histories.report_version(key, version, seq=seq, event_id=f"e{seq}", at_us=seq)
+        assert histories.has_reported(key, version)
+        assert not histories.has_reported(key, one if version is not one else two)
+        assert not histories.has_reported(("C", "broker-a", "a:2"), version)
+
+
 @pytest.mark.parametrize(
     ("older", "newer"),
     [
