@@ -33,6 +33,7 @@ _HOLES: dict[str, Any] = {"outage_s": (150, 900)}
 _QUIET = {"full": {**_HOLES, "outages": 0.0002}, "small": {**_HOLES, "outages": 0.004}}
 _WHO = ("cluster_name", "broker_name", "broker_addr", "broker_id", "channel_id", "data_version")
 _SIZE = {"full": {"brokers": 2_000, "namesrvs": 4}, "small": {"brokers": 16, "namesrvs": 2}}
+_TOPICS = {"full": {"brokers": 300, "topics": 10_000}, "small": {"topics": 50}}
 _TENTH = {"full": {"brokers": 200, "namesrvs": 4}, "small": _SIZE["small"]}
 
 
@@ -44,7 +45,7 @@ def fleet_named(name: str, scale: str) -> Fleet:
         "tenth": {**_TENTH[scale], **_QUIET[scale]},
         SKEWED: {**_TENTH[scale], **_QUIET[scale]},
         "five": {**_SIZE[scale], **_QUIET[scale], "version": "5.4.0"},
-        "wide": {"brokers": 300, "topics": 10_000, "namesrvs": 1} if scale == "full" else {"topics": 50, "namesrvs": 1},
+        "wide": {**_TOPICS[scale], "namesrvs": 1, "shared_topics": True},
         "1x": {"brokers": 868, "namesrvs": 4} if scale == "full" else {"brokers": 8},
         "10x": {"brokers": 8_681, "namesrvs": 4} if scale == "full" else {"brokers": 80},
         "long": {**_QUIET[scale], "brokers": 40 if scale == "full" else 4, "churn": 0.05},

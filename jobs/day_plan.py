@@ -255,8 +255,9 @@ def _within(beats: DataFrame, hours: DataFrame) -> DataFrame:
     """Return `beats`, without some that are not of `hours`: where these are few, a reader can leave out most of the rows."""
     addrs = hours.where("node LIKE 'a:%'").select(F.expr("substring(node, 3)").alias("addr")).distinct()
     few = [row["addr"] for row in addrs.limit(_FEW_ADDRS + 1).collect()]
-    without_addr = not hours.where("node NOT LIKE 'a:%'").isEmpty()
-    return beats if len(few) > _FEW_ADDRS or without_addr else beats.where(F.col("broker_addr").isin(few))
+    if len(few) > _FEW_ADDRS:
+        return beats
+    return beats.where(F.col("broker_addr").isin(few) | F.col("broker_addr").isNull())
 
 
 def _runs(beats: DataFrame, unit_of: DataFrame, quiet_nodes: DataFrame, eventful: DataFrame) -> DataFrame:

@@ -116,8 +116,10 @@ def _replayed(
     work = {"order_decisions": _writing(house, decisions, gold.ORDER_DECISIONS, day, may_be_empty=order is None)}
     for table in REPLAYED_TABLES:
         kept = given.rows.get(table.name, 0) if plan.quiet is not None else 0
-        none = not rows.get(table.name) and not kept and table is not gold.REFRESHES_HOURLY
-        work[table.name] = _writing(house, table_from(staged, plan, table, day), table, day, may_be_empty=none)
+        given_rows = rows.get(table.name, 0) + kept
+        none = not given_rows and table is not gold.REFRESHES_HOURLY
+        frame = table_from(staged, plan, table, day)
+        work[table.name] = _writing(house, frame, table, day, may_be_empty=none, rows=given_rows)
     return work
 
 
@@ -155,12 +157,12 @@ def _under(
 
 
 def _writing(
-    house: Warehouse, frame: DataFrame, table: Table, day: dt.date, *, may_be_empty: bool = False
+    house: Warehouse, frame: DataFrame, table: Table, day: dt.date, *, may_be_empty: bool = False, rows: int = 0
 ) -> Callable[[], None]:
-    """Return what writes a slice; nothing where there are no rows and have been none."""
+    """Return what writes a slice of about so many rows; nothing where there are no rows and have been none."""
     if may_be_empty and house.is_without(table, day):
         return lambda: None
-    return partial(house.write, frame, table, day)
+    return partial(house.write, frame, table, day, rows=rows)
 
 
 def _start_of(house: Warehouse, day: dt.date) -> dt.date | None:

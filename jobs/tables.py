@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 # Small commits wait for the disk and for the driver, not for the cores.
 _WRITERS = 4
+# One task writes a file: larger slices are several files, or all cores but one would wait for it.
+_ROWS_PER_FILE = 1_000_000
 # The version of Delta's protocol in which the rows of a table are those of its files.
 _PLAIN_FILES = 1
 _DAY_FOLDER = re.compile(r"/day=(\d{4}-\d{2}-\d{2})/")
@@ -97,15 +99,22 @@ def of_days(frame: DataFrame, days: Collection[dt.date]) -> DataFrame:
 
 def union_all(frames: Iterable[DataFrame]) -> DataFrame:
     """Return the rows of all `frames`, at least one, by column name; a column that a frame does not have is NULL."""
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    united = list(frames)
+    # In pairs: every step analyses all that it unites, and one frame after the other that would be all of it each time.
+    while len(united) > 1:
+        pairs = zip_longest(united[::2], united[1::2])
+        united = [one if other is None else one.unionByName(other, allowMissingColumns=True) for one, other in pairs]
+    return united[0]
 
 
-def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt.date]) -> None:
-    """Replace the slices of `days` in `table` by `frame`, in one commit. Rows of other days are an error."""
+def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt.date], *, rows: int = 0) -> None:
+    """Replace the slices of `days` in `table` by `frame`, in one commit. Rows of other days are an error.
+
+    `rows`: about how many there are, if that is known; a file holds a million.
+    """
     listed = ", ".join(f"DATE'{day.isoformat()}'" for day in days)
-    _writer(conformed(frame, table), table).mode("overwrite").option("replaceWhere", f"day IN ({listed})").save(
-        table_path(warehouse, table)
-    )
+    writer = _writer(conformed(frame, table), table, files=1 + rows // _ROWS_PER_FILE)
+    writer.mode("overwrite").option("replaceWhere", f"day IN ({listed})").save(table_path(warehouse, table))
 
 
 def files_by_day(
@@ -271,8 +280,8 @@ def _digested(frames: Mapping[str, DataFrame], *by: str) -> dict[tuple[Any, ...]
     }
 
 
-def _writer(frame: DataFrame, table: Table) -> DataFrameWriter:
-    writer = frame.coalesce(1).write.format("delta")
+def _writer(frame: DataFrame, table: Table, files: int = 1) -> DataFrameWriter:
+    writer = frame.coalesce(files).write.format("delta")
     return writer.partitionBy(*table.partition_by) if table.partition_by else writer
 
 

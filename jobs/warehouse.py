@@ -97,16 +97,19 @@ class Warehouse:
 
     def is_without(self, table: Table, day: dt.date) -> bool:
         """Return whether `table` has been written but has no rows of `day`."""
-        files = self._files_of(table, [day])
         if not tables.exists(self.spark, self.path, table):
             return False
+        files = self._files_of(table, [day])
         return not (tables.of_days(self.table(table), [day]).inputFiles() if files is None else files)
 
-    def write(self, frame: DataFrame, table: Table, day: dt.date) -> None:
-        """Replace the slice of `day` in `table` by `frame`, in one commit. Rows of other days are an error."""
+    def write(self, frame: DataFrame, table: Table, day: dt.date, *, rows: int = 0) -> None:
+        """Replace the slice of `day` in `table` by `frame`, in one commit. Rows of other days are an error.
+
+        `rows`: about how many there are, if that is known.
+        """
         if not tables.exists(self.spark, self.path, table):
             self._files_of(table, [day])  # notes that it has no files of other days
-        tables.write_days(frame, self.path, table, [day])
+        tables.write_days(frame, self.path, table, [day], rows=rows)
         written = tables.files_last_written(self.spark, self.path, table, [day])
         known = self._files.get(table.name, {})
         known.pop(day, None)

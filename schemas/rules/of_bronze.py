@@ -10,7 +10,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.event_fields import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
-from schemas.rules.rule import DAY_OF_EFFECT, Rule, is_hex, is_one_of, queues, union, warn, words
+from schemas.rules.rule import DAY_OF_EFFECT, Rule, has_form, is_hex, is_one_of, queues, union, warn, words
 
 EVENTS = tuple(table.name for table in bronze.EVENT_TABLES)
 _REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")
@@ -32,7 +32,7 @@ _SOURCE = (
     _SOURCE_FILE,
     Rule("source_offset_counts_from_1", "source_offset >= 1", "Packets and lines are counted from 1."),
 )
-_ADDRESS, _ADDRESS_SAYS = "namesrv_id RLIKE '^.+:[0-9]{1,5}$'", "namesrv_id looks like host:port."
+_ADDRESS, _ADDRESS_SAYS = has_form("namesrv_id", ".+:[0-9]{1,5}"), "namesrv_id looks like host:port."
 _ENVELOPE = (
     Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
     DAY_OF_EFFECT,
@@ -50,7 +50,7 @@ _ENVELOPE = (
     warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),
     warn(
         "channel_id_has_its_form",
-        "channel_id IS NULL OR channel_id RLIKE '^.+#[0-9]+$'",
+        f"channel_id IS NULL OR {has_form('channel_id', '.+#[0-9]+')}",
         "channel_id is the remote address, '#', and the opening time.",
     ),
 )
@@ -200,7 +200,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "gap_has_an_end",
-            f"kind <> 'recording_gap' OR (properties RLIKE '^{UNTIL_MS}[0-9]{{1,15}}$' AND "
+            f"kind <> 'recording_gap' OR ({has_form('properties', UNTIL_MS + '[0-9]{1,15}')} AND "
             f"try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= unix_millis(effect_time))",
             "A gap in the recording ends after it began.",
         ),
@@ -298,7 +298,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         Rule("sha256_has_its_form", is_hex("sha256", 64), "sha256 is 64 hex digits."),
         Rule(
             "first_bytes_are_few",
-            "first_bytes RLIKE '^[0-9a-f]*$' AND length(first_bytes) % 2 = 0 AND length(first_bytes) <= 512",
+            f"{has_form('first_bytes', '[0-9a-f]*')} AND length(first_bytes) % 2 = 0 AND length(first_bytes) <= 512",
             "first_bytes are at most 256 bytes in hex.",
         ),
         Rule(

@@ -12,6 +12,7 @@ from schemas.rules.rule import (
     INTERVAL_DOES_NOT_RUN_BACK,
     LIVES_IN_ITS_SLICE,
     Rule,
+    has_form,
     is_hex,
     is_one_of,
     union,
@@ -64,7 +65,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             is_one_of("outcome", [outcome.value for outcome in Outcome]),
             f"The outcome is one of: {', '.join(outcome.value for outcome in Outcome)}.",
         ),
-        Rule("operation_has_its_form", "operation RLIKE '^[a-z][a-z0-9_]*$'", "operation is a lower-case name."),
+        Rule("operation_has_its_form", has_form("operation", "[a-z][a-z0-9_]*"), "operation is a lower-case name."),
         Rule("changes_are_counted", "changes >= 0", "changes is 0 or more."),
         Rule(
             "refusal_changes_no_row",
@@ -207,7 +208,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         _known("orphaned_topics", "closed_by", also=_OR_REGISTRATION),
     ),
     "findings": (
-        Rule("code_has_its_form", "code RLIKE '^[A-Z][A-Z0-9_]*$'", "code is in capitals."),
+        Rule("code_has_its_form", has_form("code", "[A-Z][A-Z0-9_]*"), "code is in capitals."),
         Rule(
             "severity_is_known",
             "severity IN ('critical', 'warning', 'info')",

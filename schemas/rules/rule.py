@@ -76,6 +76,11 @@ def is_hex(column: str, digits: int) -> str:
     return f"length({column}) = {digits} AND unhex({column}) IS NOT NULL AND lower({column}) = {column}"
 
 
+def has_form(column: str, pattern: str) -> str:
+    """Return the SQL condition that all of `column` has the form of a regular expression; `$` would let a line break follow."""
+    return f"{column} RLIKE r'^(?:{pattern})\\z'"
+
+
 def is_one_of(column: str, values: Iterable[str | int]) -> str:
     """Return the SQL condition that `column` is one of `values`."""
     return f"{column} IN ({words(values)})"

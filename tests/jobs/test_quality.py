@@ -14,6 +14,7 @@ from jobs import quality, tables
 from jobs.quality import Measurement
 from schemas import gold
 from schemas.rules import RULES, TABLES, Rule
+from schemas.rules.rule import has_form, is_hex
 
 DAY = dt.date(2026, 3, 2)
 DAY_BEFORE = dt.date(2026, 3, 1)
@@ -778,6 +779,22 @@ def test_a_rule_without_its_tables_is_reported(spark, tmp_path):
     assert (skipped.rows, skipped.broken, skipped.missing) == (None, None, ("sources",))
     assert verdict.skipped == ["quarantine.quarantine_is_small"]
     assert verdict.passed
+
+
+def test_a_form_ends_where_the_value_ends(spark):
+    """A digest, an address or a name with a line break behind it has not their form."""
+    rows = [("ab",), ("ab\n",), ("\nab",), ("a",), ("xy",), ("AB",), ("",)]
+    found = spark.createDataFrame(rows, "v STRING").selectExpr("v", has_form("v", "[a-z]+"), is_hex("v", 2))
+
+    assert [tuple(row) for row in found.collect()] == [
+        ("ab", True, True),
+        ("ab\n", False, False),
+        ("\nab", False, False),
+        ("a", True, False),
+        ("xy", True, False),
+        ("AB", False, False),
+        ("", False, False),
+    ]
 
 
 def test_reasons_name_the_critical_rules_that_a_row_breaks(spark):

@@ -100,6 +100,30 @@ def test_a_run_knows_the_files_that_it_wrote(
     assert len(looked) == 2
 
 
+def test_large_slices_are_several_files(spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as their rows need, if it is known how many there are; read back, they are one slice."""
+    monkeypatch.setattr(tables, "_ROWS_PER_FILE", 10)
+    rows = spark.range(35).selectExpr(f"DATE'{DAY}' AS day", "id AS n", "CAST(id AS STRING) AS text").repartition(8)
+    for known, files in ((0, 1), (35, 4)):
+        house = Warehouse(spark, str(warehouse), PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
+        house.write(rows, NUMBERS, DAY, rows=known)
+        found = house.slices([NUMBERS], [DAY])["numbers"]
+        assert len(found.inputFiles()) == files
+        assert sorted(row["n"] for row in found.collect()) == list(range(35))
+
+
+def test_a_union_has_all_columns_as_they_first_appear(spark: SparkSession) -> None:
+    """However many frames there are; what one does not have is NULL, and rows keep their order."""
+    frames = [spark.createDataFrame([(n, f"v{n}")], f"n INT, c{n % 3} STRING") for n in range(5)]
+    for count in range(1, 6):
+        united = tables.union_all(frames[:count])
+        assert united.columns == ["n", "c0", "c1", "c2"][: 1 + min(count, 3)]
+        assert [row.asDict() for row in united.collect()] == [
+            {column: n if column == "n" else f"v{n}" if column == f"c{n % 3}" else None for column in united.columns}
+            for n in range(count)
+        ]
+
+
 def test_another_ones_commit_does_not_tell_what_was_written(spark: SparkSession, warehouse: Path) -> None:
     """The last commit counts only if it is this session's, and about the days that it wrote."""
     rows = spark.createDataFrame([(DAY, 1, "one")], NUMBERS.schema)

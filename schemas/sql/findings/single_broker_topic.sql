@@ -7,24 +7,23 @@ WITH topics AS (
     GROUP BY namesrv_id, day, topic
     HAVING count(*) = 1
 ),
-clusters AS (
-    SELECT namesrv_id, day, cluster_name, count(*) AS brokers, collect_set(broker_name) AS broker_names
+members AS (
+    SELECT
+        namesrv_id, day, cluster_name, broker_name, count(*) OVER (PARTITION BY namesrv_id, day, cluster_name) AS brokers
     FROM {cluster_addr_history}
     WHERE valid_to IS NULL
-    GROUP BY namesrv_id, day, cluster_name
-    HAVING count(*) > 1
 )
 SELECT
     t.namesrv_id, 'SINGLE_BROKER_TOPIC' AS code, 'info' AS severity, t.topic AS subject,
     t.valid_from AS from_time, CAST(NULL AS TIMESTAMP) AS to_time,
-    concat('only on ', t.broker_name, '; cluster ', min_by(c.cluster_name, c.cluster_name), ' has ',
-        min_by(c.brokers, c.cluster_name), ' broker names') AS detail,
+    concat('only on ', t.broker_name, '; cluster ', min_by(m.cluster_name, m.cluster_name), ' has ',
+        min_by(m.brokers, m.cluster_name), ' broker names') AS detail,
     array(t.opened_by) AS evidence, t.day
 FROM topics AS t
-JOIN clusters AS c
-    ON c.namesrv_id = t.namesrv_id AND c.day = t.day AND array_contains(c.broker_names, t.broker_name)
+JOIN members AS m
+    ON m.namesrv_id = t.namesrv_id AND m.day = t.day AND m.broker_name = t.broker_name AND m.brokers > 1
 WHERE t.topic <> t.broker_name
-    AND t.topic <> c.cluster_name
+    AND t.topic <> m.cluster_name
     AND NOT t.topic LIKE '\%RETRY\%%' AND NOT t.topic LIKE '\%DLQ\%%'
     AND NOT lower(t.topic) LIKE 'rmq\_sys\_%' AND NOT t.topic LIKE '%\_REPLY\_TOPIC'
     AND t.topic NOT IN ('TBW102', 'SELF_TEST_TOPIC', 'BenchmarkTest', 'OFFSET_MOVED_EVENT', 'SCHEDULE_TOPIC_XXXX')
