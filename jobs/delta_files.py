@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
+from jobs import jvm
 from jobs.tables import table_path
 from schemas.table import Table
 
@@ -37,7 +38,7 @@ class LiveFile:
 
 def files_of(spark: SparkSession, folder: str) -> dict[str, int]:
     """Return the bytes of every file below `folder`, by path below it; checksums of local disks go with their files."""
-    path, system = _path_and_system(spark, folder)
+    path, system = jvm.path_and_system(spark, folder)
     if not system.exists(path):
         return {}
     root = system.makeQualified(path).toString().rstrip("/") + "/"
@@ -53,10 +54,9 @@ def files_of(spark: SparkSession, folder: str) -> dict[str, int]:
 
 def delete_files(spark: SparkSession, folder: str, names: Iterable[str]) -> None:
     """Delete files below `folder`."""
-    path, system = _path_and_system(spark, folder)
-    new_path = _jvm(spark).org.apache.hadoop.fs.Path
+    path, system = jvm.path_and_system(spark, folder)
     for name in names:
-        system.delete(new_path(path, name), False)
+        system.delete(path.suffix(f"/{name}"), False)
 
 
 def live_files(spark: SparkSession, warehouse: str, table: Table) -> list[LiveFile]:
@@ -113,17 +113,6 @@ def set_properties(spark: SparkSession, warehouse: str, table: Table, properties
 
 
 def _snapshot(spark: SparkSession, warehouse: str, table: Table) -> Any:
-    jvm = _jvm(spark)
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, table_path(warehouse, table))  # noqa: SLF001
-    none = jvm.scala.Option.apply(None)
+    none = jvm.none_of(spark)
     # As it is now: what another process has committed since the log was opened is live, too.
-    return log.update(False, none, none)
-
-
-def _path_and_system(spark: SparkSession, folder: str) -> tuple[Any, Any]:
-    path = _jvm(spark).org.apache.hadoop.fs.Path(folder)
-    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
-
-
-def _jvm(spark: SparkSession) -> Any:
-    return spark._jvm  # noqa: SLF001  PySpark has no file system and no Delta log of its own
+    return jvm.delta_log(spark, table_path(warehouse, table)).update(False, none, none)

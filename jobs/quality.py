@@ -85,9 +85,10 @@ def measure(
     Every frame is read several times: give stored or cached tables.
     Raises KeyError for a table without rules.
     """
+    without = {name for name, frame in frames.items() if _has_no_rows(frame)}
     with ThreadPoolExecutor(_TABLES_AT_A_TIME) as pool:
         by_table = {
-            name: pool.submit(_measure_table, spark, frames, name, days)
+            name: pool.submit(_measure_table, spark, frames, name, days, without)
             for name in sorted(frames if only is None else only)
         }
         measured = {name: future.result() for name, future in by_table.items()}
@@ -95,16 +96,18 @@ def measure(
 
 
 def _measure_table(
-    spark: SparkSession, frames: Mapping[str, DataFrame], table: str, days: Collection[dt.date] | None
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    table: str,
+    days: Collection[dt.date] | None,
+    without: Collection[str],
 ) -> list[Measurement]:
+    """Measure one table; `without`: the names of those frames of which Spark knows that they have no rows."""
     rules = RULES[table]
     missing = {rule.name: tuple(name for name in rule.needs if name not in frames) for rule in rules}
     possible = [rule for rule in rules if not missing[rule.name]]
-    # Rules judge rows of the tables that they read: where Spark knows that there are none, it need not be asked.
-    without = {
-        name for name in {table, *(name for rule in possible for name in rule.needs)} if _has_no_rows(frames[name])
-    }
-    counts = {rule.name: (0, 0) for rule in possible if {table, *rule.needs} <= without}
+    # Rules judge rows of the tables that they read: where there are none, Spark need not be asked.
+    counts = {rule.name: (0, 0) for rule in possible if {table, *rule.needs} <= set(without)}
     asked = [rule for rule in possible if rule.name not in counts]
     if asked:
         counted = _counts(spark, frames, table, asked, days).collect()

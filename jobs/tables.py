@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import logging
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, DataFrameWriter, Row, SparkSession
@@ -19,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from jobs import jvm
 from jobs.digest import Digest
 from schemas.table import Table
 
@@ -28,9 +26,6 @@ T = TypeVar("T")
 _WRITERS = 4
 # One task writes a file: larger slices are several files, or all cores but one would wait for it.
 _ROWS_PER_FILE = 1_000_000
-# The version of Delta's protocol in which the rows of a table are those of its files.
-_PLAIN_FILES = 1
-_DAY_FOLDER = re.compile(r"/day=(\d{4}-\d{2}-\d{2})/")
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 """Setting of what every commit says of itself."""
 
@@ -117,72 +112,6 @@ def write_days(frame: DataFrame, warehouse: str, table: Table, days: Sequence[dt
     writer.mode("overwrite").option("replaceWhere", f"day IN ({listed})").save(table_path(warehouse, table))
 
 
-def files_by_day(
-    spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, days: Collection[dt.date]
-) -> dict[dt.date, list[str]] | None:
-    """Return the Parquet files that the slices of `days` of `table`, read as `frame`, consist of, by day.
-
-    None where a table is more than its files, because somebody gave it deletion vectors or mapped columns.
-    """
-    if not exists(spark, warehouse, table):
-        return {day: [] for day in days}
-    if not _is_plain(_snapshot(spark, table_path(warehouse, table))):
-        return None
-    files: dict[dt.date, list[str]] = {day: [] for day in days}
-    for name in of_days(frame, days).inputFiles():
-        files[dt.date.fromisoformat(_DAY_FOLDER.findall(name)[-1])].append(name)
-    return files
-
-
-def rows_of_files(spark: SparkSession, warehouse: str, table: Table, files: Sequence[str]) -> DataFrame:
-    """Return the rows of data files of `table`; where there are none, Spark knows it.
-
-    Delta would look for the files in each query, with a Spark job that takes longer than reading a small slice.
-    """
-    if not files:
-        return empty(spark, table.schema)
-    rows = spark.read.schema(table.schema).option("basePath", table_path(warehouse, table)).parquet(*files)
-    return rows.select(*table.column_names)
-
-
-def files_of_days(
-    spark: SparkSession, warehouse: str, table: Table, frame: DataFrame, days: Collection[dt.date]
-) -> DataFrame:
-    """Return the slices of `days` of `table`, read as `frame`, as their files; as Delta reads them if they are more than that."""
-    files = files_by_day(spark, warehouse, table, frame, days)
-    if files is None:
-        return of_days(frame, days)
-    return rows_of_files(spark, warehouse, table, [name for day in sorted(files) for name in files[day]])
-
-
-def files_last_written(
-    spark: SparkSession, warehouse: str, table: Table, days: Collection[dt.date]
-) -> dict[dt.date, list[str]] | None:
-    """Return the files that the last commit of `table`, by which this session replaced the slices of `days`, has added, by day.
-
-    None where they do not tell the slices: the commit is another one's, or the table is more than its files.
-    """
-    path = table_path(warehouse, table)
-    snapshot = _snapshot(spark, path)
-    if not _is_plain(snapshot):
-        return None
-    log = snapshot.deltaLog()
-    commit = _jvm(spark).org.apache.hadoop.fs.Path(f"{path}/_delta_log/{snapshot.version():020d}.json")
-    actions = json.loads(f"[{log.store().read(commit, log.newDeltaHadoopConf()).mkString(',')}]")
-    by = next((action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action), None)
-    files: dict[dt.date, list[str]] = {day: [] for day in days}
-    for added in (action["add"] for action in actions if "add" in action):
-        files.setdefault(dt.date.fromisoformat(added["partitionValues"]["day"]), []).append(
-            f"{path}/{unquote(added['path'])}"
-        )
-    return files if by == spark.conf.get(USER_METADATA, None) and files.keys() == set(days) else None
-
-
-def _is_plain(snapshot: Any) -> bool:
-    """Return whether the rows of a table are those of its files."""
-    return bool(snapshot.protocol().minReaderVersion() <= _PLAIN_FILES)
-
-
 def append(frame: DataFrame, warehouse: str, table: Table) -> None:
     """Append `frame` to `table`."""
     _writer(conformed(frame, table), table).mode("append").save(table_path(warehouse, table))
@@ -218,7 +147,7 @@ def version_of(spark: SparkSession, warehouse: str, table: Table) -> int | None:
         commits = (path.stem for path in (folder / "_delta_log").glob("*.json"))
         return max((int(number) for number in commits if number.isdigit()), default=None)
     # DESCRIBE HISTORY would say the same, in a third of a second for each table.
-    version = int(_snapshot(spark, table_path(warehouse, table)).version())
+    version = int(jvm.delta_log(spark, table_path(warehouse, table)).unsafeVolatileSnapshot().version())
     return None if version < 0 else version
 
 
@@ -285,16 +214,6 @@ def _writer(frame: DataFrame, table: Table, files: int = 1) -> DataFrameWriter:
     return writer.partitionBy(*table.partition_by) if table.partition_by else writer
 
 
-def _snapshot(spark: SparkSession, path: str) -> Any:
-    """Return Delta's own view of a table, as it was last looked at."""
-    session = spark._jsparkSession  # noqa: SLF001  PySpark has no Delta log
-    return _jvm(spark).org.apache.spark.sql.delta.DeltaLog.forTable(session, path).unsafeVolatileSnapshot()
-
-
-def _jvm(spark: SparkSession) -> Any:
-    return spark._jvm  # noqa: SLF001  PySpark has no file system and no Delta log of its own
-
-
 def local_path(warehouse: str) -> Path | None:
     """Return the warehouse as a path if it lies on a local disk; None for a remote file system."""
     if warehouse.startswith("file:"):
@@ -304,8 +223,8 @@ def local_path(warehouse: str) -> Path | None:
 
 def remove(spark: SparkSession, path: str) -> None:
     """Remove a folder, on whatever file system it lies."""
-    hadoop_path = _jvm(spark).org.apache.hadoop.fs.Path(path)
-    hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(hadoop_path, True)  # noqa: SLF001
+    folder, system = jvm.path_and_system(spark, path)
+    system.delete(folder, True)
 
 
 def row_counts(frames: Mapping[str, DataFrame]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs import tables
+from jobs import slice_files, tables
 from jobs.conf import PipelineConf
 from jobs.ledger import Ledger, read_ledger
 from jobs.session import is_small
@@ -81,7 +81,7 @@ class Warehouse:
         files = self._files_of(table, days)
         if files is None:
             return tables.of_days(self.table(table), days)
-        return tables.rows_of_files(self.spark, self.path, table, files)
+        return slice_files.rows_of_files(self.spark, self.path, table, files)
 
     def _files_of(self, table: Table, days: Collection[dt.date]) -> list[str] | None:
         """Return the data files of the slices of `days`; None where a table is more than its files."""
@@ -89,7 +89,7 @@ class Warehouse:
         if not known.keys() >= set(days):
             # Other days are asked for soon, those that a night starts from and those around it; now they cost nothing.
             around = {day + _ONE_DAY * n for day in days for n in _AROUND} - known.keys()
-            found = tables.files_by_day(self.spark, self.path, table, self.table(table), around)
+            found = slice_files.files_by_day(self.spark, self.path, table, self.table(table), around)
             if found is None:
                 return None
             known.update(found)
@@ -110,7 +110,7 @@ class Warehouse:
         if not tables.exists(self.spark, self.path, table):
             self._files_of(table, [day])  # notes that it has no files of other days
         tables.write_days(frame, self.path, table, [day], rows=rows)
-        written = tables.files_last_written(self.spark, self.path, table, [day])
+        written = slice_files.files_last_written(self.spark, self.path, table, [day])
         known = self._files.get(table.name, {})
         known.pop(day, None)
         self.forget(table)
@@ -122,7 +122,7 @@ class Warehouse:
         return tables.in_parallel({name: partial(self._published_slices, found[name], days) for name in found})
 
     def _published_slices(self, table: Table, days: Collection[dt.date]) -> DataFrame:
-        return tables.files_of_days(self.spark, self.path, table, self.published(table), days)
+        return slice_files.files_of_days(self.spark, self.path, table, self.published(table), days)
 
     def published(self, table: Table) -> DataFrame:
         """Return a table as the last published run left it; empty where that run did not know it."""

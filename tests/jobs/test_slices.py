@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs import slices, tables
+from jobs import slice_files, slices, tables
 from jobs.conf import PipelineConf
 from jobs.slices import held
 from jobs.warehouse import Warehouse
@@ -57,11 +57,11 @@ def test_slices_are_read_as_their_files(spark: SparkSession, warehouse: Path) ->
     whole = tables.read_table(spark, path, NUMBERS)
     first = tables.read_table(spark, path, NUMBERS, 0)
     for frame, days in ((whole, [DAY]), (whole, [NEXT]), (whole, [DAY, NEXT]), (first, [DAY])):
-        found = tables.files_of_days(spark, path, NUMBERS, frame, days)
+        found = slice_files.files_of_days(spark, path, NUMBERS, frame, days)
         assert not _is_read_by_delta(found)
         assert found.dtypes == frame.dtypes
         assert sorted(found.collect()) == sorted(tables.of_days(frame, days).collect())
-    none = tables.files_of_days(spark, path, NUMBERS, whole, [dt.date(2026, 11, 23)])
+    none = slice_files.files_of_days(spark, path, NUMBERS, whole, [dt.date(2026, 11, 23)])
     assert none._jdf.queryExecution().optimizedPlan().maxRows().get() == 0
 
 
@@ -75,8 +75,8 @@ def test_a_run_knows_the_files_that_it_wrote(
         looked.append("looked")
         return found(*given)
 
-    found = tables.files_by_day
-    monkeypatch.setattr(tables, "files_by_day", look)
+    found = slice_files.files_by_day
+    monkeypatch.setattr(slice_files, "files_by_day", look)
     house = Warehouse(spark, str(warehouse), PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
 
     def are_given() -> bool:
@@ -129,12 +129,12 @@ def test_another_ones_commit_does_not_tell_what_was_written(spark: SparkSession,
     rows = spark.createDataFrame([(DAY, 1, "one")], NUMBERS.schema)
     house = Warehouse(spark, str(warehouse), PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
     house.write(rows, NUMBERS, DAY)
-    files = tables.files_last_written(spark, str(warehouse), NUMBERS, [DAY])
+    files = slice_files.files_last_written(spark, str(warehouse), NUMBERS, [DAY])
     assert files is not None
     assert spark.read.parquet(*files[DAY]).count() == 1
-    assert tables.files_last_written(spark, str(warehouse), NUMBERS, [NEXT]) is None
+    assert slice_files.files_last_written(spark, str(warehouse), NUMBERS, [NEXT]) is None
     spark.conf.set(tables.USER_METADATA, "another")
-    assert tables.files_last_written(spark, str(warehouse), NUMBERS, [DAY]) is None
+    assert slice_files.files_last_written(spark, str(warehouse), NUMBERS, [DAY]) is None
 
 
 def test_a_table_that_is_more_than_its_files_is_left_to_delta(spark: SparkSession, warehouse: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_table_that_is_more_than_its_files_is_left_to_delta(spark: SparkSessio
     spark.sql(f"DELETE FROM delta.`{folder}` WHERE n = 7")
     frame = tables.read_table(spark, path, NUMBERS)
     assert spark.read.parquet(*frame.inputFiles()).count() == 100
-    found = tables.files_of_days(spark, path, NUMBERS, frame, [DAY])
+    found = slice_files.files_of_days(spark, path, NUMBERS, frame, [DAY])
     assert _is_read_by_delta(found)
     assert found.count() == 99
     house = Warehouse(spark, path, PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
