@@ -134,15 +134,11 @@ def reported_rows_from(
     listed = registrations.join(
         bronze["topic_configs"].select("topic_config_digest", "topics"), "topic_config_digest"
     ).select("namesrv_id", "seq", F.explode("topics.topic").alias("topic"), F.lit(True).alias("listed"))
-    # Nearly all queues are of brokers that registered nothing new; those are left out before the distinct.
-    held = (
-        slices["topic_queue_history"]
-        .select("namesrv_id", "day", "topic", "broker_name")
-        .join(F.broadcast(registrations), ["namesrv_id", "day", "broker_name"], "left_semi")
-        .distinct()
-    )
+    held = slices["topic_queue_history"].select("namesrv_id", "day", "topic", "broker_name")
     reports = (
         held.join(registrations, ["namesrv_id", "day", "broker_name"])
+        # Only now: nearly all queues are of brokers that registered nothing new.
+        .distinct()
         .join(listed.distinct(), ["namesrv_id", "seq", "topic"], "left")
         .where("listed OR topic_count > 1")
     )

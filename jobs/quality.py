@@ -100,14 +100,14 @@ def _measure_table(
     frames: Mapping[str, DataFrame],
     table: str,
     days: Collection[dt.date] | None,
-    without: Collection[str],
+    without: set[str],
 ) -> list[Measurement]:
     """Measure one table; `without`: the names of those frames of which Spark knows that they have no rows."""
     rules = RULES[table]
     missing = {rule.name: tuple(name for name in rule.needs if name not in frames) for rule in rules}
     possible = [rule for rule in rules if not missing[rule.name]]
     # Rules judge rows of the tables that they read: where there are none, Spark need not be asked.
-    counts = {rule.name: (0, 0) for rule in possible if {table, *rule.needs} <= set(without)}
+    counts = {rule.name: (0, 0) for rule in possible if {table, *rule.needs} <= without}
     asked = [rule for rule in possible if rule.name not in counts]
     if asked:
         counted = _counts(spark, frames, table, asked, days).collect()

@@ -116,10 +116,10 @@ def _replayed(
     work = {"order_decisions": _writing(house, decisions, gold.ORDER_DECISIONS, day, may_be_empty=order is None)}
     for table in REPLAYED_TABLES:
         kept = given.rows.get(table.name, 0) if plan.quiet is not None else 0
-        given_rows = rows.get(table.name, 0) + kept
-        none = not given_rows and table is not gold.REFRESHES_HOURLY
+        expected = rows.get(table.name, 0) + kept
+        none = not expected and table is not gold.REFRESHES_HOURLY
         frame = table_from(staged, plan, table, day)
-        work[table.name] = _writing(house, frame, table, day, may_be_empty=none, rows=given_rows)
+        work[table.name] = _writing(house, frame, table, day, may_be_empty=none, rows=expected)
     return work
 
 

@@ -41,10 +41,7 @@ def files_by_day(
 
 
 def rows_of_files(spark: SparkSession, warehouse: str, table: Table, files: Sequence[str]) -> DataFrame:
-    """Return the rows of data files of `table`; where there are none, Spark knows it.
-
-    Delta would look for the files in each query, with a Spark job that takes longer than reading a small slice.
-    """
+    """Return the rows of data files of `table`; where there are none, Spark knows it."""
     if not files:
         return empty(spark, table.schema)
     rows = spark.read.schema(table.schema).option("basePath", table_path(warehouse, table)).parquet(*files)
