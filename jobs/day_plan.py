@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from jobs import placing, quiet, units
 from jobs.frames import Frames, day_events
 from jobs.replay_unit import EVENT_RANK, NamesrvDay, failed_trials
-from jobs.session import tuned_for
+from jobs.session import shuffle_partitions, tuned_for
 from jobs.tables import cut_short, union_all
 from namesrv_core.instants import NS_PER_US
 from schemas import gold
@@ -313,7 +313,7 @@ def _packs(
     sizes: Counter[Unit] = Counter((name, unit) for name, _, unit in nodes)
     sizes.update((name, unit) for name in contexts for unit in (placing.KV_UNIT, units.ELSEWHERE, placing.WHOLE_UNIT))
     sizes.update(weights or {})
-    count = int(str(spark.conf.get("spark.sql.shuffle.partitions", "2")))
+    count = shuffle_partitions(spark)
     loads = [(0, pack) for pack in range(count)]
     packs = []
     for (name, unit), size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.flag_sweep import SWEPT_SCHEMA, sweeper
+from jobs.session import shuffle_partitions
 from jobs.tables import union_all
 from namesrv_core.instants import NS_PER_US
 from namesrv_core.kv import ORDER_TOPIC_CONFIG
@@ -177,7 +178,16 @@ def open_orphans_from(orphaned_topics: DataFrame, first_day: dt.date) -> DataFra
 
 def swept_from(rows: Iterable[DataFrame], namesrvs: Mapping[str, Namesrv]) -> DataFrame:
     """Return what the sweep finds for each topic of each name server: rows of kind 'change' and 'orphan'."""
-    return union_all(rows).groupBy("namesrv_id", "topic").applyInArrow(sweeper(dict(namesrvs)), SWEPT_SCHEMA)
+    united = union_all(rows)
+    # Spark calls Python for each pack: for each topic that would take longer than its sweep.
+    packs = shuffle_partitions(united.sparkSession)
+    return (
+        united.withColumn("pack", F.pmod(F.xxhash64("namesrv_id", "topic"), F.lit(packs)).cast("int"))
+        .repartitionById(packs, "pack")
+        .sortWithinPartitions("pack", "namesrv_id", "topic")
+        .groupBy("pack")
+        .applyInArrow(sweeper(dict(namesrvs)), SWEPT_SCHEMA)
+    )
 
 
 def route_changes_from(swept: DataFrame) -> DataFrame:

@@ -1,14 +1,16 @@
-"""One topic's rows in, its route changes and orphan intervals out: plain Python around the core, Arrow batches at its edges."""
+"""The rows of topics in, their route changes and orphan intervals out: plain Python around the core, Arrow batches at its edges."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from jobs.arrow_rows import Row, batches_of, rows_of
 from namesrv_core.profile import Namesrv
 from namesrv_core.route_history import (
     Member,
@@ -38,27 +40,29 @@ SWEPT_SCHEMA = struct_of(
     route_after=STRING,
 )
 _SWEPT_ARROW = to_arrow_schema(SWEPT_SCHEMA, timezone="UTC")
-Row = dict[str, Any]
 
 
 class UnknownNamesrvError(LookupError):
     """Rows of a name server about which nothing was said."""
 
 
-def sweeper(
-    namesrvs: dict[str, Namesrv],
-) -> Callable[[tuple[Any, ...], Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function that Spark calls for each topic: rows in, SWEPT_SCHEMA out. Raises UnknownNamesrvError."""
+def sweeper(namesrvs: dict[str, Namesrv]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function that Spark calls for a pack of topics, whose rows come one topic after the other.
 
-    def sweep(key: tuple[Any, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        namesrv_id, topic = (part.as_py() for part in key)
-        if namesrv_id not in namesrvs:
-            raise UnknownNamesrvError(f"name server {namesrv_id}: rows, but no profile and configuration; give both")
-        rows = [row for batch in batches for row in batch.to_pylist()]
-        found = list(_swept_rows(namesrv_id, topic, rows, namesrvs[namesrv_id]))
-        yield pa.RecordBatch.from_pylist(found, schema=_SWEPT_ARROW)
+    Rows in, SWEPT_SCHEMA out. Raises UnknownNamesrvError.
+    """
+
+    def sweep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches_of(_swept_topics(batches, namesrvs), _SWEPT_ARROW)
 
     return sweep
+
+
+def _swept_topics(batches: Iterable[pa.RecordBatch], namesrvs: Mapping[str, Namesrv]) -> Iterator[Row]:
+    for (namesrv_id, topic), rows in groupby(rows_of(batches), key=itemgetter("namesrv_id", "topic")):
+        if namesrv_id not in namesrvs:
+            raise UnknownNamesrvError(f"name server {namesrv_id}: rows, but no profile and configuration; give both")
+        yield from _swept_rows(namesrv_id, topic, list(rows), namesrvs[namesrv_id])
 
 
 def _swept_rows(namesrv_id: str, topic: str | None, rows: list[Row], namesrv: Namesrv) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs import placing
+from jobs.arrow_rows import batches_of
 from jobs.day_plan import DayPlan, Unit
 from jobs.forward import forwarded
 from jobs.frames import topic_tables_of
@@ -27,7 +28,6 @@ from schemas.table import Table
 
 REPLAYED_TABLES = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
 NOT_QUIET = "not_quiet"
-_ROWS_PER_BATCH = 10_000
 
 
 def replayed_day(
@@ -43,7 +43,7 @@ def replayed_day(
 
     def replay_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Replay the units of one pack, one after the other."""
-        yield from _batches(replayed_units(batches, contexts))
+        yield from batches_of(replayed_units(batches, contexts), _WIDE_ARROW)
 
     return (
         rows.repartitionById(plan.pack_count, "pack")
@@ -153,17 +153,6 @@ def _wide_schema() -> T.StructType:
                 raise TypeError(f"{table.name}.{column.name}: {column.type} here, {field.dataType} in another table")
     fields.pop("day")
     return T.StructType(list(fields.values()))
-
-
-def _batches(rows: Iterator[dict[str, object]]) -> Iterator[pa.RecordBatch]:
-    pending: list[dict[str, object]] = []
-    for row in rows:
-        pending.append(row)
-        if len(pending) == _ROWS_PER_BATCH:
-            yield pa.RecordBatch.from_pylist(pending, schema=_WIDE_ARROW)
-            pending = []
-    if pending:
-        yield pa.RecordBatch.from_pylist(pending, schema=_WIDE_ARROW)
 
 
 WIDE_SCHEMA = _wide_schema()

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from jobs.arrow_rows import Row, rows_of
 from namesrv_core import events
 from namesrv_core.draft import Outcome, Step
 from namesrv_core.history import Histories, Interval, restored
@@ -31,7 +32,6 @@ from schemas import codec
 
 TOPIC_CONFIG_RANK, CARRIED_RANK, EVENT_RANK = 0, 1, 2
 _HOUR_US = 3_600_000_000
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,7 @@ def failed_trials(batches: Iterable[pa.RecordBatch], contexts: Mapping[str, Name
 
 
 def _units(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], Iterator[Row]]]:
-    return groupby(_rows_of(batches), key=itemgetter("namesrv_id", "unit"))
-
-
-def _rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """Yield the rows of batches. They are wide, and most columns of a batch are NULL throughout: those cost nothing."""
-    for batch in batches:
-        blank = dict.fromkeys(batch.schema.names)
-        filled = [i for i, column in enumerate(batch.columns) if column.null_count < batch.num_rows]
-        for row in batch.select(filled).to_pylist():
-            yield {**blank, **row}
+    return groupby(rows_of(batches), key=itemgetter("namesrv_id", "unit"))
 
 
 def _only_renews(day: NamesrvDay, rows: Iterable[Row]) -> bool:

@@ -72,6 +72,11 @@ def is_small(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.codegen.factoryMode", "") == "NO_CODEGEN"
 
 
+def shuffle_partitions(spark: SparkSession) -> int:
+    """Return how many partitions a shuffle has: so many packs keep all cores busy."""
+    return int(str(spark.conf.get(_SHUFFLE_PARTITIONS)))
+
+
 def _stand_in_for_spark_submit() -> None:
     """Set what `spark-submit.sh` would have exported, where plain Python was started without it."""
     os.environ.setdefault("SPARK_CONF_DIR", str(CHECKOUT / "conf"))
