@@ -90,7 +90,7 @@ def planned_day(
     `heard`: its beats, if quiet units are to be told from others. `not_quiet`: units that are replayed event by event,
     whatever their beats look like.
     """
-    names = sorted(set(quiet.eligible(contexts)) - quiet.stalled(bronze, day)) if heard is not None else []
+    names = sorted(set(quiet.eligible(contexts)) - heard.stalled) if heard is not None else []
     unknown = sorted(name for name, context in contexts.items() if context.has_unknown_past)
     open_rows = _open_rows(carried, unknown)
     others = day_events(bronze, day, unknown, tables=_OTHERS)
@@ -117,7 +117,7 @@ class _DayInput(NamedTuple):
 
 def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_quiet: Collection[Unit]) -> DayPlan:
     """Return the plan of a day on which the name servers `names` take the quiet road where they can."""
-    spark, day, contexts, _, open_rows, others, beats, (leases, buckets, _, recorded, _) = given
+    spark, day, contexts, _, open_rows, others, beats, (leases, buckets, _, recorded, *_) = given
     on_road = F.col("namesrv_id").isin(*names)
     left = [] if len(names) == len(contexts) else [beats.where(~on_road)]
     heard = buckets.where(on_road)

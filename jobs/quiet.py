@@ -41,7 +41,7 @@ _BEAT_COLUMNS = {
 """What a beat says, by table: beats that say the same do the same."""
 BEATS = (HEARTBEATS, REGISTRATIONS)
 _VERSION_PARTS = ("state_version", "timestamp", "counter")
-MEASURES = ("bucket", "slots", "beats", "first_us", "last_us", "period")
+MEASURES = ("bucket", "slots", "beats", "first_us", "last_us", "lag_ns", "period")
 """Columns of a bucket that are not what its beats say."""
 # An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall.
 _MARGIN_US = 2 * STALL_NS // NS_PER_US
@@ -55,7 +55,8 @@ def beat_node() -> Column:
 class Heard(NamedTuple):
     """The day's beats, read once: leases by address (`leases_from`) and buckets (`buckets_from`).
 
-    `rows`: of the buckets; `beats` in them; `until_us`: when each name server's last beat took effect.
+    `rows`: of the buckets; `beats` in them; `until_us`: when each name server's last beat took effect; `stalled`: the name
+    servers that stood still for a while: what was under way then may have raced with anything.
     """
 
     leases: DataFrame
@@ -63,16 +64,19 @@ class Heard(NamedTuple):
     rows: int
     beats: int
     until_us: Mapping[str, int]
+    stalled: frozenset[str]
 
 
 def heard_of(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping[str, Namesrv]) -> Heard:
     """Return the beats of `day`. `live`: the open rows of broker_live_history with which it starts."""
     leases = cut_short(leases_from(bronze, live, day, namesrvs))
     buckets = cut_short(buckets_from(bronze, day, leases))
-    counted = F.count("*").alias("rows"), F.sum("beats").alias("beats"), F.max("last_us").alias("last_us")
-    ends = buckets.groupBy("namesrv_id").agg(*counted).collect()
+    measured = (F.max(column).alias(column) for column in ("last_us", "lag_ns"))
+    counted = buckets.groupBy("namesrv_id").agg(F.count("*").alias("rows"), F.sum("beats").alias("beats"), *measured)
+    ends = counted.collect()
     rows, beats = (sum(row[column] for row in ends) for column in ("rows", "beats"))
-    return Heard(leases, buckets, rows, beats, {row["namesrv_id"]: row["last_us"] for row in ends})
+    stalled = frozenset(row["namesrv_id"] for row in ends if (row["lag_ns"] or 0) >= STALL_NS)
+    return Heard(leases, buckets, rows, beats, {row["namesrv_id"]: row["last_us"] for row in ends}, stalled)
 
 
 def with_cluster(contexts: Mapping[str, NamesrvDay]) -> list[str]:
@@ -128,7 +132,7 @@ def buckets_from(bronze: Frames, day: dt.date, leases: DataFrame) -> DataFrame:
     """Return one row for each different beat and bucket.
 
     Beside what the beat says (NULL where its table has no such column): `kind`, `node`, `bucket` and `period`, `slots` (a bit
-    each), `beats`, first and last time.
+    each), `beats`, first and last time, `lag_ns`: the longest that an answered one took from its arrival to its effect.
     """
     widths = [row["slot_us"] for row in leases.where("slot_us IS NOT NULL").select("slot_us").distinct().collect()]
     return union_all(_buckets_of(bronze[t.name], t.name, day, leases, widths) for t in BEATS)
@@ -144,6 +148,7 @@ def _buckets_of(frame: DataFrame, kind: str, day: dt.date, leases: DataFrame, wi
     # The fields of a struct are keys of their own: a struct among the keys keeps Spark from its fast map.
     version = [F.col(f"data_version.{part}").alias(f"version_{part}") for part in _VERSION_PARTS]
     said = [c for c in _BEAT_COLUMNS[kind] if c != "data_version"]
+    lag_ns = F.col("seq") - F.unix_micros("event_time") * NS_PER_US
     parts = [f"version_{part}" for part in _VERSION_PARTS]
     found = (
         rows.select(
@@ -152,6 +157,7 @@ def _buckets_of(frame: DataFrame, kind: str, day: dt.date, leases: DataFrame, wi
             *version,
             F.unix_micros("effect_time").alias("at_us"),
             F.expr(f"unix_micros(effect_time) DIV {slot_us}").alias("slot"),
+            F.when(F.col("response_code").isNotNull(), lag_ns).alias("lag_ns"),
         )
         .groupBy("namesrv_id", *said, *parts, F.expr(f"slot DIV {SLOTS}").alias("bucket"))
         .agg(
@@ -159,6 +165,7 @@ def _buckets_of(frame: DataFrame, kind: str, day: dt.date, leases: DataFrame, wi
             F.count("*").alias("beats"),
             F.min("at_us").alias("first_us"),
             F.max("at_us").alias("last_us"),
+            F.max("lag_ns").alias("lag_ns"),
         )
     )
     given = F.coalesce(*(F.col(part) for part in parts)).isNotNull()
@@ -171,16 +178,6 @@ def _buckets_of(frame: DataFrame, kind: str, day: dt.date, leases: DataFrame, wi
             "period": F.expr(f"first_us DIV {PERIOD_US}"),
         }
     ).drop(*parts)
-
-
-def stalled(bronze: Frames, day: dt.date) -> set[str]:
-    """Return the name servers that stood still for a while: what was under way then may have raced with anything."""
-    lag_ns = F.col("seq") - F.unix_micros("event_time") * NS_PER_US
-    answered = (
-        bronze[t.name].where((F.col("day") == F.lit(day)) & F.col("response_code").isNotNull() & (lag_ns >= STALL_NS))
-        for t in BEATS
-    )
-    return {row["namesrv_id"] for row in union_all(a.select("namesrv_id") for a in answered).distinct().collect()}
 
 
 def spans_from(buckets: DataFrame, leases: DataFrame, live: DataFrame, contexts: Mapping[str, NamesrvDay]) -> DataFrame:
