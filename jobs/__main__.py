@@ -13,6 +13,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 if not __package__:
     # Run as a script, Python searches this folder first, where `jobs/tables.py` and others would hide packages of that name.
@@ -22,6 +23,8 @@ if not __package__:
 from jobs import __version__
 
 EXIT_USAGE = 2
+if TYPE_CHECKING:
+    Jobs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no public name
 _STEPS = {
     "ingest": "read captures and event logs into the bronze tables",
     "validate": "judge all tables by their rules and write the Data Docs",
@@ -64,6 +67,13 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
+    for add in (_add_nights, _add_care, _add_readers, _add_without_recordings):
+        add(jobs)
+    return top
+
+
+def _add_nights(jobs: Jobs) -> None:
+    """Add the night, and its steps."""
     demo = jobs.add_parser("demo", help="run the nightly job on the bundled capture and show what comes of it")
     demo.add_argument(
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
@@ -84,6 +94,10 @@ def parser() -> argparse.ArgumentParser:
         _warehouse_options(job)
         if step in ("replay", "flag", "verify"):
             _days_options(job, "day", " (default: the {} recorded)")
+
+
+def _add_care(jobs: Jobs) -> None:
+    """Add what publishes, judges and maintains a warehouse."""
     publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
     _warehouse_options(publish)
     check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
@@ -98,6 +112,10 @@ def parser() -> argparse.ArgumentParser:
         help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
     )
     care.add_argument("--dry-run", action="store_true", help="change nothing, only say what would be deleted")
+
+
+def _add_readers(jobs: Jobs) -> None:
+    """Add what reads a warehouse."""
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
     sql.add_argument(
         "query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)"
@@ -118,6 +136,10 @@ def parser() -> argparse.ArgumentParser:
     snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
     snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
     _warehouse_options(snapshot)
+
+
+def _add_without_recordings(jobs: Jobs) -> None:
+    """Add what needs no recording."""
     _simulate_options(jobs.add_parser("simulate", help="write the events of a simulated fleet, and the truth about it"))
     pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
     pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
@@ -126,7 +148,6 @@ def parser() -> argparse.ArgumentParser:
     trace.add_argument(
         "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
     )
-    return top
 
 
 def _simulate_options(job: argparse.ArgumentParser) -> None:
