@@ -106,7 +106,7 @@ def reported_rows_from(
 
     Only accepted registrations count, and only those whose topics differ from the one before. A registration
     with one topic reports a change of that topic and says nothing about others; nor does one of several with the same
-    data version, into which a broker may split its topics (5.x).
+    data version, into which a broker may split its topics (5.x). `spark.catalog.clearCache()` when the rows were used.
     """
     version = F.coalesce(F.to_json("data_version"), "event_id")  # no version is nobody else's version
     one_version = Window.partitionBy("namesrv_id", "broker_name", "day", version)
@@ -131,6 +131,8 @@ def reported_rows_from(
             "topic_count",
             "topic_config_digest",
         )
+        # Two windows over all registrations of the day: once is enough for both of the joins below.
+        .persist()
     )
     listed = registrations.join(
         bronze["topic_configs"].select("topic_config_digest", "topics"), "topic_config_digest"

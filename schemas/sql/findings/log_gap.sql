@@ -1,15 +1,14 @@
 -- Times of which nothing was recorded. Where the recorder says so, or connections went on that a silent name server would have
 -- closed, nothing is made up for the gap; where all brokers at once only fell silent, it cannot be told from an outage.
 WITH silenced AS (
-    -- Brokers whose lease ran out, with the number of live entries that outlived them.
-    SELECT
-        e.namesrv_id, e.day, e.cluster_name, e.broker_addr, e.removed_by, e.removed_time, e.last_beat_time, e.returned_time,
-        count_if(l.valid_to IS NULL OR l.valid_to > e.removed_time + INTERVAL 1 MINUTE) AS others
+    -- Brokers whose lease ran out when no other live entry outlived them. One that did is soon found: nobody counts them.
+    SELECT DISTINCT
+        e.namesrv_id, e.day, e.cluster_name, e.broker_addr, e.removed_by, e.removed_time, e.last_beat_time, e.returned_time
     FROM {expired_brokers} AS e
-    LEFT JOIN {broker_live_history} AS l
+    LEFT ANTI JOIN {broker_live_history} AS l
         ON l.namesrv_id = e.namesrv_id AND l.day = e.day AND l.valid_from <= e.removed_time
+        AND (l.valid_to IS NULL OR l.valid_to > e.removed_time + INTERVAL 1 MINUTE)
     WHERE e.cause = 'scan'
-    GROUP BY ALL
 ),
 
 first_of_wave AS (
@@ -20,7 +19,6 @@ first_of_wave AS (
             TRUE
         ) AS is_first
     FROM silenced
-    WHERE others = 0
 ),
 
 waves AS (
