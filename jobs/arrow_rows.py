@@ -9,7 +9,7 @@ import pyarrow as pa
 
 Row = Mapping[str, Any]
 _ROWS_PER_BATCH = 10_000
-# As objects, rows take a hundred times the memory that they have in a batch.
+# As objects, rows take far more memory than in their batch.
 _ROWS_AT_A_TIME = 1_000
 
 
