@@ -13,7 +13,7 @@ _ROWS_PER_BATCH = 10_000
 _ROWS_AT_A_TIME = 1_000
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     """Yield the rows of batches, some at a time.
 
     They are wide, and most columns are NULL in many rows after each other: those cost nothing.

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from jobs.arrow_rows import rows_of
 from jobs.frames import Frames
 from jobs.order import day_of_rows, rows_of_whole_days
 from jobs.replay_unit import NamesrvDay
@@ -61,9 +62,8 @@ def votes_from(bronze: Frames, carried: Frames, known: DaySettings) -> dict[str,
         """Count the votes of one name server; `key` is (namesrv_id,)."""
         own = of_namesrv[key[0].as_py()]
         by_setting: dict[str, Rows] = {}
-        for batch in batches:
-            for row in batch.to_pylist():
-                by_setting.setdefault(row["setting"], []).append(row)
+        for row in rows_of(batches):
+            by_setting.setdefault(row["setting"], []).append(row)
         period_ms = profile_named(str(settings.settle(own)[0].value)).scan_period_ms
         cast = [v for name, rows in by_setting.items() for v in _VOTERS[name](rows, period_ms)]
         yield _votes_batch(key[0].as_py(), evidence.tally(cast, own.lives, own.statements))
@@ -112,7 +112,7 @@ def weighed_from(
         """Weigh the setting for one name server; `key` is (namesrv_id,)."""
         name = key[0].as_py()
         own = of_namesrv[name]
-        incoming = [row for batch in batches for row in batch.to_pylist()]
+        incoming = list(rows_of(batches))
         days = _WEIGHED[setting](incoming, contexts[name], settings.settle(own))
         cast = evidence.weighed_votes(setting, days) if days else ()
         yield _votes_batch(name, evidence.tally(cast, own.lives, own.statements))

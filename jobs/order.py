@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from jobs.arrow_rows import rows_of
 from jobs.frames import Frames, codec_ready, day_events, observation_rows, topic_tables_of
 from jobs.replay_unit import NamesrvDay
 from jobs.tables import empty, union_all
@@ -101,7 +102,7 @@ def decided_day(
     def decide_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Decide the races of one name server; `key` is (namesrv_id,)."""
         context = contexts[key[0].as_py()]
-        decided, placed = decide(day_of_rows([row for batch in batches for row in batch.to_pylist()], context))
+        decided, placed = decide(day_of_rows(list(rows_of(batches)), context))
         out = [_decision_row(context.namesrv_id, d, day) for d in decided] + [_placed_row(p) for p in placed]
         yield pa.RecordBatch.from_pylist(out, schema=_DECIDED_ARROW)
 

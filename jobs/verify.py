@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from jobs.arrow_rows import rows_of
 from jobs.frames import Frames, codec_ready, observation_rows
 from jobs.tables import union_all
 from namesrv_core.history import Interval, restored
@@ -76,8 +77,7 @@ def verdicts_from(
     def verify_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Judge one name server's answers; `key` is (namesrv_id,)."""
         namesrv_id = key[0].as_py()
-        incoming = (row for batch in batches for row in batch.to_pylist())
-        verdicts = _verdicts(incoming, namesrvs[namesrv_id], from_seq)
+        verdicts = _verdicts(rows_of(batches), namesrvs[namesrv_id], from_seq)
         yield pa.RecordBatch.from_pylist([_verdict_row(namesrv_id, v) for v in verdicts], schema=_VERDICT_ARROW)
 
     return (
