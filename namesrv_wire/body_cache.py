@@ -12,13 +12,13 @@ from namesrv_wire.bodies import RegisterBody, data_version_of, decode_register_b
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.limits import BODY_CACHE_BYTES, BODY_CACHE_ENTRIES
 
-_NUMBER = rb"-?(?:0|[1-9]\d{0,17})"
+_NUMBER = rb"(?:0|-?[1-9]\d{0,17})"
 _DATA_VERSION = re.compile(
     rb'("(?:mappingD|d)ataVersion":)'
     rb'(\{"counter":' + _NUMBER + rb'(?:,"stateVersion":' + _NUMBER + rb')?,"timestamp":' + _NUMBER + rb"\})"
 )
 """Data versions exactly as brokers write them. In any other form a body is decoded each time."""
-_MARK = b'"dataVersion":{'
+_NAME = b'"dataVersion"'
 
 
 class _Entry(NamedTuple):
@@ -40,7 +40,7 @@ class BodyCache:
     def decode(self, body: bytes, *, compressed: bool, version: int, now_ms: int) -> RegisterBody:
         """As `bodies.decode_register_body`."""
         versions = [found[2] for found in _DATA_VERSION.finditer(body) if found[1] == b'"dataVersion":']
-        if compressed or len(versions) != 1 or body.count(_MARK) != 1 or b"\\u" in body:
+        if compressed or len(versions) != 1 or body.count(_NAME) != 1 or b"\\u" in body:
             return decode_register_body(body, compressed=compressed, version=version, now_ms=now_ms)
         stripped = _DATA_VERSION.sub(rb"\1{}", body)
         form = bytes([version >= V3_0_11, version >= V5_0_0])
@@ -48,7 +48,7 @@ class BodyCache:
         entry = self._entries.get(key)
         if entry is None:
             decoded = decode_register_body(body, compressed=compressed, version=version, now_ms=now_ms)
-            if decoded.data_version == data_version_of(json.loads(versions[0]), now_ms):
+            if decoded.data_version == data_version_of(json.loads(versions[0]), now_ms) != data_version_of({}, now_ms):
                 self._remember(key, _Entry(decoded, len(body)))
             return decoded
         self._entries.move_to_end(key)

@@ -326,7 +326,15 @@ def test_bodies_that_differ_only_in_versions_are_decoded_once() -> None:
 
 
 @pytest.mark.parametrize("field", ["dataVersion", "mappingDataVersion"])
-@pytest.mark.parametrize("odd", [b'{"counter":007,"timestamp":5}', b'{"counter":1,"counter":2,"timestamp":5}'])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        b'{"counter":007,"timestamp":5}',
+        b'{"counter":-0,"timestamp":5}',
+        b'{"counter":1,"timestamp":-0}',
+        b'{"counter":1,"counter":2,"timestamp":5}',
+    ],
+)
 def test_the_cache_refuses_what_the_decoder_refuses(field: str, odd: bytes) -> None:
     """A body that differs from a known one by a data version that is no JSON is refused, known or not."""
     cache = BodyCache()
@@ -340,10 +348,21 @@ def test_the_cache_refuses_what_the_decoder_refuses(field: str, odd: bytes) -> N
     assert caught.value.reason is Reason.AMBIGUOUS_JSON
 
 
-def test_a_topic_named_data_version_does_not_fool_the_cache() -> None:
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        b'{"topicConfigTable":{"dataVersion":{"counter":%d},"T":{}}}',
+        b'{"topicConfigTable":{"dataVersion":{"counter":%d,"timestamp":5},"T":{}}}',
+        b'{"topicConfigTable":{"dataVersion":{"counter":%%d,"timestamp":%d},"T":{}}}' % NOW_MS,
+        b'{"topicConfigTable":{"dataVersion":{"counter":%d,"timestamp":5}},'
+        b'"dataVersion" :{"counter":0,"timestamp":5}}',
+    ],
+    ids=["no timestamp", "no version", "equal to what no version becomes", "equal to the version"],
+)
+def test_a_topic_named_data_version_does_not_fool_the_cache(wrapper: bytes) -> None:
     """Text that looks like a data version elsewhere in the body is decoded as what it is."""
     cache = BodyCache()
-    for counter in (1, 2):
-        body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{"dataVersion":{"counter":%d},"T":{}}}}' % counter
+    for counter in (0, 1, 2):
+        body = b'{"topicConfigSerializeWrapper":%s}' % (wrapper % counter)
         got = cache.decode(body, compressed=False, version=493, now_ms=NOW_MS)
         assert got == decode(body, version=493)
