@@ -16,17 +16,19 @@ from benchmarks.fleets import Fleets
 from jobs.session import spark_session, tune_for
 
 _SAMPLE_S = 0.2
+_DRIVER, _JVM, _WORKERS = "Python of the driver", "JVM", "Python workers"
 
 
-def peak_mib(folder: Path, scale: str, fleet: str) -> float:
-    """Run the night in a child and return the most memory that it and its children held at once, in MiB."""
+def peak_mib(folder: Path, scale: str, fleet: str) -> tuple[float, dict[str, int]]:
+    """Run the night in a child and return the most memory that it and its children held at once, and by whom, in MiB."""
     command = [sys.executable, "-m", "benchmarks.memory", str(folder), scale, fleet]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:  # noqa: S603  our own module
-        done, peak = threading.Event(), [0.0]
+        done, peak = threading.Event(), {_DRIVER: 0.0}
 
         def watch() -> None:
+            nonlocal peak
             while not done.wait(_SAMPLE_S):
-                peak[0] = max(peak[0], _resident_mib(child.pid))
+                peak = max(peak, _resident_mib(child.pid), key=lambda parts: sum(parts.values()))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -35,11 +37,11 @@ def peak_mib(folder: Path, scale: str, fleet: str) -> float:
         watcher.join()
     if code:
         raise RuntimeError(f"{' '.join(command)} ended with {code}")
-    return peak[0]
+    return sum(peak.values()), {part: round(held) for part, held in peak.items()}
 
 
-def _resident_mib(root: int) -> float:
-    """Return the proportional set size of a process and all below it: pages that workers share count once."""
+def _resident_mib(root: int) -> dict[str, float]:
+    """Return the proportional set size of a process and all below it, by part: pages that workers share count once."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -47,16 +49,18 @@ def _resident_mib(root: int) -> float:
         except OSError:
             continue  # it has ended meanwhile
         children.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    total, waiting = 0, [root]
+    total, waiting = {_DRIVER: 0.0, _JVM: 0.0, _WORKERS: 0.0}, [root]
     while waiting:
         pid = waiting.pop()
         waiting += children.get(pid, [])
         try:
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:
             continue
-        total += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-    return total / 1024
+        part = _DRIVER if pid == root else _JVM if name == "java" else _WORKERS
+        total[part] += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")) / 1024
+    return total
 
 
 def main(folder: str, scale: str, fleet: str) -> None:
