@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
 def delta_log(spark: SparkSession, path: str) -> Any:
@@ -25,3 +25,8 @@ def none_of(spark: SparkSession) -> Any:
 
 def _jvm(spark: SparkSession) -> Any:
     return spark._jvm  # noqa: SLF001
+
+
+def bytes_of(frame: DataFrame) -> int:
+    """Return about how many bytes Spark expects a frame to have, without a job: of a stored table, those of its files."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))  # noqa: SLF001

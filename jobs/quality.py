@@ -19,6 +19,8 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from jobs import jvm
+from jobs.repeated_keys import repeated_hashes
 from jobs.tables import of_days, union_all
 from schemas.rules import RULES, TABLES, Kind, Rule
 from schemas.table import Severity
@@ -33,6 +35,8 @@ RESULTS = "results"
 """Folder of the results in the folder of the Data Docs, beside their pages."""
 
 _TABLES_AT_A_TIME = 4
+# Of as much, keys are looked for by their hashes first; of less, that takes longer than to group them.
+_MANY_BYTES = 256 << 20
 _log = logging.getLogger(__name__)
 
 
@@ -109,6 +113,8 @@ def _measure_table(
     # Rules judge rows of the tables that they read: where there are none, Spark need not be asked.
     counts = {rule.name: (0, 0) for rule in possible if {table, *rule.needs} <= without}
     asked = [rule for rule in possible if rule.name not in counts]
+    counts.update(_told_apart(spark, frames, table, asked, days))
+    asked = [rule for rule in asked if rule.name not in counts]
     if asked:
         counted = _counts(spark, frames, table, asked, days).collect()
         counts.update({row["rule"]: (row["rows"], row["broken"]) for row in counted})
@@ -125,6 +131,24 @@ def _measure_table(
     for row in _samples(spark, frames, table, broken_rules, days).collect():
         samples.setdefault(row["rule"], []).append(row["sample"])
     return [replace(m, sample=tuple(sorted(samples.get(m.rule, ())))) for m in measured]
+
+
+def _told_apart(
+    spark: SparkSession,
+    frames: Mapping[str, DataFrame],
+    table: str,
+    rules: Iterable[Rule],
+    days: Collection[dt.date] | None,
+) -> dict[str, tuple[int, int]]:
+    """Return (rows, broken) of rules about keys of very many rows, where already the hashes of all keys differ."""
+    found = {}
+    for rule in rules:
+        if rule.keys is None or sum(jvm.bytes_of(frames[name]) for name in rule.needs) < _MANY_BYTES:
+            continue
+        rows, repeated = repeated_hashes(_judged(spark, frames, table, replace(rule, over=rule.keys), days))
+        if not repeated:
+            found[rule.name] = (rows, 0)
+    return found
 
 
 def _has_no_rows(frame: DataFrame) -> bool:

@@ -10,7 +10,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.event_fields import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
-from schemas.rules.rule import DAY_OF_EFFECT, Rule, has_form, is_hex, is_one_of, queues, union, warn, words
+from schemas.rules.rule import DAY_OF_EFFECT, Rule, has_form, is_hex, is_one_of, queues, told_apart, union, warn, words
 
 EVENTS = tuple(table.name for table in bronze.EVENT_TABLES)
 _REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")
@@ -214,14 +214,11 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             "version IS NULL OR version IN (407, 493)",
             "The name server is 4.9.7 or 5.4.0, the versions this replay was compared with.",
         ),
-        Rule(
+        told_apart(
             "seq_is_unique_in_all_events",
-            "copies = 1",
+            "namesrv_id, seq",
+            union(EVENTS, "namesrv_id, seq"),
             "No two events of a name server have the same seq, whatever their tables.",
-            kind="unique",
-            over="SELECT namesrv_id, seq, count(*) AS copies FROM ("
-            + union(EVENTS, "namesrv_id, seq")
-            + ") GROUP BY namesrv_id, seq",
         ),
         Rule(
             "clock_does_not_go_back",

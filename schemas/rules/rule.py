@@ -20,7 +20,7 @@ class Rule:
 
     `holds` is a Spark SQL boolean over one row of the table, or of `over`: a query that names tables as
     `{table_name}` and whose rows are judged instead. A row for which it is not TRUE breaks the rule. Only
-    rules of kind `row` have no `over`.
+    rules of kind `row` have no `over`. `keys`, of kind `unique`: the query of the keys that `over` counts.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Rule:
     severity: Severity = "critical"
     kind: Kind = "row"
     over: str | None = None
+    keys: str | None = None
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -57,17 +58,16 @@ def present(table: Table) -> Rule:
     )
 
 
-def unique(table: str, key: Iterable[str], name: str = "key_is_unique", severity: Severity = "critical") -> Rule:
+def unique(table: str, key: Iterable[str], name: str = "key_is_unique") -> Rule:
     """Return the rule that no two rows of `table` have the same `key`."""
     columns = ", ".join(key)
-    return Rule(
-        name,
-        "copies = 1",
-        f"No two rows have the same {columns}.",
-        severity,
-        "unique",
-        f"SELECT {columns}, count(*) AS copies FROM {{{table}}} GROUP BY {columns}",
-    )
+    return told_apart(name, columns, f"SELECT {columns} FROM {{{table}}}", f"No two rows have the same {columns}.")
+
+
+def told_apart(name: str, columns: str, keys: str, says: str) -> Rule:
+    """Return the rule that no two rows of the query `keys` are the same; `columns` are all of its columns."""
+    over = f"SELECT {columns}, count(*) AS copies FROM ({keys}) GROUP BY {columns}"
+    return Rule(name, "copies = 1", says, kind="unique", over=over, keys=keys)
 
 
 def is_hex(column: str, digits: int) -> str:

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from jobs import quality, tables
 from jobs.quality import Measurement
+from jobs.repeated_keys import repeated_hashes
 from schemas import gold
 from schemas.rules import RULES, TABLES, Rule
 from schemas.rules.rule import has_form, is_hex
@@ -724,6 +725,33 @@ def test_good_rows_break_no_rule(unspoilt):
     """Every rule of every table is counted, and rows that are as they should be break none."""
     assert [(m.table, m.rule) for m in unspoilt] == [(table, rule.name) for table, rule in ALL_RULES]
     assert [m for m in unspoilt if m.broken or m.missing] == []
+
+
+@pytest.mark.parametrize("which", ["unspoilt", "measured"])
+def test_keys_are_counted_alike_in_either_way(spark, request, monkeypatch, which):
+    """Of many rows the hashes of the keys are compared first, and copies counted only where two are equal: the same counts."""
+    grouped = request.getfixturevalue(which)
+    grouped = {(m.table, m.rule): m for m in grouped} if which == "unspoilt" else grouped
+    rows, searched = good_rows(), []
+    if which == "measured":
+        for table, rule in ALL_RULES:
+            rows[table] += planted(table, rule) if rule.kind == "unique" else []
+    wanted = {(m.table, m.rule) for m in grouped.values() if m.kind == "unique"}
+
+    def noted(keys):
+        searched.append(repeated_hashes(keys))
+        return searched[-1]
+
+    monkeypatch.setattr(quality, "_MANY_BYTES", 0)
+    monkeypatch.setattr(quality, "repeated_hashes", noted)
+
+    hashed = {(m.table, m.rule): m for m in quality.measure(spark, frames(spark, rows))}
+
+    assert len(searched) == len(wanted)
+    assert any(repeated for _, repeated in searched) == (which == "measured")
+    assert {key: hashed[key].broken for key in wanted} == {key: grouped[key].broken for key in wanted}
+    if which == "unspoilt":
+        assert [m for m in hashed.values() if m != grouped[m.table, m.rule]] == []
 
 
 def test_the_gate_stops_on_critical_rules_only(measured, unspoilt, tmp_path):

@@ -354,8 +354,7 @@ def test_the_cache_refuses_what_the_decoder_refuses(field: str, odd: bytes) -> N
         b'{"topicConfigTable":{"dataVersion":{"counter":%d},"T":{}}}',
         b'{"topicConfigTable":{"dataVersion":{"counter":%d,"timestamp":5},"T":{}}}',
         b'{"topicConfigTable":{"dataVersion":{"counter":%%d,"timestamp":%d},"T":{}}}' % NOW_MS,
-        b'{"topicConfigTable":{"dataVersion":{"counter":%d,"timestamp":5}},'
-        b'"dataVersion" :{"counter":0,"timestamp":5}}',
+        b'{"topicConfigTable":{"dataVersion":{"counter":%d,"timestamp":5}},"dataVersion" :{"counter":0,"timestamp":5}}',
     ],
     ids=["no timestamp", "no version", "equal to what no version becomes", "equal to the version"],
 )
