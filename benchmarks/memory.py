@@ -2,11 +2,13 @@
 
     python -m benchmarks.memory FOLDER SCALE FLEET
 
-Replays day 2 of a fleet whose warehouse has been made, and prints the peak in MiB.
+Replays day 2 of a fleet whose warehouse has been made, and prints the peak in MiB. A JVM collects when its heap is full,
+however large that is: with a small one the peak says what a night needs, and not what it was given.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -16,13 +18,16 @@ from benchmarks.fleets import Fleets
 from jobs.session import spark_session, tune_for
 
 _SAMPLE_S = 0.2
+HEAP = "1g"
 _DRIVER, _JVM, _WORKERS = "Python of the driver", "JVM", "Python workers"
 
 
 def peak_mib(folder: Path, scale: str, fleet: str) -> tuple[float, dict[str, int]]:
     """Run the night in a child and return the most memory that it and its children held at once, and by whom, in MiB."""
     command = [sys.executable, "-m", "benchmarks.memory", str(folder), scale, fleet]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as child:  # noqa: S603  our own module
+    spark = f"--driver-memory {HEAP} {os.environ.get('PYSPARK_SUBMIT_ARGS', 'pyspark-shell')}"
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": spark}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as child:  # noqa: S603  our own module
         done, peak = threading.Event(), {_DRIVER: 0.0}
 
         def watch() -> None:

@@ -15,7 +15,7 @@ from benchmarks.engines import Duck
 from benchmarks.fleets import SKEWED, FleetDay, Fleets
 from benchmarks.harness import AnswersDifferError, NotMeasured, Ratio, Side, measured, timed
 from benchmarks.java_side import JavaFleet
-from benchmarks.memory import peak_mib
+from benchmarks.memory import HEAP, peak_mib
 from jobs import night, nightly
 from jobs.conf import PipelineConf
 from jobs.console import Console
@@ -125,7 +125,7 @@ def memory(fleets: Fleets, rounds: int) -> list[Measured]:
     events = [fleets.day(name).events().count() for name in ("10x", "1x")]
     found = {name: [peak_mib(fleets.folder, fleets.scale, name) for _ in range(rounds)] for name in ("10x", "1x")}
     peaks = {name: [peak for peak, _ in taken] for name, taken in found.items()}
-    notes = {"events": events, **{f"of which, {name}": taken[-1][1] for name, taken in found.items()}}
+    notes = {"events": events, "heap": HEAP, **{f"of which, {name}": taken[-1][1] for name, taken in found.items()}}
     return [Ratio("peak memory at 10 times the events", "10x", "1x", peaks, 1.2, unit="MiB", notes=notes)]
 
 
