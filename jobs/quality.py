@@ -113,7 +113,7 @@ def _measure_table(
     # Rules judge rows of the tables that they read: where there are none, Spark need not be asked.
     counts = {rule.name: (0, 0) for rule in possible if {table, *rule.needs} <= without}
     asked = [rule for rule in possible if rule.name not in counts]
-    counts.update(_told_apart(spark, frames, table, asked, days))
+    counts.update(_counted_by_hashes(spark, frames, table, asked, days))
     asked = [rule for rule in asked if rule.name not in counts]
     if asked:
         counted = _counts(spark, frames, table, asked, days).collect()
@@ -133,7 +133,7 @@ def _measure_table(
     return [replace(m, sample=tuple(sorted(samples.get(m.rule, ())))) for m in measured]
 
 
-def _told_apart(
+def _counted_by_hashes(
     spark: SparkSession,
     frames: Mapping[str, DataFrame],
     table: str,
