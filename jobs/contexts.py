@@ -7,7 +7,7 @@ Gives   a NamesrvDay for each name server
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
@@ -121,32 +121,20 @@ def _first_seen(bronze: Frames) -> DataFrame:
     return seen.groupBy("namesrv_id").agg(F.min("seq").alias("seq"))
 
 
-def known_until(
-    bronze: Frames, today: Frames, day: dt.date, heard: Heard | None, *, is_last: bool = False
-) -> dict[str, int]:
-    """Return per name server the last position seen on `day`, or the day's end if more was seen afterwards.
+def known_until(today: Frames, day: dt.date, heard: Heard | None, going_on: Collection[str]) -> dict[str, int]:
+    """Return per name server the last position seen on `day`; of those that are `going_on` after it, the day's end.
 
-    `today`: the tables' slices of `day`; `heard`: its beats, if they have been read already; `is_last`: nothing is recorded
-    after it. Positions count whole microseconds here.
+    `today`: the tables' slices of `day`; `heard`: its beats, if they have been read already. Positions count whole
+    microseconds here.
     """
     others = [table for table in RECORDED_TABLES if heard is None or table not in BEATS]
-    seen = [today[t.name].where(F.col("day") == F.lit(day)).select("namesrv_id", "effect_time", "day") for t in others]
-    if not is_last:
-        later = (bronze[t.name].where(F.col("day") > F.lit(day)) for t in RECORDED_TABLES)
-        seen += [frame.select("namesrv_id", "day").distinct() for frame in later]
-    last = F.unix_micros(F.max("effect_time")).alias("last_us")
-    found = union_all(seen).groupBy("namesrv_id").agg(last, F.max("day").alias("day"))
-    day_end = day_start_seq(day + dt.timedelta(days=1))
-    until = {
-        name: last_us * NS_PER_US + _LAST_NS for name, last_us in (heard.until_us if heard is not None else {}).items()
-    }
+    seen = [today[t.name].where(F.col("day") == F.lit(day)).select("namesrv_id", "effect_time") for t in others]
+    found = union_all(seen).groupBy("namesrv_id").agg(F.unix_micros(F.max("effect_time")).alias("last_us"))
+    last_us = dict(heard.until_us) if heard is not None else {}
     for row in found.collect():
-        last_us, name = row["last_us"], row["namesrv_id"]
-        if row["day"] > day:
-            until[name] = day_end
-        else:
-            until[name] = max(until.get(name, 0), last_us * NS_PER_US + _LAST_NS)
-    return until
+        last_us[row["namesrv_id"]] = max(last_us.get(row["namesrv_id"], 0), row["last_us"])
+    until = {name: us * NS_PER_US + _LAST_NS for name, us in last_us.items()}
+    return {**until, **dict.fromkeys(going_on, day_start_seq(day + dt.timedelta(days=1)))}
 
 
 def _scan_halted(carried: Frames) -> set[str]:

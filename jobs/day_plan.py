@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from jobs import placing, quiet, units
-from jobs.frames import Frames, day_events
+from jobs.frames import Batches, Frames, day_events, of_packs, pack_of
 from jobs.replay_unit import EVENT_RANK, NamesrvDay, failed_trials
 from jobs.session import shuffle_partitions, tuned_for
 from jobs.tables import cut_short, union_all
@@ -35,7 +35,7 @@ from schemas.codec import day_start_us
 Unit = tuple[str, str]
 _OTHERS = tuple(table for table in EVENT_TABLES if table not in quiet.BEATS)
 _TOPIC_TABLES = (gold.TOPIC_QUEUE_HISTORY.name, gold.TOPIC_QUEUE_MAPPING_HISTORY.name)
-_TRIAL_GROUPS = 8
+_TRIAL_PACKS = 8
 _FEW_ADDRS = 1_000
 _DAY_US = 86_400_000_000
 
@@ -214,20 +214,14 @@ def _failed(given: _DayInput, silent: list[Unit], beats: DataFrame, unit_of: Dat
     tried = different.join(F.broadcast(of_silent), on=["namesrv_id", "node"]).withColumns(
         {"rank": F.lit(EVENT_RANK), "event_id": F.lit("trial")}
     )
-    rows = union_all([tried, *state]).withColumn(
-        "group", F.pmod(F.xxhash64("namesrv_id", "unit"), F.lit(_TRIAL_GROUPS))
-    )
+    rows = union_all([tried, *state]).withColumn("pack", pack_of(_TRIAL_PACKS, "namesrv_id", "unit"))
 
-    def try_units(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Try the beats of one group of units."""
+    def try_units(batches: Batches) -> Batches:
+        """Try the beats of one pack of units."""
         yield pa.RecordBatch.from_pylist(list(failed_trials(batches, contexts)), schema=_UNITS_ARROW)
 
-    failed = (
-        rows.repartition("group")
-        .sortWithinPartitions("group", "namesrv_id", "unit", "rank", "seq")
-        .groupBy("group")
-        .applyInArrow(try_units, "namesrv_id STRING, unit STRING")
-    )
+    order = ("namesrv_id", "unit", "rank", "seq")
+    failed = of_packs(rows, _TRIAL_PACKS, order, try_units, "namesrv_id STRING, unit STRING")
     repairing = [name for name in names if contexts[name].namesrv.profile.repairs_missing_topics]
     if repairing:
         queues = open_rows[gold.TOPIC_QUEUE_HISTORY.name].where(F.col("namesrv_id").isin(*repairing))

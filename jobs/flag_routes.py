@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from jobs.flag_sweep import SWEPT_SCHEMA, sweeper
+from jobs.frames import of_packs, pack_of
 from jobs.session import shuffle_partitions
 from jobs.tables import union_all
 from namesrv_core.instants import NS_PER_US
@@ -181,15 +182,9 @@ def open_orphans_from(orphaned_topics: DataFrame, first_day: dt.date) -> DataFra
 def swept_from(rows: Iterable[DataFrame], namesrvs: Mapping[str, Namesrv]) -> DataFrame:
     """Return what the sweep finds for each topic of each name server: rows of kind 'change' and 'orphan'."""
     united = union_all(rows)
-    # Spark calls Python for each pack: for each topic that would take longer than its sweep.
-    packs = shuffle_partitions(united.sparkSession)
-    return (
-        united.withColumn("pack", F.pmod(F.xxhash64("namesrv_id", "topic"), F.lit(packs)).cast("int"))
-        .repartitionById(packs, "pack")
-        .sortWithinPartitions("pack", "namesrv_id", "topic")
-        .groupBy("pack")
-        .applyInArrow(sweeper(dict(namesrvs)), SWEPT_SCHEMA)
-    )
+    packs, topic = shuffle_partitions(united.sparkSession), ("namesrv_id", "topic")
+    placed = united.withColumn("pack", pack_of(packs, *topic))
+    return of_packs(placed, packs, topic, sweeper(dict(namesrvs)), SWEPT_SCHEMA)
 
 
 def route_changes_from(swept: DataFrame) -> DataFrame:

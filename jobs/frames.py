@@ -1,12 +1,14 @@
-"""Frames that more than one job needs: a day's events together, and history rows as the codec takes them."""
+"""Frames that more than one job needs: a day's events together, history rows as the codec takes them, rows in packs."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from jobs.tables import union_all
 from namesrv_core.answers import STANDARD_JSON_SINCE
@@ -15,6 +17,7 @@ from schemas.bronze import EVENT_TABLES, REQUEST
 from schemas.table import Table
 
 Frames = Mapping[str, DataFrame]
+Batches = Iterator[pa.RecordBatch]
 
 
 def day_events(
@@ -95,3 +98,19 @@ def codec_ready(frame: DataFrame) -> DataFrame:
         if column in frame.columns:
             frame = frame.withColumn(column, F.unix_micros(column))
     return frame.drop("day")
+
+
+def pack_of(count: int, *columns: str) -> Column:
+    """Return the pack, of so many, of rows that have the same values in `columns`."""
+    return F.pmod(F.xxhash64(*columns), F.lit(count)).cast("int")
+
+
+def of_packs(
+    rows: DataFrame, count: int, order: Sequence[str], function: Callable[[Batches], Batches], schema: StructType | str
+) -> DataFrame:
+    """Return what `function` makes of each `pack` of `rows`, one of so many, whose rows come in `order`.
+
+    Spark calls Python once for a pack: for each of the groups that it consists of that would often take longer than they do.
+    """
+    ordered = rows.repartitionById(count, "pack").sortWithinPartitions("pack", *order)
+    return ordered.groupBy("pack").applyInArrow(function, schema)

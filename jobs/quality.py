@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
@@ -76,6 +76,23 @@ class Verdict:
 # -- counting ---------------------------------------------------------------------------------------
 
 
+class _Given(NamedTuple):
+    """What is judged: rows of `frames`, by table name; of `days`, where they have a day and `days` are given."""
+
+    spark: SparkSession
+    frames: Mapping[str, DataFrame]
+    days: Collection[dt.date] | None
+
+    def judged(self, table: str, rule: Rule) -> DataFrame:
+        """Return the rows that `rule` of `table` judges: the table's own, or those of its query."""
+        if rule.over is None:
+            rows = self.frames[table]
+        else:
+            read: dict[str, Any] = {name: self.frames[name] for name in rule.needs}
+            rows = self.spark.sql(rule.over, **read)
+        return rows if self.days is None or "day" not in rows.columns else of_days(rows, self.days)
+
+
 def measure(
     spark: SparkSession,
     frames: Mapping[str, DataFrame],
@@ -89,34 +106,27 @@ def measure(
     Every frame is read several times: give stored or cached tables.
     Raises KeyError for a table without rules.
     """
+    given = _Given(spark, frames, days)
     without = {name for name, frame in frames.items() if _has_no_rows(frame)}
     with ThreadPoolExecutor(_TABLES_AT_A_TIME) as pool:
         by_table = {
-            name: pool.submit(_measure_table, spark, frames, name, days, without)
-            for name in sorted(frames if only is None else only)
+            name: pool.submit(_measure_table, given, name, without) for name in sorted(frames if only is None else only)
         }
         measured = {name: future.result() for name, future in by_table.items()}
     return [measurement for name in RULES if name in measured for measurement in measured[name]]
 
 
-def _measure_table(
-    spark: SparkSession,
-    frames: Mapping[str, DataFrame],
-    table: str,
-    days: Collection[dt.date] | None,
-    without: set[str],
-) -> list[Measurement]:
+def _measure_table(given: _Given, table: str, without: set[str]) -> list[Measurement]:
     """Measure one table; `without`: the names of those frames of which Spark knows that they have no rows."""
     rules = RULES[table]
-    missing = {rule.name: tuple(name for name in rule.needs if name not in frames) for rule in rules}
+    missing = {rule.name: tuple(name for name in rule.needs if name not in given.frames) for rule in rules}
     possible = [rule for rule in rules if not missing[rule.name]]
     # Rules judge rows of the tables that they read: where there are none, Spark need not be asked.
     counts = {rule.name: (0, 0) for rule in possible if {table, *rule.needs} <= without}
+    counts.update(_counted_by_hashes(given, table, [rule for rule in possible if rule.name not in counts]))
     asked = [rule for rule in possible if rule.name not in counts]
-    counts.update(_counted_by_hashes(spark, frames, table, asked, days))
-    asked = [rule for rule in asked if rule.name not in counts]
     if asked:
-        counted = _counts(spark, frames, table, asked, days).collect()
+        counted = _counts(given, table, asked).collect()
         counts.update({row["rule"]: (row["rows"], row["broken"]) for row in counted})
     measured = []
     for rule in rules:
@@ -128,24 +138,18 @@ def _measure_table(
     if not broken_rules:
         return measured
     samples: dict[str, list[str]] = {}
-    for row in _samples(spark, frames, table, broken_rules, days).collect():
+    for row in _samples(given, table, broken_rules).collect():
         samples.setdefault(row["rule"], []).append(row["sample"])
     return [replace(m, sample=tuple(sorted(samples.get(m.rule, ())))) for m in measured]
 
 
-def _counted_by_hashes(
-    spark: SparkSession,
-    frames: Mapping[str, DataFrame],
-    table: str,
-    rules: Iterable[Rule],
-    days: Collection[dt.date] | None,
-) -> dict[str, tuple[int, int]]:
+def _counted_by_hashes(given: _Given, table: str, rules: Iterable[Rule]) -> dict[str, tuple[int, int]]:
     """Return (rows, broken) of rules about keys of very many rows, where already the hashes of all keys differ."""
     found = {}
     for rule in rules:
-        if rule.keys is None or sum(jvm.bytes_of(frames[name]) for name in rule.needs) < _MANY_BYTES:
+        if rule.keys is None or sum(jvm.bytes_of(given.frames[name]) for name in rule.needs) < _MANY_BYTES:
             continue
-        rows, repeated = repeated_hashes(_judged(spark, frames, table, replace(rule, over=rule.keys), days))
+        rows, repeated = repeated_hashes(given.judged(table, replace(rule, over=rule.keys)))
         if not repeated:
             found[rule.name] = (rows, 0)
     return found
@@ -156,13 +160,7 @@ def _has_no_rows(frame: DataFrame) -> bool:
     return frame.isLocal() and frame.isEmpty()
 
 
-def _counts(
-    spark: SparkSession,
-    frames: Mapping[str, DataFrame],
-    table: str,
-    rules: Iterable[Rule],
-    days: Collection[dt.date] | None,
-) -> DataFrame:
+def _counts(given: _Given, table: str, rules: Iterable[Rule]) -> DataFrame:
     """Return one row per rule: rule, rows, broken. Rules of the same rows share one pass over them."""
     passes: dict[str | None, list[Rule]] = {}
     for rule in rules:
@@ -172,43 +170,24 @@ def _counts(
         return f"named_struct('rule', '{rule.name}', 'rows', count(*), 'broken', count_if({_broken(rule)}))"
 
     return union_all(
-        _judged(spark, frames, table, together[0], days)
+        given.judged(table, together[0])
         .selectExpr(f"array({', '.join(map(count, together))}) AS counts")
         .selectExpr("inline(counts)")
         for together in passes.values()
     )
 
 
-def _samples(
-    spark: SparkSession,
-    frames: Mapping[str, DataFrame],
-    table: str,
-    rules: Iterable[Rule],
-    days: Collection[dt.date] | None,
-) -> DataFrame:
+def _samples(given: _Given, table: str, rules: Iterable[Rule]) -> DataFrame:
     """Return up to SAMPLES rows per rule: rule, sample (a table's key, or all of a query's row)."""
 
     def sample(rule: Rule) -> DataFrame:
-        judged = _judged(spark, frames, table, rule, days)
+        judged = given.judged(table, rule)
         columns = TABLES[table].key if rule.over is None else judged.columns
         shown = F.substring(F.to_json(F.struct(*columns)), 1, SAMPLE_CHARS).alias("sample")
         broken = judged.where(_broken(rule)).select(F.lit(rule.name).alias("rule"), shown)
         return broken.orderBy("sample").limit(SAMPLES)
 
     return union_all(sample(rule) for rule in rules)
-
-
-def _judged(
-    spark: SparkSession,
-    frames: Mapping[str, DataFrame],
-    table: str,
-    rule: Rule,
-    days: Collection[dt.date] | None,
-) -> DataFrame:
-    """Return the rows that `rule` judges: the table's own, or those of its query; of `days`, where they have a day."""
-    read: dict[str, Any] = {name: frames[name] for name in rule.needs}
-    judged = frames[table] if rule.over is None else spark.sql(rule.over, **read)
-    return judged if days is None or "day" not in judged.columns else of_days(judged, days)
 
 
 def _broken(rule: Rule) -> str:

@@ -7,9 +7,8 @@ Gives   the slices of the history tables, event_outcomes, refreshes_hourly and p
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -19,7 +18,7 @@ from jobs import placing
 from jobs.arrow_rows import batches_of
 from jobs.day_plan import DayPlan, Unit
 from jobs.forward import forwarded
-from jobs.frames import topic_tables_of
+from jobs.frames import Batches, of_packs, topic_tables_of
 from jobs.replay_unit import EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, replayed_units
 from jobs.tables import union_all
 from namesrv_core.instants import NS_PER_US
@@ -41,16 +40,12 @@ def replayed_day(
     """
     rows = _replay_input(plan, _with_order(plan.events, order), topic_configs)
 
-    def replay_pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def replay_pack(batches: Batches) -> Batches:
         """Replay the units of one pack, one after the other."""
         yield from batches_of(replayed_units(batches, contexts), _WIDE_ARROW)
 
-    return (
-        rows.repartitionById(plan.pack_count, "pack")
-        .sortWithinPartitions("pack", "namesrv_id", "unit", "rank", "seq", "event_id")
-        .groupBy("pack")
-        .applyInArrow(replay_pack, WIDE_SCHEMA)
-    )
+    by_seq = ("namesrv_id", "unit", "rank", "seq", "event_id")
+    return of_packs(rows, plan.pack_count, by_seq, replay_pack, WIDE_SCHEMA)
 
 
 def rows_by_table(wide: DataFrame) -> dict[str, int]:

@@ -62,8 +62,7 @@ def replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
     live = given.carried[gold.BROKER_LIVE_HISTORY.name].where("closed_by IS NULL")
     heard = heard_of(given.today, live, day, known.namesrvs) if house.quiet_road else None
     with _tuned_for(house, given, None if heard is None else heard.rows):
-        is_last = all(recorded <= day for recorded in days_of(house.recorded()))
-        until = known_until(given.bronze, given.today, day, heard, is_last=is_last)
+        until = known_until(given.today, day, heard, house.going_on(known.known, day))
         known = known.with_votes(votes_from(given.today, given.carried, known))
         known, frames, contexts = _settled(house, given, known, until)
         work = {"namesrv_settings": _writing(house, known.frame(house.spark), gold.NAMESRV_SETTINGS, day)}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from jobs import slice_files, tables
 from jobs.conf import PipelineConf
@@ -50,6 +51,7 @@ class Warehouse:
     _slices: dict[tuple[str, frozenset[dt.date]], DataFrame] = field(default_factory=dict)
     _files: dict[str, dict[dt.date, list[str]]] = field(default_factory=dict)
     _namesrvs: dict[dt.date, dict[str, Namesrv]] = field(default_factory=dict)
+    _last_days: dict[str, dt.date] = field(default_factory=dict)
     _ledger: list[Ledger] = field(default_factory=list)
     _recorded: list[Recorded] = field(default_factory=list)
     replayed: set[dt.date] = field(default_factory=set)
@@ -150,6 +152,17 @@ class Warehouse:
             )
         return self._recorded
 
+    def going_on(self, names: Collection[str], day: dt.date) -> set[str]:
+        """Return those of the name servers of which something is recorded after `day`."""
+        later = days_of(self.recorded(), first=day + _ONE_DAY)
+        # Mostly the next day tells. All days are asked for one that is not there, and once: a backfill asks for each of its days.
+        found = _seen_from(self.slices(bronze.RECORDED_TABLES, later[:1]).values()) if later else set()
+        if len(later) > 1 and not found.issuperset(names):
+            if not self._last_days:
+                self._last_days.update(_last_days(map(self.table, bronze.RECORDED_TABLES)))
+            found |= {name for name, last in self._last_days.items() if last > day}
+        return found.intersection(names)
+
     def ledger(self) -> Ledger:
         """Return what the published runs say together. Raises LayoutError where the warehouse has another layout."""
         if not self._ledger:
@@ -171,6 +184,7 @@ class Warehouse:
             self._ledger.clear()
         if bronze.SOURCES in written:
             self._recorded.clear()
+            self._last_days.clear()
 
     def namesrvs(self, day: dt.date) -> dict[str, Namesrv]:
         """Return every name server with its generation and configuration, as `day` was replayed."""
@@ -188,6 +202,20 @@ class Warehouse:
     def docs_dir(self) -> Path:
         """Return the folder of the Data Docs."""
         return (tables.local_path(self.path) or Path.cwd()) / "data_docs"
+
+
+def _seen_from(frames: Iterable[DataFrame]) -> set[str]:
+    """Return the name servers that the frames have rows of."""
+    named = tables.union_all(frame.select("namesrv_id").distinct() for frame in frames)
+    return {row["namesrv_id"] for row in named.distinct().collect()}
+
+
+def _last_days(frames: Iterable[DataFrame]) -> dict[str, dt.date]:
+    """Return the last day of each name server that the frames have rows of."""
+    named = tables.union_all(frame.select("namesrv_id", "day").distinct() for frame in frames)
+    return {
+        row["namesrv_id"]: row["day"] for row in named.groupBy("namesrv_id").agg(F.max("day").alias("day")).collect()
+    }
 
 
 def days_of(read: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jobs import slice_files, slices, tables
+from jobs import warehouse as warehouses
 from jobs.conf import PipelineConf
 from jobs.slices import held
 from jobs.warehouse import Warehouse
+from schemas import bronze
 from schemas.table import DATE, LONG, STRING, Column, Table
+from tests.jobs import rows as literal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -154,3 +160,36 @@ def test_a_table_that_is_more_than_its_files_is_left_to_delta(spark: SparkSessio
     assert (house.is_without(NUMBERS, DAY), house.is_without(NUMBERS, NEXT)) == (False, True)
     house.write(frame.where("n > 50"), NUMBERS, DAY)
     assert house.slices([NUMBERS], [DAY])["numbers"].count() == 49
+
+
+def test_a_name_server_goes_on_if_anything_is_recorded_of_it_later(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next day mostly tells; a name server that is silent for a day, or for good, is told by all days, asked once."""
+    days = [DAY + dt.timedelta(days=n) for n in range(4)]
+    heard = {"steady": days, "silent for a day": [days[0], days[2], days[3]], "gone": days[:1]}
+    events = [(name, day) for name, on in heard.items() for day in on]
+    rows = [{"namesrv_id": name, "day": day, "event_id": f"{name} {day}"} for name, day in events]
+    path = str(warehouse)
+    tables.append(literal.frame(spark, nullable(bronze.HEARTBEATS), rows[::2]), path, nullable(bronze.HEARTBEATS))
+    tables.append(literal.frame(spark, nullable(bronze.ADMIN_EVENTS), rows[1::2]), path, nullable(bronze.ADMIN_EVENTS))
+    source = {"content_sha256": "0", "ingest_run": "run", "frames": len(rows), "days": days}
+    tables.append(literal.frame(spark, nullable(bronze.SOURCES), [source]), path, nullable(bronze.SOURCES))
+    asked: list[str] = []
+    read = warehouses._last_days
+
+    def ask(frames: Iterable[DataFrame]) -> dict[str, dt.date]:
+        asked.append("all days")
+        return read(frames)
+
+    monkeypatch.setattr(warehouses, "_last_days", ask)
+    house = Warehouse(spark, path, PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
+    going_on = [house.going_on([*heard, "never heard of"], day) for day in days]
+    assert going_on == [{"steady", "silent for a day"}] * 3 + [set()]
+    assert house.going_on(["steady"], days[0]) == {"steady"}
+    assert asked == ["all days"]
+
+
+def nullable(table: Table) -> Table:
+    """Return the table with columns of which none is required."""
+    return replace(table, columns=tuple(replace(column, required=False) for column in table.columns))

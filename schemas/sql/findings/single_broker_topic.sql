@@ -1,11 +1,17 @@
 -- Topics on one broker name at the end of the day though its cluster has more; RocketMQ's own topics left out.
-WITH topics AS (
-    SELECT namesrv_id, day, topic, min(broker_name) AS broker_name, min(valid_from) AS valid_from,
-        min(opened_by) AS opened_by
+WITH single AS (
+    SELECT namesrv_id, day, topic
     FROM {topic_queue_history}
     WHERE valid_to IS NULL
     GROUP BY namesrv_id, day, topic
     HAVING count(*) = 1
+),
+topics AS (
+    -- Not as aggregates: texts among them make Spark sort all rows.
+    SELECT q.namesrv_id, q.day, q.topic, q.broker_name, q.valid_from, q.opened_by
+    FROM {topic_queue_history} AS q
+    JOIN single AS s ON s.namesrv_id = q.namesrv_id AND s.day = q.day AND s.topic = q.topic
+    WHERE q.valid_to IS NULL
 ),
 members AS (
     SELECT
