@@ -1,0 +1,180 @@
+"""The history tables: what a name server's tables held, and when.
+
+They are cut by day: the slice of a day holds every interval that was alive during it. `valid_from` is the true start, maybe
+weeks ago; `valid_to` is NULL while the interval was open at the end of the day. The open rows of a day are the state
+with which the next one starts. Intervals are half open: [valid_from, valid_to).
+"""
+
+from __future__ import annotations
+
+from schemas.bronze import DATA_VERSION, NAMESRV_ID
+from schemas.table import (
+    BOOLEAN,
+    DATE,
+    INT,
+    LONG,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Column,
+    Table,
+    struct_of,
+)
+
+DAY = Column("day", DATE, "UTC date; partition", required=True)
+POSITION = struct_of(seq=LONG, no=INT)
+NOTIFICATION = struct_of(
+    to=STRING, min_broker_id=LONG, min_broker_addr=STRING, offline_broker_addr=STRING, ha_broker_addr=STRING
+)
+INTERVAL = (
+    Column("valid_from", TIMESTAMP, "Start of the interval, inclusive", required=True),
+    Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open at the end of the day"),
+    Column("opened_by", STRING, "event_id that opened it", required=True),
+    Column("closed_by", STRING, "event_id that closed it; NULL = open"),
+    Column(
+        "opened_at",
+        POSITION,
+        "Position of the opening change: seq of its event, number within it",
+        required=True,
+    ),
+    Column("closed_at", POSITION, "Position of the closing change; NULL = open"),
+    Column(
+        "entered_at",
+        POSITION,
+        "Position at which the key entered its map: decides Java's iteration order",
+        required=True,
+    ),
+    Column(
+        "outer_entered_at",
+        POSITION,
+        "The same for the outer key (topic, cluster, namespace, broker name), as far as its replay unit knows",
+    ),
+    Column(
+        "known_from",
+        TIMESTAMP,
+        "Since when the row is known to be so; later than valid_from, or NULL = only believed, in a recording that began "
+        "in the middle of the name server's life",
+    ),
+    Column(
+        "beginning_seen",
+        BOOLEAN,
+        "The row began at valid_from; FALSE: it may have been so before, when nothing was recorded",
+        required=True,
+    ),
+    Column("day", DATE, "Day of the slice; partition", required=True),
+)
+CLUSTER_NAME = Column("cluster_name", STRING, "Cluster name")
+BROKER_NAME = Column("broker_name", STRING, "Broker name")
+BROKER_ADDR = Column("broker_addr", STRING, "Broker address, ip:port")
+
+
+def _history(name: str, grain: str, key: tuple[str, ...], *columns: Column) -> Table:
+    return Table(name, "gold", grain, (NAMESRV_ID, *columns, *INTERVAL), key=("day", "namesrv_id", *key, "opened_at"))
+
+
+TOPIC_QUEUE_HISTORY = _history(
+    "topic_queue_history",
+    "one interval in which a broker name offered a topic with the same queues and permission (topicQueueTable)",
+    ("topic", "broker_name"),
+    Column("topic", STRING, "Topic"),
+    BROKER_NAME,
+    Column("read_queue_nums", INT, "Queues to read from", required=True),
+    Column("write_queue_nums", INT, "Queues to write to", required=True),
+    Column("perm", INT, "Permission bits: 4 read, 2 write, 1 inherit", required=True),
+    Column("topic_sys_flag", INT, "System flag bits: 1 unit, 2 unit-sub", required=True),
+)
+BROKER_ADDR_HISTORY = _history(
+    "broker_addr_history",
+    "one interval of one member of a group (brokerAddrTable); broker_id NULL: a group without members (5.x)",
+    ("broker_name", "broker_id"),
+    BROKER_NAME,
+    Column("broker_id", LONG, "Broker id, 0 = master; NULL: the group has no member"),
+    BROKER_ADDR,
+    Column("cluster_name", STRING, "Cluster of the group's first registration"),
+    Column("enable_acting_master", BOOLEAN, "The group may have an acting master (5.x)", required=True),
+    Column("zone_name", STRING, "Zone (5.x)"),
+)
+CLUSTER_ADDR_HISTORY = _history(
+    "cluster_addr_history",
+    "one interval in which a broker name stood in a cluster's set (clusterAddrTable)",
+    ("cluster_name", "broker_name"),
+    CLUSTER_NAME,
+    BROKER_NAME,
+)
+BROKER_LIVE_HISTORY = _history(
+    "broker_live_history",
+    "one interval of a live entry with the same version, timeout, channel and HA address (brokerLiveTable)",
+    ("cluster_name", "broker_addr"),
+    Column("cluster_name", STRING, "Cluster in the key (5.x); NULL in 4.x, whose key is the address"),
+    BROKER_ADDR,
+    Column(
+        "broker_name",
+        STRING,
+        "Name in the registration that wrote the entry; not part of the name server's table",
+    ),
+    Column("data_version", DATA_VERSION, "Stored data version"),
+    Column("heartbeat_timeout_ms", LONG, "Lease in milliseconds", required=True),
+    Column("channel_id", STRING, "Connection of the registration"),
+    Column("ha_server_addr", STRING, "haServerAddr"),
+    Column(
+        "first_update_time",
+        TIMESTAMP,
+        "lastUpdateTimestamp at the start of this row in this slice",
+        required=True,
+    ),
+    Column(
+        "last_update_time",
+        TIMESTAMP,
+        "lastUpdateTimestamp at the end of this row in this slice",
+        required=True,
+    ),
+)
+FILTER_SERVER_HISTORY = _history(
+    "filter_server_history",
+    "one interval of a broker's filter servers (filterServerTable)",
+    ("cluster_name", "broker_addr"),
+    Column("cluster_name", STRING, "Cluster in the key (5.x); NULL in 4.x"),
+    BROKER_ADDR,
+    Column("filter_servers", STRINGS, "Filter servers, in order", required=True),
+)
+KV_CONFIG_HISTORY = _history(
+    "kv_config_history",
+    "one interval of a KV entry; config_key NULL: the namespace itself exists",
+    ("namespace", "config_key"),
+    Column("namespace", STRING, "KV namespace"),
+    Column("config_key", STRING, "KV key; NULL: the namespace itself"),
+    Column("config_value", STRING, "KV value; NULL if a null was put"),
+)
+TOPIC_QUEUE_MAPPING_HISTORY = _history(
+    "topic_queue_mapping_history",
+    "one interval of a static topic's mapping (topicQueueMappingInfoTable, 5.x)",
+    ("topic", "bname"),
+    Column("topic", STRING, "Topic"),
+    Column("bname", STRING, "Broker name of the mapping"),
+    Column("total_queues", INT, "Queues of the static topic", required=True),
+    Column("epoch", LONG, "Epoch of the mapping", required=True),
+    Column("dirty", BOOLEAN, "Flag of the mapping", required=True),
+    Column("scope", STRING, "Scope of the mapping"),
+    Column("curr_id_map", STRING, "currIdMap as JSON text"),
+)
+DATA_VERSION_HISTORY = _history(
+    "data_version_history",
+    "one interval in which a broker reported the same data version, stored or not",
+    ("cluster_name", "broker_name", "broker_addr"),
+    CLUSTER_NAME,
+    BROKER_NAME,
+    BROKER_ADDR,
+    Column("data_version", DATA_VERSION, "Version reported"),
+    Column("previous", DATA_VERSION, "Version reported before; NULL for the first"),
+    Column("is_regression", BOOLEAN, "Older than the version reported before", required=True),
+)
+HISTORY_TABLES = (
+    TOPIC_QUEUE_HISTORY,
+    BROKER_ADDR_HISTORY,
+    CLUSTER_ADDR_HISTORY,
+    BROKER_LIVE_HISTORY,
+    FILTER_SERVER_HISTORY,
+    KV_CONFIG_HISTORY,
+    TOPIC_QUEUE_MAPPING_HISTORY,
+    DATA_VERSION_HISTORY,
+)
