@@ -96,6 +96,16 @@ def timed(sides: Sequence[Side], rounds: int, *, warm_up: bool = True) -> tuple[
     return seconds, answer
 
 
+def by_once(once: Side, side: Side, rounds: int) -> tuple[dict[str, list[float]], Answer]:
+    """Return the seconds of both sides, and their answer; `once` is long enough for one round without one that does not count.
+
+    Raises AnswersDifferError.
+    """
+    long, said = timed([once], 1, warm_up=False)
+    seconds, again = timed([side], rounds)
+    return {**long, **seconds}, _answers_of([(once.name, said), (side.name, again)])
+
+
 def _run(side: Side) -> tuple[float, Answer]:
     side.before()
     gc.collect()
