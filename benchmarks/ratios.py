@@ -21,7 +21,7 @@ from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.gate import validate, validate_gold
 from schemas import gold
-from schemas.codec import day_start_us
+from schemas.times import day_start_us
 from tests.oracle.jvm import JvmUnavailableError
 
 Measured = Ratio | NotMeasured

@@ -21,7 +21,7 @@ from namesrv_core.profile import Namesrv
 from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from schemas import gold
 from schemas.bronze import EVENT_TABLES, RECORDED_TABLES
-from schemas.codec import day_start_seq
+from schemas.times import day_start_seq
 
 # How far back a scan's packet tells when the timer ticks.
 _PHASE_MEMORY = dt.timedelta(days=7)

@@ -30,7 +30,7 @@ from jobs.tables import cut_short, union_all
 from namesrv_core.instants import NS_PER_US
 from schemas import gold
 from schemas.bronze import EVENT_TABLES
-from schemas.codec import day_start_us
+from schemas.times import day_start_us
 
 Unit = tuple[str, str]
 _OTHERS = tuple(table for table in EVENT_TABLES if table not in quiet.BEATS)

@@ -13,7 +13,7 @@ from jobs.tables import union_all
 from namesrv_wire.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze
-from schemas.codec import instant_us
+from schemas.times import instant_us
 
 
 def export(frames: Mapping[str, DataFrame], output: Path) -> int:

@@ -21,8 +21,8 @@ from namesrv_core.route_history import (
     sweep_route,
 )
 from namesrv_core.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
-from schemas.codec import day_start_us
 from schemas.table import DATE, LONG, STRING, struct_of
+from schemas.times import day_start_us
 
 SWEPT_SCHEMA = struct_of(
     namesrv_id=STRING,

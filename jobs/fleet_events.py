@@ -22,7 +22,7 @@ from namesrv_core.codes import RequestCode
 from namesrv_core.instants import NS_PER_US
 from namesrv_wire.requests import topic_configs_row
 from schemas import bronze
-from schemas.codec import day_start_us
+from schemas.times import day_start_us
 
 _CLUSTER = "fleet"
 _HA_PORT, _CLIENT_PORT = 10912, 30000

@@ -27,7 +27,7 @@ from jobs.fleet import (
 )
 from namesrv_core.codes import RequestCode
 from namesrv_core.instants import US_PER_MS
-from schemas.codec import day_start_us
+from schemas.times import day_start_us
 
 OUTAGE, PARTITION, RESTART = "outage", "partition", "restart"
 _HEARTBEAT_CODE = {QUERY: RequestCode.QUERY_DATA_VERSION, LIGHT: RequestCode.BROKER_HEARTBEAT}

@@ -31,7 +31,7 @@ from namesrv_wire.lateness import Lateness
 from namesrv_wire.rows import FRAME_TABLES, Row
 from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
-from schemas import bronze, codec
+from schemas import bronze, times
 
 log = logging.getLogger(__name__)
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -134,7 +134,7 @@ def ingest(
         reading = _Reading(staging, lateness, result)
         source_rows, carry = _read_all(spark, warehouse, fresh, conf, reading)
         has_logs = any(source.kind == "event_log" for source in fresh)
-        last_day = codec.day_of(max(watermarks.values())) if watermarks else started.date()
+        last_day = times.day_of(max(watermarks.values())) if watermarks else started.date()
         written = write_staged(spark, warehouse, staging.frames(spark), staging.days, last_day, has_logs=has_logs)
         result.days = written.days
         for row in source_rows:

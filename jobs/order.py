@@ -30,6 +30,7 @@ from namesrv_core.replay import TimedEvent
 from namesrv_core.rows import LiveKey
 from schemas import codec, gold
 from schemas.codec import topic_table_of
+from schemas.intervals import carried_over, interval_of
 from schemas.table import STRING, struct_of
 
 _TOPIC_CONFIG_RANK, _CARRIED_RANK, _EVENT_RANK, _OBSERVATION_RANK, _PAST_RANK = range(5)
@@ -160,8 +161,7 @@ def day_of_rows(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
         by_rank.setdefault(row["rank"], []).append(row)
     topic_tables = {row["topic_config_digest"]: topic_table_of(row) for row in by_rank.get(_TOPIC_CONFIG_RANK, ())}
     carried: list[Interval] = [
-        codec.carried(codec.interval_of(row["kind"].removesuffix("_history"), row))
-        for row in by_rank.get(_CARRIED_RANK, ())
+        carried_over(interval_of(row["kind"].removesuffix("_history"), row)) for row in by_rank.get(_CARRIED_RANK, ())
     ]
     past = [codec.fact_of(row) for row in by_rank.get(_PAST_RANK, ())]
     events = by_rank.get(_EVENT_RANK, [])

@@ -30,7 +30,7 @@ from jobs.session import tuned_for
 from jobs.settings import DaySettings, known_settings, under_idle_limit
 from jobs.slices import held
 from jobs.warehouse import Warehouse, days_of
-from schemas import bronze, codec, gold
+from schemas import bronze, gold, times
 from schemas.table import Table
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ def replay_day(house: Warehouse, day: dt.date) -> list[dt.date]:
         work = {"namesrv_settings": _writing(house, known.frame(house.spark), gold.NAMESRV_SETTINGS, day)}
         since_seq = known.reconsidered_since
         if since_seq is not None:
-            earlier = [d for d in days_of(house.recorded(), first=codec.day_of(since_seq // 1_000)) if d < day]
+            earlier = [d for d in days_of(house.recorded(), first=times.day_of(since_seq // 1_000)) if d < day]
             if earlier:
                 tables.in_parallel(work)
                 return earlier

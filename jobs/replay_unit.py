@@ -29,6 +29,7 @@ from namesrv_core.rows import LiveKey, TopicTable
 from namesrv_core.schedule import ScanSchedule
 from namesrv_core.step import step
 from schemas import codec
+from schemas.intervals import carried_over, interval_of, interval_row
 
 TOPIC_CONFIG_RANK, CARRIED_RANK, EVENT_RANK = 0, 1, 2
 _HOUR_US = 3_600_000_000
@@ -90,7 +91,7 @@ def _only_renews(day: NamesrvDay, rows: Iterable[Row]) -> bool:
     carried, beats = [], []
     for row in rows:
         if row["rank"] == CARRIED_RANK:
-            carried.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
+            carried.append(interval_of(row["kind"].removesuffix("_history"), row))
         else:
             beats.append(row)
     registry = Registry(day.namesrv.profile)
@@ -134,7 +135,7 @@ class UnitReplay:
         """Yield the unit's output rows."""
         rows = iter(rows)
         first = self._take_preamble(rows)
-        self._histories = Histories([codec.carried(interval) for interval in self._carried])
+        self._histories = Histories([carried_over(interval) for interval in self._carried])
         registry = self._registry
         registry.scan_halted = self._day.scan_halted
         registry.past = self._day.past_of(self._past)
@@ -163,7 +164,7 @@ class UnitReplay:
             elif row["rank"] == CARRIED_RANK and row["kind"] == "past_knowledge":
                 self._past.append(codec.fact_of(row))
             elif row["rank"] == CARRIED_RANK:
-                self._carried.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
+                self._carried.append(interval_of(row["kind"].removesuffix("_history"), row))
             else:
                 return row
         return None
@@ -225,7 +226,7 @@ class UnitReplay:
             yield self._interval_row(closed)
 
     def _interval_row(self, interval: Interval) -> dict[str, Any]:
-        return {"table": f"{interval.table}_history", **codec.interval_row(interval, self._day.namesrv_id)}
+        return {"table": f"{interval.table}_history", **interval_row(interval, self._day.namesrv_id)}
 
     def _count_refresh(self, key: LiveKey, at_us: int) -> None:
         hour = at_us - at_us % _HOUR_US

@@ -23,7 +23,7 @@ from namesrv_core.settings import Known, Life, Setting, Statement, Votes
 from namesrv_wire.closing import LATE_NS
 from namesrv_wire.codes import version_name
 from schemas import codec
-from schemas.codec import day_start_seq
+from schemas.times import day_start_seq
 
 Rows = list[dict[str, Any]]
 _SETTING_COLUMNS = (

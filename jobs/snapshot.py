@@ -17,7 +17,8 @@ from namesrv_core.past import Past
 from namesrv_core.registry import Registry
 from namesrv_core.rows import LiveKey
 from namesrv_core.snapshot import snapshot_text
-from schemas import codec, gold
+from schemas import codec, gold, times
+from schemas.intervals import interval_of
 
 
 class SnapshotUnknownError(LookupError):
@@ -31,9 +32,9 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
     routes was not known then.
     """
     register_views(house.spark, house.path)
-    at_us = codec.instant_us(at)
+    at_us = times.instant_us(at)
     own = F.col("namesrv_id") == namesrv_id
-    until_then = F.when(F.col("day") <= F.lit(codec.day_of(at_us)), F.col("day"))
+    until_then = F.when(F.col("day") <= F.lit(times.day_of(at_us)), F.col("day"))
     last = house.spark.table("slice_days").groupBy("namesrv_id").agg(F.max(until_then).alias("day")).collect()
     day_of_namesrv = {row["namesrv_id"]: row["day"] for row in last}
     if namesrv_id not in day_of_namesrv:
@@ -54,7 +55,7 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
                 f"valid_from <= {at_us} AND (valid_to IS NULL OR valid_to > {at_us})"
             )
             table = name.removesuffix("_history")
-            intervals += (codec.interval_of(table, row.asDict(recursive=True)) for row in rows.collect())
+            intervals += (interval_of(table, row.asDict(recursive=True)) for row in rows.collect())
     namesrvs = namesrvs_of(read_settings(house.spark.table(gold.NAMESRV_SETTINGS.name), day), day)
     registry = Registry(namesrvs[namesrv_id].profile)
     restored(registry, (_with_beat(interval, beats) for interval in intervals))

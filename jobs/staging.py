@@ -16,8 +16,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from typing_extensions import Self
 
 from namesrv_wire.rows import Row
-from schemas.codec import day_of
 from schemas.table import Table
+from schemas.times import day_of
 
 _ROWS_PER_GROUP = 20_000
 ROW_NUMBER = "_n"

@@ -24,7 +24,8 @@ from namesrv_core.profile import Namesrv
 from namesrv_core.registry import Registry
 from namesrv_core.timeline import timeline_of
 from namesrv_core.verification import Observed, Verdict, verify
-from schemas import codec, gold
+from schemas import codec, gold, times
+from schemas.intervals import interval_of
 from schemas.table import BOOLEAN, STRING, struct_of
 
 # Columns of answer_checks for answers that do not match, by their classification.
@@ -72,7 +73,7 @@ def verdicts_from(
     `responses`: see `responses_of`.
     """
     rows = _verify_input(slices, outcomes, events, observations, responses, day)
-    from_seq = codec.day_start_seq(day)
+    from_seq = times.day_start_seq(day)
 
     def verify_namesrv(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Judge one name server's answers; `key` is (namesrv_id,)."""
@@ -217,7 +218,7 @@ def _verdicts(rows: Iterator[dict[str, Any]], namesrv: Namesrv, from_seq: int) -
     starts: list[int] = []
     for row in rows:
         if row["rank"] == _INTERVAL_RANK:
-            intervals.append(codec.interval_of(row["kind"].removesuffix("_history"), row))
+            intervals.append(interval_of(row["kind"].removesuffix("_history"), row))
         elif row["rank"] == _OBSERVATION_RANK:
             observations.append(observed_of(row))
         elif row["rank"] == _RESPONSE_RANK:

@@ -30,7 +30,7 @@ from namesrv_core.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.trace import Trace
 from namesrv_core.trace_events import _EVENTS, event_of
 from namesrv_core.trace_json import state_of
-from schemas import codec
+from schemas.intervals import carried_over, interval_of, interval_row
 from tests.core.adversary import (
     DEFERRED,
     EVENTS,
@@ -91,8 +91,8 @@ def proceed(run: Run, timed: Timed, number: int, namesrv: Namesrv) -> Run:
 
 def through_rows(intervals: Iterable[Interval]) -> list[Interval]:
     """Write intervals as rows and read them again, last row first: a table has no order."""
-    rows = [(interval.table, codec.interval_row(interval, "ns")) for interval in intervals]
-    return [codec.interval_of(table, row) for table, row in reversed(rows)]
+    rows = [(interval.table, interval_row(interval, "ns")) for interval in intervals]
+    return [interval_of(table, row) for table, row in reversed(rows)]
 
 
 def scan_halted(steps: Iterable[Step]) -> bool:
@@ -110,7 +110,7 @@ def cut(run: Run, namesrv: Namesrv) -> Run:
     registry = Registry(namesrv.profile)
     registry.scan_halted = scan_halted(run.steps)
     restored(registry, rows)
-    carried = Histories(codec.carried(interval) for interval in rows)
+    carried = Histories(carried_over(interval) for interval in rows)
     return Run(registry, carried, (*run.closed, *run.histories.open_intervals()), run.steps)
 
 

@@ -9,7 +9,7 @@ from namesrv_core.profile import V4_9_7, V5_4_0
 from namesrv_core.registry import Change, Registry
 from namesrv_core.rows import BrokerData, BrokerLiveInfo, DataVersion, KvValue, LiveKey, QueueData
 from namesrv_core.timeline import timeline_of
-from schemas import codec
+from schemas.intervals import carried_over
 
 KEY = ("T", "broker-a")
 OLD, NEW = QueueData(4, 4, 6, 0), QueueData(8, 8, 6, 0)
@@ -128,7 +128,7 @@ def test_refresh_moves_the_last_update_only() -> None:
     histories.refreshed(LiveKey(None, "unknown"), 78)
     (live,) = histories.open_intervals()
     assert (live.first_update_ms, live.last_update_ms, live.valid_from_us) == (1, 77, 1_000)
-    assert codec.carried(live).first_update_ms == 77
+    assert carried_over(live).first_update_ms == 77
 
 
 def test_reported_versions_know_what_came_before() -> None:
