@@ -7,7 +7,7 @@ import json
 import pytest
 from pyspark.sql import types as T
 
-from jobs import quality, tables
+from jobs import quality, repeated_keys, tables
 from jobs.quality import Measurement
 from jobs.repeated_keys import repeated_hashes
 from schemas.rules import RULES, TABLES
@@ -83,6 +83,7 @@ def test_keys_are_counted_alike_in_either_way(spark, request, monkeypatch, which
 
     monkeypatch.setattr(quality, "_MANY_BYTES", 0)
     monkeypatch.setattr(quality, "repeated_hashes", noted)
+    monkeypatch.setattr(repeated_keys, "_PARTS", 2)
 
     hashed = {(m.table, m.rule): m for m in quality.measure(spark, frames(spark, rows))}
 
