@@ -156,7 +156,7 @@ class Warehouse:
         """Return those of the name servers of which something is recorded after `day`."""
         later = days_of(self.recorded(), first=day + _ONE_DAY)
         # Mostly the next day tells. All days are asked for one that is not there, and once: a backfill asks for each of its days.
-        found = set(_last_days(self.slices(bronze.RECORDED_TABLES, later[:1]).values()) if later else ())
+        found = _seen_from(self.slices(bronze.RECORDED_TABLES, later[:1]).values()) if later else set()
         if len(later) > 1 and not found.issuperset(names):
             if not self._last_days:
                 self._last_days.update(_last_days(map(self.table, bronze.RECORDED_TABLES)))
@@ -202,6 +202,12 @@ class Warehouse:
     def docs_dir(self) -> Path:
         """Return the folder of the Data Docs."""
         return (tables.local_path(self.path) or Path.cwd()) / "data_docs"
+
+
+def _seen_from(frames: Iterable[DataFrame]) -> set[str]:
+    """Return the name servers that the frames have rows of."""
+    named = tables.union_all(frame.select("namesrv_id").distinct() for frame in frames)
+    return {row["namesrv_id"] for row in named.distinct().collect()}
 
 
 def _last_days(frames: Iterable[DataFrame]) -> dict[str, dt.date]:
