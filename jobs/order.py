@@ -160,9 +160,7 @@ def day_of_rows(rows: list[dict[str, Any]], context: NamesrvDay) -> Day:
     for row in rows:
         by_rank.setdefault(row["rank"], []).append(row)
     topic_tables = {row["topic_config_digest"]: topic_table_of(row) for row in by_rank.get(_TOPIC_CONFIG_RANK, ())}
-    carried: list[Interval] = [
-        carried_over(interval_of(row["kind"].removesuffix("_history"), row)) for row in by_rank.get(_CARRIED_RANK, ())
-    ]
+    carried: list[Interval] = [carried_over(interval_of(row["kind"], row)) for row in by_rank.get(_CARRIED_RANK, ())]
     past = [codec.fact_of(row) for row in by_rank.get(_PAST_RANK, ())]
     events = by_rank.get(_EVENT_RANK, [])
 

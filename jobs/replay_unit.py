@@ -91,7 +91,7 @@ def _only_renews(day: NamesrvDay, rows: Iterable[Row]) -> bool:
     carried, beats = [], []
     for row in rows:
         if row["rank"] == CARRIED_RANK:
-            carried.append(interval_of(row["kind"].removesuffix("_history"), row))
+            carried.append(interval_of(row["kind"], row))
         else:
             beats.append(row)
     registry = Registry(day.namesrv.profile)
@@ -164,7 +164,7 @@ class UnitReplay:
             elif row["rank"] == CARRIED_RANK and row["kind"] == "past_knowledge":
                 self._past.append(codec.fact_of(row))
             elif row["rank"] == CARRIED_RANK:
-                self._carried.append(interval_of(row["kind"].removesuffix("_history"), row))
+                self._carried.append(interval_of(row["kind"], row))
             else:
                 return row
         return None

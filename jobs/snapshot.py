@@ -54,8 +54,7 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
             rows = codec_ready(frame.where(own & (F.col("day") == F.lit(day)))).where(
                 f"valid_from <= {at_us} AND (valid_to IS NULL OR valid_to > {at_us})"
             )
-            table = name.removesuffix("_history")
-            intervals += (interval_of(table, row.asDict(recursive=True)) for row in rows.collect())
+            intervals += (interval_of(name, row.asDict(recursive=True)) for row in rows.collect())
     namesrvs = namesrvs_of(read_settings(house.spark.table(gold.NAMESRV_SETTINGS.name), day), day)
     registry = Registry(namesrvs[namesrv_id].profile)
     restored(registry, (_with_beat(interval, beats) for interval in intervals))

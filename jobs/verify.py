@@ -218,7 +218,7 @@ def _verdicts(rows: Iterator[dict[str, Any]], namesrv: Namesrv, from_seq: int) -
     starts: list[int] = []
     for row in rows:
         if row["rank"] == _INTERVAL_RANK:
-            intervals.append(interval_of(row["kind"].removesuffix("_history"), row))
+            intervals.append(interval_of(row["kind"], row))
         elif row["rank"] == _OBSERVATION_RANK:
             observations.append(observed_of(row))
         elif row["rank"] == _RESPONSE_RANK:

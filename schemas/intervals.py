@@ -42,8 +42,9 @@ def interval_row(interval: Interval, namesrv_id: str) -> dict[str, Any]:
     }
 
 
-def interval_of(table: str, row: Row) -> Interval:
-    """Return the interval of a row of `<table>_history`; times in the row are microseconds."""
+def interval_of(history: str, row: Row) -> Interval:
+    """Return the interval of a row of the table `history`; times in the row are microseconds."""
+    table = history.removesuffix("_history")
     key, value = _FROM_COLUMNS[table](row)
     live = table == "broker_live"
     return Interval(

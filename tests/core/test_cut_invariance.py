@@ -91,8 +91,8 @@ def proceed(run: Run, timed: Timed, number: int, namesrv: Namesrv) -> Run:
 
 def through_rows(intervals: Iterable[Interval]) -> list[Interval]:
     """Write intervals as rows and read them again, last row first: a table has no order."""
-    rows = [(interval.table, interval_row(interval, "ns")) for interval in intervals]
-    return [interval_of(table, row) for table, row in reversed(rows)]
+    rows = [(f"{interval.table}_history", interval_row(interval, "ns")) for interval in intervals]
+    return [interval_of(history, row) for history, row in reversed(rows)]
 
 
 def scan_halted(steps: Iterable[Step]) -> bool:
