@@ -11,6 +11,7 @@ from __future__ import annotations
 from schemas import bronze, gold
 from schemas.rules.of_bronze import BROKEN_RULE, BRONZE, QUARANTINE_REASONS
 from schemas.rules.of_histories import HISTORIES, of_history
+from schemas.rules.of_ledger import LEDGER
 from schemas.rules.of_reports import REPORTS
 from schemas.rules.rule import Kind, Rule, present, unique
 from schemas.table import Table
@@ -19,7 +20,7 @@ __all__ = ["BROKEN_RULE", "QUARANTINE_REASONS", "RULES", "TABLES", "Kind", "Rule
 
 
 def _all_rules() -> dict[str, tuple[Rule, ...]]:
-    own = BRONZE | HISTORIES | REPORTS
+    own = BRONZE | HISTORIES | REPORTS | LEDGER
     shared: dict[str, tuple[Rule, ...]] = {
         table.name: (present(table), unique(table.name, table.key)) for table in TABLES.values()
     }

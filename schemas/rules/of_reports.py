@@ -1,4 +1,4 @@
-"""The rules of the tables that report what happened, and of the ledger."""
+"""The rules of the tables that report what happened."""
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
 
@@ -352,54 +352,6 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
                   WHERE classification = 'mismatched' GROUP BY day, namesrv_id, code) AS rows
                   ON rows.day = checks.day AND rows.namesrv_id = checks.namesrv_id
                  AND rows.code = checks.code""",
-        ),
-    ),
-    "runs": (
-        Rule(
-            "status_is_known",
-            "status IN ('published', 'refused')",
-            "status is published or refused.",
-        ),
-        Rule(
-            "gate_agrees",
-            "status NOT IN ('published', 'refused') OR (status = 'published') = (gate = 'passed')",
-            "What is published passed the gate, what is refused did not.",
-        ),
-        Rule("config_has_a_digest", is_hex("config_sha256", 64), "config_sha256 is 64 hex digits."),
-        Rule(
-            "figures_are_not_negative",
-            "forall(map_values(versions), v -> v >= 0) AND forall(map_values(counts), c -> c >= 0) "
-            "AND forall(map_values(seconds), s -> s >= 0)",
-            "Versions, counts and seconds are 0 or more.",
-        ),
-        warn("time_does_not_run_back", "started_time <= finished_time", "A run does not end before it starts."),
-    ),
-    "restatements": (
-        Rule(
-            "something_changed",
-            "rows_added + rows_removed > 0 AND least(rows_added, rows_removed) >= 0",
-            "A restated slice has rows that were added or removed.",
-        ),
-        Rule(
-            "rows_add_up",
-            "rows_before + rows_added - rows_removed = rows_after",
-            "Rows before, and those added less those removed, are the rows after.",
-        ),
-        Rule(
-            "cause_is_known",
-            "cause IN ('events', 'earlier_day', 'configuration', 'code')",
-            "cause is events, earlier_day, configuration or code.",
-        ),
-        Rule(
-            "events_are_counted",
-            "(cause = 'events') = (new_events > 0) AND new_events >= size(event_ids)",
-            "New events, and only they, are the cause events; there are as many as are named, or more.",
-        ),
-        Rule(
-            "changes_are_counted",
-            "size(changes) <= rows_added + rows_removed "
-            "AND forall(changes, c -> c.change IN ('added', 'removed', 'changed'))",
-            "No more rows are shown than changed.",
         ),
     ),
 }

@@ -17,9 +17,6 @@ from namesrv_core.dispatch import (
     serve,
 )
 from namesrv_core.draft import NULL_POINTER
-from namesrv_core.properties import property_names
-from namesrv_core.queries import RouteBroker, TopicRouteData, within_zone
-from namesrv_core.registry import Change, TableName
 from namesrv_core.requests import (
     Body,
     Fields,
@@ -27,11 +24,6 @@ from namesrv_core.requests import (
     RegisterBody,
     Request,
     Undecodable,
-    java_boolean,
-    java_int,
-    java_long,
-    register_header,
-    zone_of,
 )
 from namesrv_core.rows import (
     BrokerData,
@@ -40,7 +32,6 @@ from namesrv_core.rows import (
     LiveKey,
     QueueData,
     TopicConfig,
-    TopicQueueMappingInfo,
     TopicTable,
 )
 
@@ -408,140 +399,6 @@ def test_a_member_group_is_found_by_name_and_its_cluster_is_an_echo() -> None:
 def test_a_question_is_read_from_its_header(code: int, fields: Fields, question: Question) -> None:
     """Subject and scope by code; only a route has a dialect and a zone."""
     assert question_of(code, fields, standard_json=False) == question
-
-
-def zoned(namesrv: Namesrv) -> Registry:
-    """Return a server whose topic T has a master in zone east, one in zone west, and a slave in the west."""
-    rows: list[tuple[TableName, tuple[str | None, ...], object]] = []
-    for name, zone, broker_id in (("b", "East", 0), ("c", "west", 0), ("d", "west", 1)):
-        rows += [
-            ("broker_addr_table", (name,), BrokerData("C", ((broker_id, f"{name}:1"),), zone_name=zone)),
-            ("topic_queue_table", ("T", name), QueueData(4, 4, 6, 0)),
-            ("filter_server_table", LiveKey("C", f"{name}:1"), (f"{name}:9",)),
-        ]
-    registry = Registry(namesrv.profile)
-    registry.apply([Change(*row) for row in rows], 0)
-    return registry
-
-
-def test_a_client_with_a_zone_gets_no_master_of_another_zone() -> None:
-    """Its queue data and filter servers are gone as well; zones differ beside case, and the old dialect is written."""
-    fields = {"topic": "T", "__ZONE_MODE": "true", "__ZONE_NAME": "eAST"}
-    found = answered(zoned(FIVE), FIVE, 105, fields)
-    assert found == Answer(
-        0,
-        '{"brokerDatas":['
-        '{"brokerAddrs":{0:"b:1"},"brokerName":"b","cluster":"C","enableActingMaster":false,"zoneName":"East"},'
-        '{"brokerAddrs":{1:"d:1"},"brokerName":"d","cluster":"C","enableActingMaster":false,"zoneName":"west"}],'
-        '"filterServerTable":{"b:1":["b:9"],"d:1":["d:9"]},"queueDatas":['
-        '{"brokerName":"b","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4},'
-        '{"brokerName":"d","perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}',
-    )
-
-
-@pytest.mark.parametrize(
-    ("fields", "zone"),
-    [
-        ({"__ZONE_MODE": "True", "__ZONE_NAME": "z"}, "z"),
-        ({"__ZONE_MODE": "false", "__ZONE_NAME": "z"}, None),
-        ({"__ZONE_NAME": "z"}, None),
-        ({"__ZONE_MODE": "true"}, None),
-        ({"__ZONE_MODE": "true", "__ZONE_NAME": " "}, None),
-    ],
-)
-def test_a_zone_needs_the_mode_and_a_name(fields: Fields, zone: str | None) -> None:
-    """A blank name is none."""
-    assert zone_of(fields) == zone
-
-
-def test_maps_behind_the_zone_filter_are_filled_anew() -> None:
-    """Keys of one bucket stand as they were written: sorted in standard JSON, else as they were; nulls are gone."""
-    info = TopicQueueMappingInfo("T", "b", 4, 1)
-    kept = RouteBroker("b", "C", ((1, "BB"), (2, "Aa")), enable_acting_master=False, zone_name=None)
-    route = TopicRouteData(
-        (("b", QueueData(4, 4, 6, 0)),),
-        (kept,),
-        (("BB", ("x",)), ("Aa", ("y",)), ("c", None)),
-        None,
-        (("BB", info), ("Aa", info)),
-    )
-    in_order = within_zone(route, "z", sorted_maps=True)
-    assert in_order.filter_server_table == (("Aa", ("y",)), ("BB", ("x",)))
-    assert in_order.topic_queue_mapping_by_broker == (("Aa", info), ("BB", info))
-    assert in_order.broker_datas == (kept,)
-    as_it_was = within_zone(route, "z", sorted_maps=False)
-    assert as_it_was.filter_server_table == (("BB", ("x",)), ("Aa", ("y",)))
-    assert as_it_was.topic_queue_mapping_by_broker == (("BB", info), ("Aa", info))
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        (None, None),
-        ("", None),
-        ("-", None),
-        ("+7", 7),
-        ("-7", -7),
-        ("--7", None),
-        (" 7", None),
-        ("1_0", None),
-        ("007", 7),
-        ("\u0663", 3),
-        ("\U0001d7d1", None),
-        ("9223372036854775807", 9223372036854775807),
-        ("9223372036854775808", None),
-        ("-9223372036854775808", -9223372036854775808),
-        ("-9223372036854775809", None),
-        ("9" * 5_000, None),
-    ],
-)
-def test_a_long_is_what_java_reads_as_one(text: str | None, number: int | None) -> None:
-    """A sign, then digits of any script in the basic plane, within 64 bits; no blanks, no underscores."""
-    assert java_long(text) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("2147483647", 2147483647), ("2147483648", None), ("-2147483648", -2147483648), ("-2147483649", None), ("", None)],
-)
-def test_an_int_has_32_bits(text: str, number: int | None) -> None:
-    """What a long would take and an int does not is null."""
-    assert java_int(text) == number
-
-
-@pytest.mark.parametrize(("text", "value"), [("true", True), ("TrUe", True), ("1", False), ("", False), (None, None)])
-def test_a_boolean_is_true_in_any_case_and_else_false(text: str | None, value: bool | None) -> None:  # noqa: FBT001
-    """Only a missing field is null."""
-    assert java_boolean(text) is value
-
-
-def test_a_bare_registration_header_says_nothing() -> None:
-    """Missing fields are null, the checksum is 0 and the body is not compressed."""
-    assert register_header({}) == (None, None, None, None, False, 0)
-    assert register_header({"compressed": "true", "bodyCrc32": "5"}) == (None, None, None, None, True, 5)
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("", set()),
-        ("a=1\nb:2\rc 3\r\nd", {"a", "b", "c", "d"}),
-        ("  # a=1\n! b=2\n \t\n c=3", {"c"}),
-        ("a\\=b=1\na\\ b=1\na\\:b", {"a=b", "a b", "a:b"}),
-        ("a\\\n   b=1\nc", {"ab", "c"}),
-        ("a=1\\\nb=2\nc=3", {"a", "c"}),
-        ("a=1\\\\\nb=2", {"a", "b"}),
-        ("a\\\n#b=1", {"a#b"}),
-        ("kv\\u0043onfig=1\n\\t\\q=2", {"kvConfig", "\tq"}),
-        ("=1", {""}),
-        ("a=1\\", {"a"}),
-        ("a=\\u12", None),
-        ("a=\\\\u12", {"a"}),
-    ],
-)
-def test_the_names_in_a_properties_text_are_those_that_java_reads(text: str, names: set[str] | None) -> None:
-    """Comments, separators, continued lines and escapes; an unfinished unicode escape makes Java refuse the text."""
-    assert property_names(text) == names
 
 
 def test_a_value_of_null_is_stored() -> None:

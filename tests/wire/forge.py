@@ -81,6 +81,10 @@ def register_json(topics: Mapping[str, int], **more: object) -> bytes:
     return json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}, separators=(",", ":")).encode()
 
 
+REGISTER = request(103, BROKER, register_json({"T": 4}), opaque=3)
+"""A registration of one topic that any name server takes."""
+
+
 def compressed_body(topics: Iterable[bytes], filters: bytes = b"[]", count: int | None = None) -> bytes:
     """Return a registration body in the compressed layout of 4.x."""
     texts = list(topics)

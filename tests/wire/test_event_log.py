@@ -12,7 +12,7 @@ from namesrv_wire import CaptureError, Row
 from namesrv_wire.event_log import SCHEMA, line_of, read_event_log
 from schemas.bronze import TABLES
 from tests.wire.forge import NAMESRV, of_table, rows_of
-from tests.wire.test_transcript import conversation
+from tests.wire.test_transcript_parts import conversation
 
 BASE = {"schema": SCHEMA, "namesrv_id": NAMESRV, "time": "2026-01-02T03:04:05.006Z"}
 TIME_NS = 1_767_323_045_006_000_000

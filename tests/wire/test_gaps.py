@@ -7,10 +7,7 @@ import pytest
 from namesrv_wire.capture import Segment
 from namesrv_wire.rows import Row
 from namesrv_wire.transcript import Transcript
-from tests.wire.forge import EPOCH_NS, MS_NS, NAMESRV, Talk, merged, of_table, response, rows_of
-from tests.wire.test_transcript import REGISTER
-
-SECOND_NS = 1_000 * MS_NS
+from tests.wire.forge import EPOCH_NS, MS_NS, NAMESRV, REGISTER, SECOND_NS, Talk, merged, of_table, response, rows_of
 
 
 def broker(client: str = "10.0.0.2:40000", start_ns: int = EPOCH_NS) -> Talk:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
 
-from namesrv_wire import REVOKED, Row, Segment, Transcript, WireError
+from namesrv_wire import REVOKED, Row, Transcript
 from namesrv_wire.frames import ONE_WAY
-from namesrv_wire.limits import LINGER_NS
 from schemas.bronze import TABLES
 from tests.wire.forge import (
     BROKER,
@@ -17,19 +15,18 @@ from tests.wire.forge import (
     EPOCH_NS,
     MS_NS,
     NAMESRV,
+    REGISTER,
     SECOND_NS,
     Talk,
     final,
     merged,
     of_table,
-    register_json,
     request,
     response,
     rows_of,
 )
 
 IDLE_NS = 120 * SECOND_NS
-REGISTER = request(103, BROKER, register_json({"T": 4}), opaque=3)
 
 
 def kinds(rows: list[Row]) -> list[tuple[str, str]]:
@@ -346,154 +343,3 @@ def test_the_server_sends_requests_too() -> None:
     facts = of_table(rows_of(talk.segments, transcript), "namesrv_events")
     assert transcript.counts.ignored == {"request:905": 1, "response:905": 1, "request:105": 1}
     assert "min_broker_id_notified" in [fact["kind"] for fact in facts]
-
-
-def test_a_broken_frame_does_not_lose_the_rest() -> None:
-    """Undecodable headers and lying lengths are quarantined, and the frames behind them are read."""
-    bad = b"\x00\x00\x00\x06\x00\x00\x00\x02{x"
-    lie = b"\x7f\xff\xff\xff\x00\x00\x00\x02{}"
-    talk = Talk().open().ask(bad + REGISTER).answer(response(3)).ask(lie + request(104, BROKER, opaque=5))
-    transcript = Transcript(namesrv=[NAMESRV])
-    rows = rows_of(talk.segments, transcript)
-    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["ambiguous_json", "frame_too_long"]
-    assert len(of_table(rows, "registrations")) == len(of_table(rows, "unregistrations")) == 1
-    assert transcript.counts.accounted == transcript.counts.frames == 4
-
-
-def test_a_packet_cut_by_the_snap_length_breaks_one_frame() -> None:
-    """The missing bytes are never taken for data; the next segment's frame is read."""
-    talk = Talk().open().ask(REGISTER[:60], lost=len(REGISTER) - 60).exchange(105, {"topic": "T"})
-    rows = rows_of(talk.segments)
-    (refused,) = of_table(rows, "quarantine")
-    assert (refused["reason"], refused["length"]) == ("truncated_packet", len(REGISTER))
-    assert len(of_table(rows, "route_observations")) == 1
-
-
-def test_a_lost_segment_is_given_up_and_the_stream_goes_on() -> None:
-    """Once the name server acknowledged what the capture lost, the hole is one refused piece."""
-    talk = Talk().open().ask(REGISTER[:40]).ask(REGISTER[40:90]).ask(REGISTER[90:]).wait(2 * SECOND_NS)
-    talk.answer(response(3)).exchange(104, BROKER, opaque=8)
-    segments = [s for n, s in enumerate(talk.segments) if n != 3]
-    rows = rows_of(segments)
-    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["lost_segment"]
-    assert len(of_table(rows, "unregistrations")) == 1
-
-
-def test_a_connection_that_ends_inside_a_frame_is_quarantined() -> None:
-    """Half a frame at the end of a connection is a refused piece.
-
-    At the end of the capture it is carried on.
-    """
-    talk = Talk().open().ask(REGISTER[:50])
-    assert not of_table(rows_of(talk.segments), "quarantine")
-    talk.client_fin().server_fin()
-    assert [row["reason"] for row in of_table(rows_of(talk.segments), "quarantine")] == ["incomplete_frame"]
-
-
-@pytest.mark.parametrize(
-    ("ext", "body", "refusal"),
-    [
-        ({"bodyCrc32": "1"}, register_json({"T": 4}), "crc32_mismatch"),
-        ({"compressed": "false"}, b"x\x9c\x00", "undecodable_body"),
-        ({"compressed": "true"}, register_json({"T": 4}), "undecodable_body"),
-        ({"bodyCrc32": "0"}, register_json({"T": 4}), None),
-        ({"bodyCrc32": "junk"}, register_json({"T": 4}), None),
-    ],
-)
-def test_refused_registrations_stay_events(ext: dict[str, str], body: bytes, refusal: str | None) -> None:
-    """What the request layer refuses is kept with its reason and without content."""
-    talk = Talk().open().ask(request(103, BROKER | ext, body)).answer(response(1, 1))
-    (row,) = of_table(rows_of(talk.segments), "registrations")
-    assert row["refusal"] == refusal
-    assert (row["topic_config_digest"] is None) == (refusal is not None)
-
-
-def test_a_body_beyond_our_limits_is_quarantined() -> None:
-    """A limit of ours says nothing about the name server: the frame is no event."""
-    talk = Talk().open().ask(request(103, BROKER, b"[" * 1000)).exchange(105, {"topic": "T"}, opaque=2)
-    transcript = Transcript(namesrv=[NAMESRV])
-    rows = rows_of(talk.segments, transcript)
-    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["json_too_deep"]
-    assert not of_table(rows, "registrations")
-    assert transcript.counts.accounted == transcript.counts.frames
-
-
-def test_secrets_reach_neither_rows_nor_the_carry() -> None:
-    """A planted credential is in no row, no refused piece and no state, whole or cut off."""
-    secret = "pl4nted-s3cret"
-    ask = request(103, BROKER | {"AccessKey": secret, "Signature": secret}, register_json({"T": 4}))
-    broken = ask.replace(b'"code":103', b'"code":1x3')
-    talk = Talk().open().ask(ask).answer(response(1)).ask(broken).ask(ask[: ask.index(secret.encode()) + 9])
-    transcript = Transcript(namesrv=[NAMESRV])
-    rows = rows_of(talk.segments, transcript)
-    everything = repr(rows) + repr(transcript.carry())
-    assert len(of_table(rows, "quarantine")) == 1
-    for form in (secret, secret[:9], secret.encode().hex(), secret[:9].encode().hex()):
-        assert form not in everything
-
-
-def conversation() -> list[Segment]:
-    """Return a capture with all kinds of rows, secrets, losses, a restart and silence."""
-    secret = BROKER | {"AccessKey": 'abc\u00e9"\\def', "Signature": "123"}
-    one = Talk().refused().open().ask(REGISTER).answer(response(3)).ask(request(104, secret, opaque=4))
-    one.answer(response(4)).ask(b"\x00\x00\x00\x06\x00\x00\x00\x02{x").ask(REGISTER[:70]).ask(REGISTER[70:])
-    one.wait(SECOND_NS).client_fin().wait(SECOND_NS).server_fin()
-    two = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + 3 * MS_NS).open()
-    for opaque in range(14):
-        two.wait(10 * SECOND_NS).exchange(105, {"topic": "T", "Signature": "zz"}, opaque=opaque)
-    two.wait(SECOND_NS).server_fin()
-    three = Talk(client="10.0.0.4:1", start_ns=EPOCH_NS + 4 * MS_NS).open().ask(REGISTER).answer(response(3))
-    four = Talk(client="10.0.0.5:1", start_ns=two.at_ns - SECOND_NS - MS_NS).open().exchange(106).server_fin()
-    five = Talk(client="10.0.0.5:2", start_ns=two.at_ns + SECOND_NS).refused().open().ask(REGISTER)
-    return merged(one, two, three, four, five)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_cutting_a_capture_anywhere_changes_nothing(seed: int) -> None:
-    """Parts read one after the other with the carry between give the rows of the whole."""
-    segments = conversation()
-    whole = final(rows_of(segments, Transcript()))
-    chance = random.Random(seed)
-    cuts = sorted(chance.sample(range(1, len(segments)), chance.choice([1, 2, 5])))
-    rows, carry = [], None
-    for low, high in zip([0, *cuts], [*cuts, len(segments)], strict=True):
-        transcript = Transcript(carry=carry)
-        rows += rows_of(segments[low:high], transcript)
-        carry = transcript.carry()
-    assert final(rows) == whole
-
-
-def test_a_foreign_carry_is_refused() -> None:
-    """A state that is none of ours is an error that names it, never a guess."""
-    for state in (
-        "",
-        "[]",
-        "{}",
-        "null",
-        '{"schema":"namesrv-carry/2"}',
-        '{"schema":"x","namesrv_id":"' + NAMESRV + '"}',
-    ):
-        with pytest.raises(WireError, match=NAMESRV):
-            Transcript(carry={NAMESRV: state})
-
-
-def test_ended_connections_are_forgotten() -> None:
-    """Memory does not grow with the number of connections that ended."""
-    transcript = Transcript(namesrv=[NAMESRV])
-    for number in range(300):
-        talk = Talk(client=f"10.1.0.1:{number}", start_ns=EPOCH_NS + number * SECOND_NS)
-        rows_of(
-            talk.open().exchange(105, {"topic": "T"}).client_fin().server_fin().segments,
-            transcript,
-            finish=False,
-        )
-    assert len(transcript._flows) < 2 * (LINGER_NS // SECOND_NS + 30)
-
-
-def test_bounded_memory_for_a_flood_of_attempts() -> None:
-    """SYNs that nobody answers, to many endpoints, keep a bounded number of candidates."""
-    transcript = Transcript()
-    for number in range(3_000):
-        server = f"10.2.{number // 250}.{number % 250}:80"
-        rows_of(Talk(server=server, client=f"10.1.0.1:{number}").refused().segments, transcript, finish=False)
-    assert len(transcript._servers) <= 1_024

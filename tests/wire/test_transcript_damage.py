@@ -1,0 +1,103 @@
+"""From segments to rows where the input is damaged, refused or secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_wire import Transcript
+from tests.wire.forge import (
+    BROKER,
+    NAMESRV,
+    REGISTER,
+    SECOND_NS,
+    Talk,
+    of_table,
+    register_json,
+    request,
+    response,
+    rows_of,
+)
+
+
+def test_a_broken_frame_does_not_lose_the_rest() -> None:
+    """Undecodable headers and lying lengths are quarantined, and the frames behind them are read."""
+    bad = b"\x00\x00\x00\x06\x00\x00\x00\x02{x"
+    lie = b"\x7f\xff\xff\xff\x00\x00\x00\x02{}"
+    talk = Talk().open().ask(bad + REGISTER).answer(response(3)).ask(lie + request(104, BROKER, opaque=5))
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(talk.segments, transcript)
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["ambiguous_json", "frame_too_long"]
+    assert len(of_table(rows, "registrations")) == len(of_table(rows, "unregistrations")) == 1
+    assert transcript.counts.accounted == transcript.counts.frames == 4
+
+
+def test_a_packet_cut_by_the_snap_length_breaks_one_frame() -> None:
+    """The missing bytes are never taken for data; the next segment's frame is read."""
+    talk = Talk().open().ask(REGISTER[:60], lost=len(REGISTER) - 60).exchange(105, {"topic": "T"})
+    rows = rows_of(talk.segments)
+    (refused,) = of_table(rows, "quarantine")
+    assert (refused["reason"], refused["length"]) == ("truncated_packet", len(REGISTER))
+    assert len(of_table(rows, "route_observations")) == 1
+
+
+def test_a_lost_segment_is_given_up_and_the_stream_goes_on() -> None:
+    """Once the name server acknowledged what the capture lost, the hole is one refused piece."""
+    talk = Talk().open().ask(REGISTER[:40]).ask(REGISTER[40:90]).ask(REGISTER[90:]).wait(2 * SECOND_NS)
+    talk.answer(response(3)).exchange(104, BROKER, opaque=8)
+    segments = [s for n, s in enumerate(talk.segments) if n != 3]
+    rows = rows_of(segments)
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["lost_segment"]
+    assert len(of_table(rows, "unregistrations")) == 1
+
+
+def test_a_connection_that_ends_inside_a_frame_is_quarantined() -> None:
+    """Half a frame at the end of a connection is a refused piece.
+
+    At the end of the capture it is carried on.
+    """
+    talk = Talk().open().ask(REGISTER[:50])
+    assert not of_table(rows_of(talk.segments), "quarantine")
+    talk.client_fin().server_fin()
+    assert [row["reason"] for row in of_table(rows_of(talk.segments), "quarantine")] == ["incomplete_frame"]
+
+
+@pytest.mark.parametrize(
+    ("ext", "body", "refusal"),
+    [
+        ({"bodyCrc32": "1"}, register_json({"T": 4}), "crc32_mismatch"),
+        ({"compressed": "false"}, b"x\x9c\x00", "undecodable_body"),
+        ({"compressed": "true"}, register_json({"T": 4}), "undecodable_body"),
+        ({"bodyCrc32": "0"}, register_json({"T": 4}), None),
+        ({"bodyCrc32": "junk"}, register_json({"T": 4}), None),
+    ],
+)
+def test_refused_registrations_stay_events(ext: dict[str, str], body: bytes, refusal: str | None) -> None:
+    """What the request layer refuses is kept with its reason and without content."""
+    talk = Talk().open().ask(request(103, BROKER | ext, body)).answer(response(1, 1))
+    (row,) = of_table(rows_of(talk.segments), "registrations")
+    assert row["refusal"] == refusal
+    assert (row["topic_config_digest"] is None) == (refusal is not None)
+
+
+def test_a_body_beyond_our_limits_is_quarantined() -> None:
+    """A limit of ours says nothing about the name server: the frame is no event."""
+    talk = Talk().open().ask(request(103, BROKER, b"[" * 1000)).exchange(105, {"topic": "T"}, opaque=2)
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(talk.segments, transcript)
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["json_too_deep"]
+    assert not of_table(rows, "registrations")
+    assert transcript.counts.accounted == transcript.counts.frames
+
+
+def test_secrets_reach_neither_rows_nor_the_carry() -> None:
+    """A planted credential is in no row, no refused piece and no state, whole or cut off."""
+    secret = "pl4nted-s3cret"
+    ask = request(103, BROKER | {"AccessKey": secret, "Signature": secret}, register_json({"T": 4}))
+    broken = ask.replace(b'"code":103', b'"code":1x3')
+    talk = Talk().open().ask(ask).answer(response(1)).ask(broken).ask(ask[: ask.index(secret.encode()) + 9])
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(talk.segments, transcript)
+    everything = repr(rows) + repr(transcript.carry())
+    assert len(of_table(rows, "quarantine")) == 1
+    for form in (secret, secret[:9], secret.encode().hex(), secret[:9].encode().hex()):
+        assert form not in everything
