@@ -41,7 +41,10 @@ _FLEET: dict[str, tuple[type, str]] = {
         int,
         "how much later than planned a beat may come (default: so little that brokers keep their order)",
     ),
-    "timeout-ms": (int, "lease that 5.x brokers ask for (default: 10000 with light heartbeats, else none: 120 s)"),
+    "timeout-ms": (
+        int,
+        "lease that 5.x brokers ask for (default: 10000 with light heartbeats, or as long as four of them take, else none: 120 s)",
+    ),
     "churn": (float, "share of the brokers whose topic configuration changes in a day (default: 0)"),
     "outages": (float, "share of broker-hours in which a broker is silent for a while (default: 0)"),
     "partitions": (float, "times a day that a name server loses a quarter of its brokers (default: 0)"),

@@ -122,7 +122,6 @@ def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_qu
     left = [] if len(names) == len(contexts) else [beats.where(~on_road)]
     heard = buckets.where(on_road)
     nodes = _nodes_of(union_all([others, heard, *left]), open_rows, contexts)
-    nodes += [(name, "", units.ELSEWHERE) for name in names]
     unit_of = _unit_frame(spark, nodes)
     of_names = {name: contexts[name] for name in names}
     spans = quiet.spans_from(heard, leases, open_rows[_LIVE].where(on_road), of_names)
@@ -139,7 +138,7 @@ def _on_two_roads(given: _DayInput, unknown: list[str], names: list[str], not_qu
     if raw or whole_day:
         with tuned_for(spark, recorded):  # all of the day's beats are read once more
             single = cut_short(_raw_beats(beats.where(on_road), unit_of, eventful))
-        of_road = [single, _runs(heard, unit_of, quiet_nodes, eventful)]
+        of_road = [single, _runs(heard, unit_of, quiet_nodes, eventful, quiet.with_cluster(contexts))]
     else:
         of_road = [beats.where("false")]
     replayed = [others, *left, *of_road]
@@ -161,8 +160,11 @@ def _open_rows(carried: Frames, unknown: list[str]) -> Frames:
 
 def _nodes_of(mentions: DataFrame, open_rows: Frames, contexts: Mapping[str, NamesrvDay]) -> list[tuple[str, str, str]]:
     """Return (namesrv_id, node, unit) of everything that is mentioned."""
-    edges = [units.Edge(*row) for row in placing.edges_of(mentions, open_rows).collect()]
-    whole = units.must_stay_whole(edges, {name: context.namesrv for name, context in contexts.items()})
+    crossings = placing.crossings_of(mentions, open_rows).select("namesrv_id", "what", F.lit(None).alias("other"))
+    rows = placing.edges_of(mentions, open_rows).unionAll(crossings).collect()
+    edges = [units.Edge(*row) for row in rows if row["other"] is not None]
+    crossing = [units.Crossing(row["namesrv_id"], row["one"]) for row in rows if row["other"] is None]
+    whole = units.must_stay_whole(edges, {name: context.namesrv for name, context in contexts.items()}, crossing)
     return units.components(edges, whole)
 
 
@@ -177,11 +179,11 @@ def _disturbances(
 ) -> DataFrame:
     """Return (namesrv_id, unit, from_us, to_us): when something may happen to a unit."""
     of_beats = quiet.disturbances_from(spans, contexts).join(F.broadcast(unit_of), on=["namesrv_id", "node"])
-    deletions = F.col("code").eqNullSafe(placing.DELETE_TOPIC)
+    deletions = F.col("code").eqNullSafe(placing.DELETE_TOPIC) & F.col("topic").isNotNull()
     span = (F.coalesce("received_us", "effect_us").alias("from_us"), F.col("effect_us").alias("to_us"))
     placed = placing.placed(others.where(~deletions), unit_of).select("namesrv_id", "unit", *span)
     topics = open_rows[gold.TOPIC_QUEUE_HISTORY.name].select(
-        "namesrv_id", "topic", units.node("n", "broker_name").alias("node")
+        "namesrv_id", "topic", units.key_node("n", "broker_name").alias("node")
     )
     deleted = (
         topics.join(
@@ -254,13 +256,16 @@ def _within(beats: DataFrame, hours: DataFrame) -> DataFrame:
     return beats.where(F.col("broker_addr").isin(few) | F.col("broker_addr").isNull())
 
 
-def _runs(beats: DataFrame, unit_of: DataFrame, quiet_nodes: DataFrame, eventful: DataFrame) -> DataFrame:
+def _runs(
+    beats: DataFrame, unit_of: DataFrame, quiet_nodes: DataFrame, eventful: DataFrame, with_cluster: list[str]
+) -> DataFrame:
     """Return the runs of uneventful periods of units that have some news, as events: one for each different beat."""
     runs = uneventful(beats, unit_of, eventful).join(
         F.broadcast(quiet_nodes.select("namesrv_id", "node")), on=["namesrv_id", "node"], how="left_anti"
     )
     # All beats of a live entry in one bucket renew its lease as of the last of them, whatever they say.
-    last = F.max("last_us").over(Window.partitionBy("namesrv_id", "node", "bucket"))
+    entry = ("namesrv_id", quiet.live_cluster(with_cluster), "node", "bucket")
+    last = F.max("last_us").over(Window.partitionBy(*entry))
     said = [c for c in beats.columns if c not in (*quiet.MEASURES, "node")]
     return runs.select(
         *said,

@@ -90,11 +90,25 @@ def _removals_from(slices: Mapping[str, DataFrame]) -> DataFrame:
 
 
 def _topics_lost_from(slices: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the topics whose queue data an event removed together with a group's address, one row for event and address."""
-    return (
-        slices["topic_queue_history"]
+    """Return the topics whose queue data an event removed together with a group's address, one row for event and address.
+
+    Queue data that the event wrote anew, as where 5.x takes the write permission of a group without master, are not lost.
+    """
+    queues = slices["topic_queue_history"]
+    removed = (
+        queues.where("closed_by IS NOT NULL")
         .alias("q")
         .join(
+            queues.alias("w"),
+            F.expr(
+                "w.namesrv_id = q.namesrv_id AND w.day = q.day AND w.opened_by = q.closed_by "
+                "AND w.topic <=> q.topic AND w.broker_name <=> q.broker_name"
+            ),
+            "left_anti",
+        )
+    )
+    return (
+        removed.join(
             slices["broker_addr_history"].alias("g"),
             F.expr(
                 "q.namesrv_id = g.namesrv_id AND q.day = g.day AND q.closed_by = g.closed_by "

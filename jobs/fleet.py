@@ -32,7 +32,8 @@ PARTITION_GROUPS: Final = 4
 
 REGISTER, QUERY, LIGHT = "register", "query", "light"
 FORMS: Final = (REGISTER, QUERY, LIGHT)
-_LIGHT_TIMEOUT_MS: Final = 10_000
+# A light broker beats every second and asks for ten; one that beats less often for as long as four beats take.
+_LIGHT_TIMEOUT_MS, _BEATS_PER_LIGHT_TIMEOUT = 10_000, 4
 _REGISTRATION_PERIOD_US: Final = 30 * US_PER_S
 
 
@@ -96,6 +97,8 @@ class Fleet:
         shortest, longest = self.outage_s
         _require(0 < shortest <= longest <= 2_000, f"outages of {shortest} to {longest} s: 1 to 2000")
         _require(0 < self.lease_ms <= 600_000, f"timeout {self.timeout_ms} ms: 1 to 600000")
+        apart_us = self.interval_us + self.jitter_us + self.brokers
+        _require(self.lease_ms * 1_000 > apart_us, f"timeout {self.lease_ms} ms: ends between two beats")
 
     @property
     def profile(self) -> Profile:
@@ -132,7 +135,9 @@ class Fleet:
     @property
     def timeout_in_header_ms(self) -> int | None:
         """Return the lease that registrations ask for, None if they do not."""
-        return _LIGHT_TIMEOUT_MS if self.timeout_ms is None and self.form == LIGHT else self.timeout_ms
+        if self.timeout_ms is not None or self.form != LIGHT:
+            return self.timeout_ms
+        return max(_LIGHT_TIMEOUT_MS, _BEATS_PER_LIGHT_TIMEOUT * self.interval_us // 1_000)
 
     @property
     def lease_ms(self) -> int:

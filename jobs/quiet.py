@@ -30,6 +30,7 @@ PERIOD_US = 3_600_000_000
 """A live entry is replayed event by event, or as one run, for a period. Buckets divide it."""
 _US_PER_S = 1_000_000
 _NO_LEASE_SLOT_US = 60 * _US_PER_S
+_LONGEST_LEASE_MS = 10**12  # 31 years
 _BEAT_COLUMNS = {
     HEARTBEATS.name: ("cluster_name", "broker_name", "broker_addr", "code", "data_version"),
     REGISTRATIONS.name: (
@@ -49,7 +50,7 @@ _MARGIN_US = 2 * STALL_NS // NS_PER_US
 
 def beat_node() -> Column:
     """Return the node of a live entry or a beat, by which it belongs to its unit."""
-    return F.coalesce(units.node("a", "broker_addr"), units.node("n", "broker_name"), F.lit("")).alias("node")
+    return units.key_node("a", "broker_addr").alias("node")
 
 
 class Heard(NamedTuple):
@@ -110,7 +111,8 @@ def eligible(contexts: Mapping[str, NamesrvDay]) -> list[str]:
 def leases_from(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping[str, Namesrv]) -> DataFrame:
     """Return (namesrv_id, broker_addr, lease_ms, slot_us): the shortest lease that the address has or asks for that day.
 
-    `live`: the open rows of broker_live_history. `slot_us` is NULL where the lease is too short for slots.
+    `live`: the open rows of broker_live_history. `slot_us` is NULL where the lease is too short for slots. A lease with which
+    the name server's sum would overflow counts as none: it ends at once, or nobody here can say when.
     """
     default = F.lit(BROKER_CHANNEL_EXPIRED_MS)
     own = [name for name, namesrv in namesrvs.items() if namesrv.profile.own_heartbeat_timeout]
@@ -122,7 +124,9 @@ def leases_from(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping
             registered.select("namesrv_id", "broker_addr", asked.alias("lease_ms")).distinct(),
         ]
     )
-    shortest = found.groupBy("namesrv_id", "broker_addr").agg(F.min("lease_ms").alias("lease_ms"))
+    lease_ms = F.when(F.col("lease_ms").between(0, _LONGEST_LEASE_MS), F.col("lease_ms"))
+    lease_ms = F.when(F.col("lease_ms").isNotNull(), F.coalesce(lease_ms, F.lit(0)))
+    shortest = found.groupBy("namesrv_id", "broker_addr").agg(F.min(lease_ms).alias("lease_ms"))
     widths = sorted({seconds for seconds in map(slot_seconds, range(2_000, 120_001, 500)) if seconds}, reverse=True)
     slot = F.coalesce(*(F.when(F.col("lease_ms") >= 2_000 * s, F.lit(s * _US_PER_S)) for s in widths))
     return shortest.withColumn("slot_us", slot)
@@ -201,7 +205,7 @@ def spans_from(buckets: DataFrame, leases: DataFrame, live: DataFrame, contexts:
     beaten = buckets.groupBy("namesrv_id", in_key, "node", "bucket").agg(
         F.min("first_us").alias("first_us"), F.max("last_us").alias("last_us"), F.bit_or("slots").alias("slots")
     )
-    of_addr = leases.select("namesrv_id", units.node("a", "broker_addr").alias("node"), "lease_ms", "slot_us")
+    of_addr = leases.select("namesrv_id", beat_node(), "lease_ms", "slot_us")
     rows = union_all([begins, beaten]).join(F.broadcast(of_addr), on=["namesrv_id", "node"], how="left")
     first_ms, last_ms = F.expr(f"first_us DIV {US_PER_MS}"), F.expr(f"last_us DIV {US_PER_MS}")
     silent_ms = first_ms - F.lag(last_ms).over(of_entry)

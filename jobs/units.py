@@ -2,12 +2,12 @@
 
 Within a name server, events touch each other through a broker name, a broker address or a connection. What is connected by these
 is one unit; units share nothing but what concerns the whole name server (topics, start and stop, scans), and those events
-go to each.
+go to each. Where something else would cross units, the name server stays whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -22,17 +22,34 @@ from namesrv_core.profile import Namesrv
 ELSEWHERE = "elsewhere"
 
 
+NO_CHANNEL, NO_ADDR, NO_KEY = "no_channel", "no_addr", "no_key"
+SEVERAL_BROKERS, SEVERAL_CLUSTERS = "several_brokers", "several_clusters"
+_CROSSING_IN_4X = (NO_ADDR, SEVERAL_CLUSTERS)
+
+
 class Edge(NamedTuple):
-    """Two nodes that belong together; a node is 'n:<broker name>', 'a:<address>' or 'c:<channel id>'."""
+    """Two nodes that belong together: 'n:<broker name>', 'a:<address>' or 'c:<channel id>'; 'n' and 'a': the null as a key."""
 
     namesrv_id: str
     one: str
     other: str
 
 
+class Crossing(NamedTuple):
+    """That something of a name server's day acts beyond its unit; `what`: one of the constants above."""
+
+    namesrv_id: str
+    what: str
+
+
 def node(kind: str, column: str) -> Column:
     """Return the node of a column, NULL where it is NULL. `kind`: n, a or c."""
     return F.concat(F.lit(f"{kind}:"), F.col(column))
+
+
+def key_node(kind: str, column: str) -> Column:
+    """Return the node of a column that is a key in the name server's tables: a null is one key for all who have it."""
+    return F.coalesce(node(kind, column), F.lit(kind))
 
 
 def edges_of(frame: DataFrame, *pairs: tuple[Column, Column]) -> DataFrame:
@@ -72,13 +89,21 @@ def components(edges: Iterable[Edge], whole: Mapping[str, bool]) -> list[tuple[s
     return found
 
 
-def must_stay_whole(edges: Iterable[Edge], namesrvs: Mapping[str, Namesrv]) -> dict[str, bool]:
+def must_stay_whole(
+    edges: Iterable[Edge], namesrvs: Mapping[str, Namesrv], crossings: Collection[Crossing] = ()
+) -> dict[str, bool]:
     """Return which name servers cannot be split, because something that crosses units could happen.
 
     4.x: two addresses registered over one channel - a scan that meets the second behind its iterator ends the periodic scan
-    for everyone. Both: an address of two names or a channel of two addresses, of which the first in the order of a map is
-    taken, where there are so many names or addresses that the map may have grown, which changes its order.
+    for everyone; a null address in a group, which ends the search for a lost one; a name in two clusters, of which the first
+    in the order of a map loses it. Both: an address of two names or a channel of two addresses, of which the first in the
+    order of a map is taken, where there are so many names or addresses that the map may have grown, which changes its order;
+    an entry without a channel, at which a scan ends; null keys that end a request by what others have in the tables; a topic
+    registered for several names, of which the first is kept if the topic is there.
     """
+    crossing: dict[str, set[str]] = {}
+    for namesrv_id, what in crossings:
+        crossing.setdefault(namesrv_id, set()).add(what)
     nodes: dict[tuple[str, str], set[str]] = {}
     channels_shared, addrs_shared = set[str](), set[str]()
     tied: dict[tuple[str, str, str], set[str]] = {}
@@ -99,8 +124,10 @@ def must_stay_whole(edges: Iterable[Edge], namesrvs: Mapping[str, Namesrv]) -> d
     whole = {}
     for namesrv_id, namesrv in namesrvs.items():
         profiles = [namesrv.profile, *(later.profile for _, later in namesrv.later)]
+        found = crossing.get(namesrv_id, set())
         whole[namesrv_id] = any(
-            (namesrv_id in channels_shared and not profile.concurrent_maps)
+            not found <= (set(_CROSSING_IN_4X) if profile.concurrent_maps else set())
+            or (namesrv_id in channels_shared and not profile.concurrent_maps)
             or (
                 namesrv_id in channels_shared | addrs_shared
                 and (

@@ -213,7 +213,7 @@ def test_units_replayed_apart_give_what_the_whole_name_server_gives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Splitting a name server into units changes only the numbers of changes in one event and the age of outer keys."""
-    monkeypatch.setattr(units, "must_stay_whole", lambda _, namesrvs: dict.fromkeys(namesrvs, True))
+    monkeypatch.setattr(units, "must_stay_whole", lambda _, namesrvs, __: dict.fromkeys(namesrvs, True))
     unsplit = run(CAPTURE, warehouse=tmp_path)
     assert unsplit.verify == whole.verify
     apart, together = (house_at(spark, path).data() for path in (warehouse_of_the_capture, tmp_path))

@@ -15,8 +15,15 @@ NS = "10.0.0.9:9876"
 BEATS = "namesrv_id STRING, broker_name STRING, broker_addr STRING, effect_us BIGINT"
 UNITS = "namesrv_id STRING, node STRING, unit STRING"
 EVENTFUL = "namesrv_id STRING, unit STRING, period BIGINT"
-# A unit has nodes of names and connections, too, and a beat may come without an address.
-NODES = [(NS, "a:1:1", "u"), (NS, "n:one", "u"), (NS, "c:1:4000#1", "u"), (NS, "a:2:1", "v"), (NS, "n:two", "v")]
+# A unit has nodes of names and connections, too; beats without an address have a node of their own.
+NODES = [
+    (NS, "a:1:1", "u"),
+    (NS, "a", "u"),
+    (NS, "n:one", "u"),
+    (NS, "c:1:4000#1", "u"),
+    (NS, "a:2:1", "v"),
+    (NS, "n:two", "v"),
+]
 OF_HOUR = [(NS, "one", "1:1", HOUR_US), (NS, "one", None, HOUR_US + 1), (NS, "one", "1:1", 2 * HOUR_US - 1)]
 OTHERS = [(NS, "one", "1:1", HOUR_US - 1), (NS, "two", "2:1", HOUR_US), ("10.0.0.8:9876", "one", "1:1", HOUR_US)]
 
