@@ -21,7 +21,7 @@ from jobs.console import Console
 from jobs.delta_files import BrokenLogError
 from jobs.disk import full_disk
 from jobs.fleet import FleetError, fleet_of
-from jobs.gate import GateError, validate_all
+from jobs.gate import GateError, require_replayed, validate_all
 from jobs.ingest import ClockError, ingest
 from jobs.lease import WarehouseBusyError, lease
 from jobs.ledger import LayoutError, TamperedError
@@ -29,6 +29,7 @@ from jobs.maintain import CompactionError, maintain
 from jobs.numbers import verify_numbers
 from jobs.plan import MissingDayError, asked_days, plan_of
 from jobs.publish import publish
+from jobs.restate import restate_days
 from jobs.retention import NoLongerReadableError
 from jobs.session import CHECKOUT, spark_session
 from jobs.simulate import simulate
@@ -220,8 +221,10 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
 def _publish(house: Warehouse, _: argparse.Namespace, console: Console) -> int:
     with lease(house.path):
         plan = plan_of(house)
+        require_replayed(house, plan.days)
         # Steps that were run alone may have written to any day.
         days = asked_days(house.recorded(), None, None)
+        restate_days(house, days)
         published = publish(house, replace(plan, touched=frozenset(days)), days, {}, {}, {})
     report.show_warnings(published.warnings, house.docs_dir, console)
     console.counts("Published tables (rows)", published.report["tables"])

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from jobs import quality
 from jobs.ingest import Ingested
+from jobs.tables import of_days
 from jobs.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from schemas import bronze, gold
 from schemas.rules import RULES
@@ -24,23 +25,54 @@ class GateError(RuntimeError):
     """Critical rules are broken; nothing was published."""
 
 
-def validate(house: Warehouse, days: Collection[dt.date], ingested: Ingested | None = None) -> list[str]:
-    """Judge the bronze slices of `days`; return warnings.
+def validate(
+    house: Warehouse, days: Collection[dt.date], ingested: Ingested | None = None, waiting: Collection[str] = ()
+) -> list[str]:
+    """Judge the bronze slices of `days`; return warnings. `waiting`: ingest runs that no published run covers, this one too.
 
     Raises GateError if a critical rule is broken or too much was quarantined.
     """
     if ingested is not None and ingested.frames:
-        share, limit = ingested.quarantined / ingested.frames, house.conf.quarantine_share_max
-        if share > limit and ingested.quarantined > house.conf.quarantine_frames_min:
-            raise GateError(
-                f"{ingested.quarantined} of {ingested.frames} frames are quarantined ({share:.1%}); "
-                f"the limit is {limit:.1%} (conf: ingest.quarantine_share_max)"
-            )
+        _require_few_quarantined(house, ingested.quarantined, ingested.frames)
         if ingested.unaccounted:
             raise GateError(
                 f"{ingested.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored"
             )
+    if set(waiting) - {house.run_id}:
+        # What an earlier run has read and not published is no better because it is known by now.
+        read, refused = (
+            house.table(table).where(F.col("ingest_run").isin(sorted(waiting)))
+            for table in (bronze.SOURCES, bronze.QUARANTINE)
+        )
+        frames = read.agg(F.coalesce(F.sum("frames"), F.lit(0)).alias("frames")).collect()[0]["frames"]
+        _require_few_quarantined(house, refused.count(), frames)
     return _judged(house, bronze.TABLES, days)
+
+
+def _require_few_quarantined(house: Warehouse, quarantined: int, frames: int) -> None:
+    limit = house.conf.quarantine_share_max
+    if quarantined > limit * frames and quarantined > house.conf.quarantine_frames_min:
+        raise GateError(
+            f"{quarantined} of {frames} frames are quarantined ({quarantined / max(frames, 1):.1%}); "
+            f"the limit is {limit:.1%} (conf: ingest.quarantine_share_max)"
+        )
+
+
+def require_replayed(house: Warehouse, days: Collection[dt.date]) -> None:
+    """Raise GateError if one of `days` has not been replayed since the last published run."""
+    each = gold.NAMESRV_SETTINGS  # every replay of a day writes it, and it is never without rows
+
+    def files(frame: DataFrame) -> dict[dt.date, set[str]]:
+        rows = of_days(frame, days).select("day", F.input_file_name().alias("file")).distinct().collect()
+        return {day: {row["file"] for row in rows if row["day"] == day} for day in days}
+
+    now, then = files(house.table(each)), files(house.published(each))
+    missing = [day.isoformat() for day in sorted(days) if now[day] <= then[day]]
+    if missing:
+        raise GateError(
+            f"{len(missing)} day(s) have rows that were not replayed, or were replayed otherwise, {missing[0]} first: run "
+            f"`nightly`, or `replay`, `flag` and `verify` of {missing[0]} to {missing[-1]} before `publish`"
+        )
 
 
 def validate_gold(house: Warehouse, days: Collection[dt.date]) -> list[str]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import late, tables
@@ -32,6 +32,7 @@ from namesrv_wire.rows import FRAME_TABLES, Row
 from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
 from schemas import bronze, times
+from schemas.table import Table
 
 log = logging.getLogger(__name__)
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -127,6 +128,7 @@ def ingest(
             fresh.append(source)
     if not fresh:
         return result
+    _forget_unfinished(spark, warehouse)
     folder = Path(warehouse) / "_staging" / run_id
     watermarks = late.read_watermarks(spark, warehouse)
     lateness = Lateness(watermarks, conf.late_limit_days)
@@ -137,10 +139,11 @@ def ingest(
         last_day = times.day_of(max(watermarks.values())) if watermarks else started.date()
         written = write_staged(spark, warehouse, staging.frames(spark), staging.days, last_day, has_logs=has_logs)
         result.days = written.days
-        for row in source_rows:
-            row["days"] = result.days
-        _write_reading_state(spark, warehouse, source_rows, carry, run_id)
-    late.write_watermarks(spark, warehouse, watermarks, lateness.latest_us, run_id, started)
+        _write_open_streams(spark, warehouse, carry, run_id)
+        late.write_watermarks(spark, warehouse, watermarks, lateness.latest_us, run_id, started)
+        rows = [{**row, "days": result.days, "ingest_run": run_id} for row in source_rows]
+        # Last of all: a file is known from here on, and where its reading stopped must not be lost.
+        tables.append(spark.createDataFrame(rows, bronze.SOURCES.schema), warehouse, bronze.SOURCES)
     result.observations = written.new_frames["route_observations"]
     result.events = written.new_frames.total() - result.observations
     result.quarantined += written.refused_frames
@@ -182,7 +185,7 @@ def _kind_and_time(path: Path) -> tuple[str, int]:
 def _known_sources(spark: SparkSession, warehouse: str) -> dict[str, int]:
     if not tables.exists(spark, warehouse, bronze.SOURCES):
         return {}
-    rows = tables.read_table(spark, warehouse, bronze.SOURCES).select("content_sha256", "frames").collect()
+    rows = _sources(spark, warehouse).select("content_sha256", "frames").collect()
     return {row["content_sha256"]: row["frames"] for row in rows}
 
 
@@ -351,24 +354,42 @@ def _instant(time_ns: int | None) -> dt.datetime | None:
     return None if time_ns is None else dt.datetime.fromtimestamp(time_ns / 1e9, dt.timezone.utc)
 
 
-def _write_reading_state(
-    spark: SparkSession,
-    warehouse: str,
-    source_rows: list[dict[str, object]],
-    carry: Mapping[str, tuple[str, int | None]],
-    run_id: str,
+def _forget_unfinished(spark: SparkSession, warehouse: str) -> None:
+    """Put back where reading stopped, and how far name servers are known, if a run that noted no file has moved them."""
+    finished = [row["ingest_run"] for row in _sources(spark, warehouse).select("ingest_run").distinct().collect()]
+    for table in (bronze.OPEN_STREAMS, bronze.WATERMARKS):
+        newest = version = tables.version_of(spark, warehouse, table)
+        while version is not None and not _is_of_runs(spark, warehouse, table, version, finished):
+            version = version - 1 if version else None
+        if newest == version:
+            continue
+        log.warning("taken back, since its run did not finish: %s", table.name)
+        if version is None:
+            tables.clear(spark, warehouse, table)
+        else:
+            tables.restore(spark, warehouse, table, version)
+
+
+def _is_of_runs(spark: SparkSession, warehouse: str, table: Table, version: int, runs: Sequence[str]) -> bool:
+    rows = tables.read_table(spark, warehouse, table, version)
+    return rows.where(~F.col("ingest_run").isin(list(runs))).isEmpty()
+
+
+def _sources(spark: SparkSession, warehouse: str) -> DataFrame:
+    return tables.read_table(spark, warehouse, bronze.SOURCES)
+
+
+def _write_open_streams(
+    spark: SparkSession, warehouse: str, carry: Mapping[str, tuple[str, int | None]], run_id: str
 ) -> None:
-    """Note which files were read, and where reading stopped in each name server's connections."""
-    stamp = {"ingest_run": run_id}
-    sources = spark.createDataFrame([{**row, **stamp} for row in source_rows], bronze.SOURCES.schema)
-    tables.append(sources, warehouse, bronze.SOURCES)
+    """Note where reading stopped in each name server's connections."""
     states = [
         {
             "namesrv_id": name,
             "state": state,
             "sha256": hashlib.sha256(state.encode()).hexdigest(),
             "last_time": _instant(last_ns),
-            **stamp,
+            "ingest_run": run_id,
         }
         for name, (state, last_ns) in sorted(carry.items())
         if last_ns is not None

@@ -26,6 +26,7 @@ from schemas.gold import LAYOUT
 
 HALTED = "outcome.scan_failed"
 """Key of `counts`: events that ended a name server's periodic scan."""
+_SCAN_LIFE = (HALTED, "outcome.started", "outcome.stopped")
 _UNNUMBERED_LAYOUT = 1
 # A heartbeat's name and source are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
 _NOT_SAID = ("event_id", "source_file", "source_offset", "ingest_run")
@@ -60,13 +61,15 @@ class Run:
 class Ledger:
     """What the published runs say together; `last` is None where nothing has been published.
 
-    `covered`: ingest runs whose rows are published; `days`: days that are; `halting_days`: those on which a scan failed.
+    `covered`: ingest runs whose rows are published; `days`: days that are; `halting_days`: those of runs in which a scan
+    failed; `scan_days`: those of runs in which a scan failed or a name server started or stopped.
     """
 
     last: Run | None = None
     covered: frozenset[str] = frozenset()
     days: frozenset[dt.date] = frozenset()
     halting_days: frozenset[dt.date] = field(default_factory=frozenset)
+    scan_days: frozenset[dt.date] = field(default_factory=frozenset)
 
 
 def read_ledger(runs: DataFrame, warehouse: str) -> Ledger:
@@ -74,12 +77,15 @@ def read_ledger(runs: DataFrame, warehouse: str) -> Ledger:
     if "layout" not in runs.columns:
         raise _layout_error(warehouse, _UNNUMBERED_LAYOUT)
     published = runs.where("status = 'published'")
-    halting = F.when(F.try_element_at("counts", F.lit(HALTED)) > 0, F.col("days"))
+    counted = {key: F.coalesce(F.try_element_at("counts", F.lit(key)), F.lit(0)) for key in _SCAN_LIFE}
+    halting = F.when(counted[HALTED] > 0, F.col("days"))
+    scans = F.when(F.greatest(*counted.values()) > 0, F.col("days"))
     row = published.agg(
         F.max_by(F.struct(*_LAST), F.struct("finished_time", "run_id")).alias("last"),
         F.flatten(F.collect_list("ingest_runs")).alias("covered"),
         F.flatten(F.collect_list("days")).alias("days"),
         F.flatten(F.collect_list(halting)).alias("halting_days"),
+        F.flatten(F.collect_list(scans)).alias("scan_days"),
         F.min("layout").alias("oldest"),
         F.max("layout").alias("newest"),
     ).collect()[0]
@@ -88,9 +94,8 @@ def read_ledger(runs: DataFrame, warehouse: str) -> Ledger:
     for layout in (row["oldest"], row["newest"]):
         if layout != LAYOUT:
             raise _layout_error(warehouse, layout)
-    return Ledger(
-        _run_of(row["last"]), frozenset(row["covered"]), frozenset(row["days"]), frozenset(row["halting_days"])
-    )
+    named = ("covered", "days", "halting_days", "scan_days")
+    return Ledger(_run_of(row["last"]), **{name: frozenset(row[name]) for name in named})
 
 
 def run_known_at(runs: DataFrame, asked: str | dt.datetime) -> Run | None:

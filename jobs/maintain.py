@@ -84,6 +84,9 @@ def maintain(
     pinned = retention.pinned_by(tables.read_table(spark, warehouse, gold.RUNS))
     oldest = retention.oldest_versions(pinned, now - dt.timedelta(days=retain_days))
     if gold.RUNS in existing:
+        # What an earlier maintenance with a shorter retention has deleted stays deleted.
+        gone = retention.marked(spark, warehouse)
+        oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
         # Nobody pins a version of the ledger itself, but somebody may be reading it.
         oldest[gold.RUNS.name] = tables.version_of(spark, warehouse, gold.RUNS) or 0
     before = {table: _files(spark, warehouse, table) for table in existing}

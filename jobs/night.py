@@ -44,6 +44,7 @@ _ENDS = {
     gold.NAMESRV_SETTINGS: "true",
     gold.EVENT_OUTCOMES: SCAN_LIFE,
 }
+_LIVES = {gold.EVENT_OUTCOMES: SCAN_LIFE}
 _FLAG_ENDS = {gold.ORPHANED_TOPICS: "closed_by IS NULL"}
 
 
@@ -63,16 +64,21 @@ def replay(house: Warehouse, days: Sequence[dt.date], may_follow: Sequence[dt.da
             continue
         done.add(day)
         house.replayed.add(day)
-        following = after(day, may_follow)
-        if following is not None and following not in pending and _ends_otherwise(house, day, _ENDS):
-            pending = sorted({following, *pending})
+        later = [other for other in may_follow if other > day]
+        if set(later[1:]) - set(pending) and _differs(house, day, _LIVES):
+            pending = sorted({*later, *pending})  # whether scans go on is not told by the rows that are carried
+        elif later and later[0] not in pending and _ends_otherwise(house, day, _ENDS):
+            pending = sorted({later[0], *pending})
     return sorted(done)
 
 
 def _ends_otherwise(house: Warehouse, day: dt.date, what: Mapping[Table, str]) -> bool:
     """Return whether that of `day` from which the next one starts differs from what was published."""
-    if day not in house.ledger().days:
-        return True
+    return day not in house.ledger().days or _differs(house, day, what)
+
+
+def _differs(house: Warehouse, day: dt.date, what: Mapping[Table, str]) -> bool:
+    """Return whether these rows of `day` are others than those that are published, if any are."""
     ends = {
         f"{when} {table.name}": of_days(read(table), [day]).where(condition)
         for when, read in (("now", house.table), ("then", house.published))

@@ -134,7 +134,7 @@ def _ingested(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str])
 def _run_steps(house: Warehouse, summary: Summary, ingested: Ingested, plan: Plan, console: Console) -> Published:
     with timed(summary, "validate", console):
         starts = starting_slices(house, plan)
-        summary.warnings += validate(house, plan.days, ingested)
+        summary.warnings += validate(house, plan.days, ingested, plan.ingest_runs)
     with timed(summary, "replay", console):
         days = night.replay(house, plan.days, plan.recorded)
     with ThreadPoolExecutor(max_workers=1) as beside, timed(summary, "flag", console):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from jobs import __version__, tables
@@ -61,12 +62,14 @@ def plan_of(house: Warehouse, asked: Collection[dt.date] = ()) -> Plan:
     last = ledger.last
     changed = last is not None and (last.config_sha256, last.code_version) != (house.conf.sha256, __version__)
     wanted = set(days) if changed else touched | set(asked)
+    ingest_runs = sorted({source.ingest_run for source in left})
+    wanted |= _rescheduled(house, touched, ingest_runs, days)
     wanted |= _reopened(house, sorted(wanted), days)
     return Plan(
         sorted(wanted),
         days,
         touched,
-        sorted({source.ingest_run for source in left}),
+        ingest_runs,
         sorted(source.sha256 for source in left),
         sum(source.frames for source in read if source.days & wanted),
     )
@@ -92,6 +95,34 @@ def after(day: dt.date, recorded_days: Sequence[dt.date]) -> dt.date | None:
     """Return the first recorded day after `day`; `recorded_days` are in order."""
     place = bisect_right(recorded_days, day)
     return recorded_days[place] if place < len(recorded_days) else None
+
+
+def _rescheduled(
+    house: Warehouse, touched: Collection[dt.date], ingest_runs: Sequence[str], days: Sequence[dt.date]
+) -> set[dt.date]:
+    """Return the days after late events that tell when scans tick on them: that is not seen in the rows which days hand on.
+
+    Those are starts of a name server, closes by it, and its first events.
+    """
+    published = house.ledger().days
+    late = [day for day in touched if published and day < max(published)]
+    if not late:
+        return set()
+    is_late = F.col("ingest_run").isin(list(ingest_runs)) & F.col("day").isin(late)
+    closes = house.table(bronze.CHANNEL_EVENTS).where(is_late & F.expr("kind = 'close' AND closed_by = 'namesrv'"))
+    telling = {row["day"] for row in _days_in([house.table(bronze.NAMESRV_EVENTS).where(is_late), closes])}
+    first: dict[str, dt.date] = {}
+    for name, day in _heard(slices_in_force(house.table(gold.RUNS))):
+        first[name] = min(day, first.get(name, day))
+    read = _days_in([house.table(table).where(is_late) for table in bronze.RECORDED_TABLES])
+    telling |= {row["day"] for row in read if row["day"] <= first.get(row["namesrv_id"], dt.date.max)}
+    return {day for day in days if telling and day > min(telling)}
+
+
+def _days_in(frames: Iterable[DataFrame]) -> list[Row]:
+    """Return the distinct (namesrv_id, day) of rows."""
+    rows: list[Row] = union_all(frame.select("namesrv_id", "day") for frame in frames).distinct().collect()
+    return rows
 
 
 def _reopened(house: Warehouse, wanted: Sequence[dt.date], days: Sequence[dt.date]) -> set[dt.date]:

@@ -13,7 +13,7 @@ from jobs import __version__, numbers, tables
 from jobs.crash import crash_points
 from jobs.digest import Digest, sum_of
 from jobs.gate import GateError, validate_gold
-from jobs.ledger import Ledger, as_rows, digests_of, require_same, slices_in_force
+from jobs.ledger import Ledger, Run, as_rows, digests_of, require_same, slices_in_force
 from jobs.plan import Plan, holes
 from jobs.tables import Slice
 from jobs.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
@@ -115,6 +115,13 @@ def _whole(ledger: Ledger, replaced: Mapping[Slice, Digest], written: Mapping[Sl
     return {table: before.get(table, Digest()) - of(table, replaced) + of(table, written) for table in sorted(_BY_DAY)}
 
 
+def finished_after(last: Run | None, now: dt.datetime) -> dt.datetime:
+    """Return `now`, or just after the run `last`: runs are ordered by this time, also where the machine's clock went back."""
+    if last is None:
+        return now
+    return max(now, last.finished_time.replace(tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=1))
+
+
 def _write_run(house: Warehouse, days: Sequence[dt.date], said: Mapping[str, Any]) -> None:
     last = house.ledger().last
     versions = tables.in_parallel(
@@ -125,7 +132,7 @@ def _write_run(house: Warehouse, days: Sequence[dt.date], said: Mapping[str, Any
         "layout": gold.LAYOUT,
         "parent_run": None if last is None else last.run_id,
         "started_time": house.started,
-        "finished_time": dt.datetime.now(dt.timezone.utc),
+        "finished_time": finished_after(last, dt.datetime.now(dt.timezone.utc)),
         "days": list(days),
         "ingest_runs": [],
         "sources": [],

@@ -183,11 +183,11 @@ def _carried(house: Warehouse, day: dt.date, start: dt.date | None) -> dict[str,
     if start is None:
         return {table.name: tables.empty(house.spark, table.schema) for table in _CARRIED}
     sliced = house.slices(_CARRIED, [start])
-    # What ended the scan for good may have happened on any day before; the ledger knows the days on which it did.
+    # What ended a scan for good may have happened on any day before, and so what began another; the ledger knows the days.
     ledger = house.ledger()
     unpublished = {d for d in days_of(house.recorded()) if d not in ledger.days} | house.replayed
-    failed = max((d for d in ledger.halting_days if d < day), default=start)
-    since = min({start, failed, *unpublished})
-    outcomes = house.table(gold.EVENT_OUTCOMES)
-    sliced[gold.EVENT_OUTCOMES.name] = outcomes.where(F.col("day").between(since, day - _ONE_DAY)).where(SCAN_LIFE)
+    failed = min((d for d in ledger.halting_days if d < day), default=day)
+    scan_days = sorted(d for d in ledger.scan_days if failed <= d < day)
+    when = F.col("day").between(min({start, *unpublished}), day - _ONE_DAY) | F.col("day").isin(scan_days)
+    sliced[gold.EVENT_OUTCOMES.name] = house.table(gold.EVENT_OUTCOMES).where(when).where(SCAN_LIFE)
     return sliced

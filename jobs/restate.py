@@ -53,8 +53,11 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
     }
     recorded = house.slices(bronze.RECORDED_TABLES, known_days)
     events = tables.cut_short(new_events_from(list(recorded.values()), ledger.covered, max(ledger.days)))
-    if len(known_days) == 1 and not any(causes.values()) and all(row["goes_on"] for row in events.collect()):
-        return 0  # nothing before that day was replayed, and what was known of it stays
+    fresh = events.collect()
+    if known_days == [min(days)] and not any(causes.values()) and all(row["goes_on"] for row in fresh):
+        if fresh or not _settings_differ(house, known_days[0]):
+            return 0  # nothing before that day was replayed, and what was known of it stays
+        causes["configuration"] = True
     compared = [table for table in COMPARED if table.name in before.versions]
     new, old = house.slices(compared, known_days), house.published_slices(compared, known_days)
     changed = tables.cut_short(changed_slices(new, old))
@@ -65,6 +68,17 @@ def restate_days(house: Warehouse, days: Sequence[dt.date]) -> int:
     rows = tables.cut_short(rows)
     tables.append(rows, house.path, gold.RESTATEMENTS)
     return rows.count()
+
+
+def _settings_differ(house: Warehouse, day: dt.date) -> bool:
+    """Return whether a name server was configured otherwise on `day`, as far as is known now, than the published run knew."""
+
+    def values(frames: Frames) -> set[tuple[object, ...]]:
+        rows = frames[gold.NAMESRV_SETTINGS.name].select("namesrv_id", "setting", "from_seq", "value").collect()
+        return {tuple(row) for row in rows}
+
+    table = [gold.NAMESRV_SETTINGS]
+    return values(house.slices(table, [day])) != values(house.published_slices(table, [day]))
 
 
 def changed_slices(new: Frames, old: Frames) -> DataFrame:

@@ -48,6 +48,12 @@ def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
     return all(version >= oldest.get(table, 0) for table, version in versions.items())
 
 
+def marked(spark: SparkSession, warehouse: str) -> dict[str, int]:
+    """Return for each table the version from which on `mark` said that it is readable."""
+    found: dict[str, int] = json.loads(property_of(spark, warehouse, gold.RUNS, _MARK) or "{}")
+    return found
+
+
 def mark(spark: SparkSession, warehouse: str, oldest: Mapping[str, int]) -> None:
     """Note in the ledger that only these versions, and later ones, are readable from now on."""
     set_properties(spark, warehouse, gold.RUNS, {_MARK: json.dumps(oldest, sort_keys=True)})
@@ -55,7 +61,7 @@ def mark(spark: SparkSession, warehouse: str, oldest: Mapping[str, int]) -> None
 
 def require_readable(spark: SparkSession, warehouse: str, run_id: str, versions: Mapping[str, int]) -> None:
     """Raise NoLongerReadableError if maintenance has deleted one of `versions`, which the run had pinned."""
-    oldest = json.loads(property_of(spark, warehouse, gold.RUNS, _MARK) or "{}")
+    oldest = marked(spark, warehouse)
     gone = sorted(table for table, version in versions.items() if version < oldest.get(table, 0))
     if gone:
         raise NoLongerReadableError(

@@ -158,6 +158,11 @@ def commits_after(spark: SparkSession, warehouse: str, table: Table, version: in
     return rows
 
 
+def clear(spark: SparkSession, warehouse: str, table: Table) -> None:
+    """Delete all rows of `table`."""
+    DeltaTable.forPath(spark, table_path(warehouse, table)).delete()
+
+
 def restore(spark: SparkSession, warehouse: str, table: Table, version: int) -> None:
     """Make `table` what it was at `version`, in a new commit."""
     DeltaTable.forPath(spark, table_path(warehouse, table)).restoreToVersion(version)

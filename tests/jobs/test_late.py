@@ -6,13 +6,14 @@ import datetime as dt
 import gzip
 import io
 import json
+import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs import gate, nightly, tables
 from jobs.conf import PipelineConf
@@ -23,6 +24,7 @@ from jobs.views import register_views
 from jobs.warehouse import Warehouse
 from namesrv_wire.capture import read_capture
 from schemas import bronze
+from schemas.table import Table
 
 Line = dict[str, Any]
 NAMESRV = "10.0.0.1:9876"
@@ -206,6 +208,40 @@ def test_a_capture_that_goes_back_is_read_by_itself(spark: SparkSession, tmp_pat
     assert [file for kind, file in facts if kind in ("started", "observed_from")] == ["0.pcap"]
 
 
+def test_a_run_that_dies_before_it_notes_its_file_loses_no_connection(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where reading stopped is put back, and the file is read again as if for the first time."""
+    paths = [tmp_path / f"{number}.pcap" for number in range(2)]
+    for path, (first, last) in zip(paths, [(0, 900), (900, 1_800)], strict=True):
+        path.write_bytes(packets(first, last))
+    told = {}
+    for warehouse in (tmp_path / "whole", tmp_path / "w"):
+        for path in paths:
+            if path == paths[1] and warehouse.name == "w":
+                with monkeypatch.context() as patched:
+                    patched.setattr(tables, "append", append_to_all_but_sources)
+                    with pytest.raises(OSError, match="power cut"):
+                        read_in(spark, warehouse, path)
+                # As another run: by now it has another name.
+                path = Path(shutil.copy(path, tmp_path / "again.pcap"))  # noqa: PLW2901
+            read_in(spark, warehouse, path)
+        states = stored(spark, warehouse, "open_streams", "namesrv_id", "sha256")
+        heard = [stored(spark, warehouse, t, "event_id", "channel_id") for t in ("registrations", "channel_events")]
+        told[warehouse.name] = (states, heard, stored(spark, warehouse, "watermarks", "namesrv_id", "latest_time"))
+    assert told["w"] == told["whole"]
+
+
+append = tables.append
+
+
+def append_to_all_but_sources(frame: DataFrame, warehouse: str, table: Table) -> None:
+    """Do not survive the last write of an ingestion."""
+    if table is bronze.SOURCES:
+        raise OSError("power cut")
+    append(frame, warehouse, table)
+
+
 # -- recomputing -----------------------------------------------------------------------------------
 
 
@@ -254,3 +290,25 @@ def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_change
     assert (json.loads(changed["before"])["closed_by"], json.loads(changed["after"])["closed_by"]) == (None, event)
     untouched = {"kv_config_history", "data_version_history", "refreshes_hourly", "expired_brokers", "namesrv_settings"}
     assert untouched.isdisjoint(row["table_name"] for row in rows)
+
+
+def test_a_day_that_comes_to_be_before_a_published_one_restates_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second day was published; a late file makes a first one, whose broker the second then begins with."""
+    monkeypatch.setattr(gate, "_judged", lambda *_: [])
+
+    def run(run_id: str, *lines: Line) -> nightly.Summary:
+        log = write(tmp_path / f"{run_id}.jsonl", list(lines))
+        house = house_at(spark, tmp_path / "w", run_id)
+        return nightly.run(house, [str(log)], Console(io.StringIO(), io.StringIO()))
+
+    assert run("second", at(26, {"kind": "namesrv", "event": "identified", "version": 493}), at(26, BEAT)).restated == 0
+    late = run("first", at(1, {"kind": "namesrv", "event": "started"}), at(2, broker("a", "TU", 1)))
+    assert late.days == ["2026-01-02", "2026-01-03"]
+    rows = (
+        spark.read.format("delta").load(f"{tmp_path}/w/gold/restatements").where("table_name = 'topic_queue_history'")
+    )
+    assert [(row["day"], row["rows_added"], row["cause"]) for row in rows.collect()] == [
+        (FIRST + DAY, 2, "earlier_day")
+    ]

@@ -22,15 +22,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from jobs import crash, nightly, tables
+from jobs import crash, night, nightly, tables
 from jobs.check import check
 from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.digest import Digest, sum_of
 from jobs.disk import full_disk
+from jobs.gate import GateError, require_replayed
+from jobs.ingest import ingest
 from jobs.ledger import LayoutError, TamperedError
+from jobs.ledger import Run as LedgerRun
 from jobs.nightly import Summary
-from jobs.plan import MissingDayError, holes
+from jobs.plan import MissingDayError, holes, plan_of
+from jobs.publish import finished_after
 from jobs.tables import Slice
 from jobs.views import NothingPublishedError, register_views
 from jobs.warehouse import WRITTEN_TABLES, Warehouse
@@ -41,6 +45,7 @@ Run = Callable[..., Summary]
 NAMESRV = "10.0.0.1:9876"
 DAYS = [dt.date(2026, 3, day) for day in (1, 2, 3)]
 MONTH_MS = 30 * 86_400_000
+MINUTE = dt.timedelta(minutes=1)
 
 
 def registration(name: str, clock: str, topic: str, lease_ms: int) -> Line:
@@ -188,6 +193,30 @@ def test_a_repeated_run_changes_nothing(
     assert (again.status, again.days) == ("nothing_to_do", [])
     assert (again.digests, again.tables, again.verify) == (nights[-1].digests, nights[-1].tables, nights[-1].verify)
     assert {t.name: tables.version_of(spark, house.path, t) for t in (*WRITTEN_TABLES, gold.RUNS)} == before
+
+
+def test_runs_are_in_order_whatever_the_clock_says() -> None:
+    """A run that ends, by the clock, before the one before it stands right behind that in the ledger."""
+    noon = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
+    last = LedgerRun("run", noon.replace(tzinfo=None), [], {}, {}, {}, "", "", {})
+    assert finished_after(None, noon) == noon
+    assert finished_after(last, noon + MINUTE) == noon + MINUTE
+    assert finished_after(last, noon - MINUTE) == noon + dt.timedelta(microseconds=1)
+
+
+def test_days_that_were_not_replayed_are_not_published(spark: SparkSession, copied: Path, tmp_path: Path) -> None:
+    """`publish` by hand says which day was read in and not replayed; once all steps have run, it publishes."""
+    day = DAYS[-1] + dt.timedelta(days=1)
+    log = write_log(tmp_path, day, [beat("12:00:00")])
+    house = house_at(spark, copied, "by-hand")
+    ingest(spark, house.path, [str(log)], house.conf, house.run_id, house.started)
+    days = plan_of(house_at(spark, copied)).days
+    assert day in days
+    with pytest.raises(GateError, match=f"not replayed.*{days[0]} to {day}"):
+        require_replayed(house_at(spark, copied), days)
+    replayed = house_at(spark, copied, "by-hand-too")
+    night.replay(replayed, days)
+    require_replayed(house_at(spark, copied), days)
 
 
 def test_the_ledger_says_what_was_read_and_written(spark: SparkSession, nights: list[Summary], warehouse: Path) -> None:

@@ -135,6 +135,18 @@ def test_delta_itself_never_cleans_a_table_of_ours(spark: SparkSession, maintain
         assert property_of(spark, path, FACTS, name) == "interval 400 days"
 
 
+def test_a_longer_retention_brings_nothing_back(
+    spark: SparkSession, maintained: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an earlier maintenance deleted is still said to be gone, and the next one does not ask the log for it."""
+    monkeypatch.setattr(maintenance, "_ALL_TABLES", (FACTS, NOTES, gold.RUNS))
+    for _ in range(2):
+        again = maintain(spark, str(maintained.path), NOW, retain_days=400)
+        assert (again.readable, again.runs) == (2, 4)
+        with pytest.raises(NoLongerReadableError, match="run run-2 is older"):
+            require_readable(spark, str(maintained.path), "run-2", maintained.pinned[1])
+
+
 def test_a_log_with_a_hole_is_refused() -> None:
     """Without the commit that says what it removed, nobody knows which files an older version needs."""
     log = [f"_delta_log/{number:020d}.json" for number in (0, 1, 3)]

@@ -286,8 +286,9 @@ def test_a_refused_night_publishes_nothing(
     log.write_text("".join(f'{{"broken": {number}}}\n' for number in range(500)), encoding="utf-8")
     warehouse = tmp_path / "w"
     shutil.copytree(warehouse_of_the_capture, warehouse)
-    with pytest.raises(GateError, match="quarantined"):
-        run(log, warehouse=warehouse)
+    for _ in range(2):  # that its file is known by then makes the next run no better
+        with pytest.raises(GateError, match="500 of 500 frames are quarantined"):
+            run(log, warehouse=warehouse)
     register_views(spark, str(warehouse))
     assert spark.table("quarantine").count() == 0
     assert spark.table("topic_queue_history").count() == whole.tables["topic_queue_history"]
