@@ -124,8 +124,7 @@ def leases_from(bronze: Frames, live: DataFrame, day: dt.date, namesrvs: Mapping
             registered.select("namesrv_id", "broker_addr", asked.alias("lease_ms")).distinct(),
         ]
     )
-    lease_ms = F.when(F.col("lease_ms").between(0, _LONGEST_LEASE_MS), F.col("lease_ms"))
-    lease_ms = F.when(F.col("lease_ms").isNotNull(), F.coalesce(lease_ms, F.lit(0)))
+    lease_ms = F.when(~F.col("lease_ms").between(0, _LONGEST_LEASE_MS), 0).otherwise(F.col("lease_ms"))
     shortest = found.groupBy("namesrv_id", "broker_addr").agg(F.min(lease_ms).alias("lease_ms"))
     widths = sorted({seconds for seconds in map(slot_seconds, range(2_000, 120_001, 500)) if seconds}, reverse=True)
     slot = F.coalesce(*(F.when(F.col("lease_ms") >= 2_000 * s, F.lit(s * _US_PER_S)) for s in widths))

@@ -205,7 +205,7 @@ def test_runs_are_in_order_whatever_the_clock_says() -> None:
 
 
 def test_days_that_were_not_replayed_are_not_published(spark: SparkSession, copied: Path, tmp_path: Path) -> None:
-    """`publish` by hand says which day was read in and not replayed; once all steps have run, it publishes."""
+    """What `publish` by hand asks first names the days that were read in and not replayed; once they are, it lets them pass."""
     day = DAYS[-1] + dt.timedelta(days=1)
     log = write_log(tmp_path, day, [beat("12:00:00")])
     house = house_at(spark, copied, "by-hand")
