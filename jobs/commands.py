@@ -14,7 +14,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from jobs import night, nightly, report
+from jobs import night, nightly, report, tables
 from jobs.check import check
 from jobs.conf import DEFAULT_CONF, ConfError, load_conf
 from jobs.console import Console
@@ -33,7 +33,6 @@ from jobs.restate import restate_days
 from jobs.retention import NoLongerReadableError
 from jobs.session import CHECKOUT, spark_session
 from jobs.simulate import simulate
-from jobs.tables import of_days
 from jobs.views import NothingPublishedError
 from jobs.warehouse import Warehouse
 from namesrv_core.snapshot import SnapshotError, snapshot_of
@@ -213,7 +212,7 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
         days = steps[arguments.job](house, asked_days(house.recorded(), arguments.first, arguments.last))
     console.line(f"{arguments.job}: {len(days)} day(s), {days[0]} to {days[-1]}")
     if arguments.job == "verify":
-        of_the_days = {name: of_days(frame, days) for name, frame in house.data().items()}
+        of_the_days = {name: tables.of_days(frame, days) for name, frame in house.data().items()}
         report.show_verify(verify_numbers(of_the_days), console)
     return EXIT_OK
 
@@ -258,6 +257,7 @@ def _sql(house: Warehouse, arguments: argparse.Namespace, console: Console) -> i
         raise _UsageError("no SQL: give a statement as an argument or on standard input")
     if _is_instant(arguments.as_known_at):
         arguments.as_known_at = _instant(arguments.as_known_at)
+    house.spark.conf.unset(tables.USER_METADATA)  # what a statement writes is not a run's
     return report.show_sql(house, statements, arguments, console)
 
 

@@ -141,15 +141,18 @@ def as_rows(digests: Mapping[Slice, Digest]) -> list[tuple[str, dt.date, str | N
     return [(*cut, str(digests[cut])) for cut in ordered]
 
 
-def require_same(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -> None:
-    """Raise TamperedError, naming the first slice that differs, if `found` is not what the ledger expects."""
+_FROM_BACKUP = (
+    "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
+    "`nightly --from DAY --to DAY`"
+)
+
+
+def require_same(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest], remedy: str = _FROM_BACKUP) -> None:
+    """Raise TamperedError, naming the first slice that differs and the remedy, if `found` is not what the ledger expects."""
     wrong = differing(found, expected)
     if wrong:
         more = f" ({len(wrong) - 1} more slices differ)" if len(wrong) > 1 else ""
-        raise TamperedError(
-            f"{wrong[0]}{more}. Nothing was published. `check` lists every such slice. Bring the table's folder back from a "
-            "backup; a gold day that follows from intact events can also be recomputed with `nightly --from DAY --to DAY`"
-        )
+        raise TamperedError(f"{wrong[0]}{more}. Nothing was published. `check` lists every such slice. {remedy}")
 
 
 @contextmanager

@@ -204,18 +204,22 @@ def _left_by_us(house: Warehouse, table: Table, last: Run, version: int | None) 
     ]
     foreign = [commit for commit in commits if not (commit["userMetadata"] or "").startswith(WRITER)]
     if foreign and "day" in table.column_names:
-        _require_published(house, table)
+        _require_published(house, table, min(commit["version"] for commit in foreign))
     return bool(commits)
 
 
-def _require_published(house: Warehouse, table: Table) -> None:
-    """Raise TamperedError if published slices of `table` are not what the ledger says. Days with new rows are not judged."""
+def _require_published(house: Warehouse, table: Table, foreign: int) -> None:
+    """Raise TamperedError if published slices of `table` are not what the ledger says. Days with new rows are not judged.
+
+    `foreign`: the first version that is not ours.
+    """
     new = {day for source in house.recorded() if source.ingest_run not in house.ledger().covered for day in source.days}
     days = house.ledger().days - (new if table in bronze.TABLES else set())
     expected = {c: d for c, d in slices_in_force(house.table(gold.RUNS), days).items() if c.table == table.name}
     with require_readable(table.name):
         found = digests_of({table.name: house.table(table)}, days)
-    require_same(found, expected)
+    restore = f"RESTORE TABLE delta.`{tables.table_path(house.path, table)}` TO VERSION AS OF {foreign - 1}"
+    require_same(found, expected, f"Version {foreign} of the table is not ours; take it back with `sql`: {restore}")
 
 
 def starting_slices(house: Warehouse, plan: Plan) -> dict[Slice, Digest]:

@@ -65,7 +65,8 @@ def publish(
         }
     )
     inputs, outputs = _split(found["slices"])
-    require_same(*(_unchanged(slices, plan, house.ledger()) for slices in (inputs, _split(found["replaced"])[0])))
+    published = _split(found["replaced"])[0]
+    require_same(_unchanged(inputs, plan, house.ledger()), _unchanged(published, plan, house.ledger()))
     digests = _whole(house.ledger(), found["replaced"], found["slices"])
     rows = {**found["uncut"], **{name: digest.rows for name, digest in digests.items()}}
     report = {**found["report"], "tables": {name: rows[name] for name in (*_BRONZE, *sorted(set(rows) - {*_BRONZE}))}}

@@ -6,7 +6,6 @@ import datetime as dt
 import gzip
 import io
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,12 +40,10 @@ def house(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ware
 
 
 @pytest.fixture(scope="module")
-def summary(spark: SparkSession, house: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Summary]:
+def summary(house: Warehouse, tmp_path_factory: pytest.TempPathFactory) -> Summary:
     """Return the summary of a night on the capture's last part."""
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
     capture = capture_from(BEGIN_S, tmp_path_factory.mktemp("cut") / "cut.pcap")
-    yield nightly.run(house, [str(capture)], Console(io.StringIO(), io.StringIO()))
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    return nightly.run(house, [str(capture)], Console(io.StringIO(), io.StringIO()))
 
 
 def test_what_was_not_known_is_a_class_of_its_own(summary: Summary) -> None:

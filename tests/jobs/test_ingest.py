@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from jobs import commands
@@ -69,15 +68,6 @@ def run(spark: SparkSession, tmp_path: Path, job: str, log: Path) -> tuple[int, 
     return code, out.getvalue(), house
 
 
-@pytest.fixture
-def quiet_partitions(spark: SparkSession):
-    """Put the session's partitions back after a command has tuned them."""
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-
-
-@pytest.mark.usefixtures("quiet_partitions")
 def test_lines_that_break_a_rule_are_quarantined_and_the_rest_is_published(spark: SparkSession, tmp_path: Path) -> None:
     """Each refused line is a row that names its rules and its line; the night is published and every line accounted for."""
     log = tmp_path / "mixed.jsonl"
@@ -104,7 +94,6 @@ def test_lines_that_break_a_rule_are_quarantined_and_the_rest_is_published(spark
     ]
 
 
-@pytest.mark.usefixtures("quiet_partitions")
 def test_a_refused_line_that_comes_again_is_one_row(spark: SparkSession, tmp_path: Path) -> None:
     """Read again in another file, a refused line is counted as quarantined again, and stored once."""
     for name in ("first.jsonl", "second.jsonl"):

@@ -8,7 +8,6 @@ import io
 import json
 import shutil
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +92,6 @@ def stored(spark: SparkSession, warehouse: Path, table: str, *columns: str) -> l
     """Return columns of a bronze table, in order."""
     rows = spark.read.format("delta").load(f"{warehouse}/bronze/{table}").select(*columns).collect()
     return sorted(tuple(row) for row in rows)
-
-
-@pytest.fixture(autouse=True)
-def same_partitions(spark: SparkSession) -> Iterator[None]:
-    """Put the session's partitions back after a night has tuned them."""
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
 
 # -- reading ---------------------------------------------------------------------------------------

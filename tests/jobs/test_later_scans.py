@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,14 +53,6 @@ CLOSED = [at(0, 15.0001, TICKS, {"kind": "channel", "event": "close", "closed_by
 """Only a scan explains it, and so it tells when all others tick."""
 HALTS = "10.0.0.3:9876"
 HALTED_LATE = [line for line in halting(HALTS, 0) if line.get("channel_id", "") is None]
-
-
-@pytest.fixture(autouse=True)
-def same_partitions(spark: SparkSession) -> Iterator[None]:
-    """Put the session's partitions back after a night has tuned them."""
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
 
 
 def test_nights_know_what_became_of_scans_on_any_day_before(

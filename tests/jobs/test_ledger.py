@@ -1,17 +1,12 @@
-"""Night after night: what a night reads and recomputes, what the ledger says, and what is refused loudly.
-
-10.0.0.1:9876 is a 5.4.0 server. broker-a, with a lease of a month, registers on the first day and beats once a day; broker-b
-registers late on the second day and is not heard again: the scan that removes it falls between the last event of that day
-and midnight.
-"""
+"""Night after night: what a night reads and recomputes, what the ledger says, and what is refused loudly."""
 
 from __future__ import annotations
 
 import datetime as dt
 import errno
 import io
-import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,87 +17,27 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from jobs import crash, night, nightly, tables
+from jobs import commands, crash, nightly, tables
+from jobs.__main__ import parser
 from jobs.check import check
 from jobs.conf import PipelineConf
 from jobs.console import Console
 from jobs.digest import Digest, sum_of
 from jobs.disk import full_disk
-from jobs.gate import GateError, require_replayed
-from jobs.ingest import ingest
+from jobs.gate import GateError
 from jobs.ledger import LayoutError, TamperedError
 from jobs.ledger import Run as LedgerRun
 from jobs.nightly import Summary
 from jobs.plan import MissingDayError, holes, plan_of
-from jobs.publish import finished_after
+from jobs.publish import finished_after, gold_digests
 from jobs.tables import Slice
 from jobs.views import NothingPublishedError, register_views
 from jobs.warehouse import WRITTEN_TABLES, Warehouse
 from schemas import bronze, gold
+from tests.jobs.three_days import DAYS, LOGS, MONTH_MS, NAMESRV, beat, registration, write_log
 
-Line = dict[str, Any]
 Run = Callable[..., Summary]
-NAMESRV = "10.0.0.1:9876"
-DAYS = [dt.date(2026, 3, day) for day in (1, 2, 3)]
-MONTH_MS = 30 * 86_400_000
 MINUTE = dt.timedelta(minutes=1)
-
-
-def registration(name: str, clock: str, topic: str, lease_ms: int) -> Line:
-    """Return the registration of the master of a group of its own."""
-    addr = f"10.0.1.{ord(name[-1])}"
-    return {
-        "kind": "registration",
-        "time": clock,
-        "channel_id": f"{addr}:40000#1",
-        "request_version": 493,
-        "response_code": 0,
-        "cluster_name": "C",
-        "broker_name": name,
-        "broker_addr": f"{addr}:10911",
-        "broker_id": 0,
-        "enable_acting_master": False,
-        "heartbeat_timeout_ms": lease_ms,
-        "data_version": {"timestamp": 1, "counter": 1},
-        # A registration of one topic only is refused.
-        "topics": [
-            {"topic": name, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for name in (topic, f"{topic}-2")
-        ],
-        "filter_servers": [],
-    }
-
-
-def beat(clock: str) -> Line:
-    """Return a light heartbeat of broker-a."""
-    broker = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.1.97:10911", "broker_id": 0}
-    return {
-        "kind": "heartbeat",
-        "time": clock,
-        "code": 904,
-        "one_way": True,
-        "channel_id": "10.0.1.97:40000#1",
-        **broker,
-    }
-
-
-LOGS: list[list[Line]] = [
-    [
-        {"kind": "namesrv", "time": "10:00:00", "event": "started"},
-        {"kind": "namesrv", "time": "10:00:01", "event": "identified", "version": 493},
-        registration("broker-a", "10:01:00", "T", MONTH_MS),
-    ],
-    [beat("12:00:00"), registration("broker-b", "23:57:00", "U", 120_000), beat("23:58:00")],
-    [beat("12:00:00")],
-]
-
-
-def write_log(folder: Path, day: dt.date, lines: list[Line], name: str = "") -> Path:
-    """Write the event log of a day."""
-    head = {"schema": "namesrv-event/1", "namesrv_id": NAMESRV}
-    path = folder / f"{day}{name}.jsonl"
-    stamped = [{**head, **line, "time": f"{day}T{line['time']}Z"} for line in lines]
-    path.write_text("".join(json.dumps(line) + "\n" for line in stamped), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +82,13 @@ def copied(nights: list[Summary], warehouse: Path, tmp_path: Path) -> Path:
     assert nights[-1].status == "published"
     shutil.copytree(warehouse, tmp_path / "copied")
     return tmp_path / "copied"
+
+
+def command(spark: SparkSession, warehouse: Path, *words: str) -> None:
+    """Run a command as the shell would, but in this session."""
+    arguments = parser().parse_args([*words, "--warehouse", str(warehouse)])
+    house, console = house_at(spark, warehouse, f"by-hand-{words[0]}"), Console(io.StringIO(), io.StringIO())
+    assert commands._COMMANDS[words[0]](house, arguments, console) == 0
 
 
 def topics_of(spark: SparkSession, *, at: str) -> list[str]:
@@ -204,19 +146,23 @@ def test_runs_are_in_order_whatever_the_clock_says() -> None:
     assert finished_after(last, noon - MINUTE) == noon + dt.timedelta(microseconds=1)
 
 
-def test_days_that_were_not_replayed_are_not_published(spark: SparkSession, copied: Path, tmp_path: Path) -> None:
-    """What `publish` by hand asks first names the days that were read in and not replayed; once they are, it lets them pass."""
+def test_steps_by_hand_publish_what_a_night_does(spark: SparkSession, run: Run, copied: Path, tmp_path: Path) -> None:
+    """`publish` names the days that were read in and not replayed; after the other steps it gives the tables of a night."""
+    shutil.copytree(copied, tmp_path / "at-night")
     day = DAYS[-1] + dt.timedelta(days=1)
     log = write_log(tmp_path, day, [beat("12:00:00")])
-    house = house_at(spark, copied, "by-hand")
-    ingest(spark, house.path, [str(log)], house.conf, house.run_id, house.started)
+    command(spark, copied, "ingest", "--input", str(log))
     days = plan_of(house_at(spark, copied)).days
     assert day in days
     with pytest.raises(GateError, match=f"not replayed.*{days[0]} to {day}"):
-        require_replayed(house_at(spark, copied), days)
-    replayed = house_at(spark, copied, "by-hand-too")
-    night.replay(replayed, days)
-    require_replayed(house_at(spark, copied), days)
+        command(spark, copied, "publish")
+    for step in ("replay", "flag", "verify"):
+        command(spark, copied, step)
+    command(spark, copied, "publish")
+    by_night = run(tmp_path / "at-night", log)
+    last = house_at(spark, copied).ledger().last
+    assert last is not None
+    assert gold_digests(last.digests) == by_night.digests
 
 
 def test_the_ledger_says_what_was_read_and_written(spark: SparkSession, nights: list[Summary], warehouse: Path) -> None:
@@ -293,17 +239,17 @@ def test_holes_are_found_between_recorded_days() -> None:
 def test_rows_that_somebody_else_changed_are_refused(
     spark: SparkSession, run: Run, copied: Path, tmp_path: Path, table: Any, day: dt.date
 ) -> None:
-    """A slice from which a night starts, or that a run has read, was written to: the error names it; nothing is published."""
-    changed = (
-        house_at(spark, copied).table(table).where(F.col("day") == F.lit(day)).withColumn("broker_name", F.lit("x"))
-    )
-    spark.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
-    tables.write_days(changed, str(copied), table, [day])
+    """A slice from which a night starts, or that a run has read, was written to: the error names it and what takes it back."""
+    path = tables.table_path(str(copied), table)
+    command(spark, copied, "sql", f"UPDATE delta.`{path}` SET broker_name = 'x' WHERE day = DATE'{day}'")
     more = write_log(tmp_path, dt.date(2026, 3, 4), [beat("12:00:00")])
-    with pytest.raises(TamperedError, match=f"{table.name} of {day} .* the ledger says [12]-"):
+    with pytest.raises(TamperedError, match=f"{table.name} of {day} .* the ledger says [12]-") as refused:
         run(copied, more)
     register_views(spark, str(copied))
     assert {row[0] for row in spark.table(table.name).select("broker_name").collect()} >= {"broker-a"}
+    (remedy,) = re.findall(r"RESTORE TABLE .* TO VERSION AS OF \d+", str(refused.value))
+    command(spark, copied, "sql", remedy)
+    assert run(copied, more).status == "published"
 
 
 def test_a_file_that_was_exchanged_is_found(spark: SparkSession, run: Run, copied: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import io
 import json
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,13 +28,14 @@ from namesrv_core.client import topic_publish_info, topic_subscribe_info
 from namesrv_core.queries import RouteBroker, TopicRouteData
 from namesrv_core.rows import QueueData
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 FRAMES, ANSWERS = 28_021, 13_877
 Run = Callable[..., Summary]
 
 
 @pytest.fixture(scope="module")
-def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run a night on `inputs`, in a new warehouse unless one is given."""
     numbers = iter(range(1_000))
 
@@ -42,9 +43,7 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         house = house_at(spark, warehouse or tmp_path_factory.mktemp("warehouse"), conf, next(numbers))
         return nightly.run(house, [str(path) for path in inputs], Console(io.StringIO(), io.StringIO()))
 
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
-    yield run_night
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    return run_night
 
 
 def house_at(spark: SparkSession, path: Path, conf: PipelineConf | None = None, number: int = 0) -> Warehouse:
@@ -200,8 +199,12 @@ def test_neither_partitions_nor_the_quiet_road_matter(
     """
     monkeypatch.setattr(quiet, "SLOTS", 2)
     monkeypatch.setattr(quiet, "PERIOD_US", 120_000_000)
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
-    assert run(CAPTURE, conf=PipelineConf(quiet_road=road == "quiet")).digests == whole.digests
+    usual = str(spark.conf.get(PARTITIONS))
+    spark.conf.set(PARTITIONS, str(partitions))
+    try:
+        assert run(CAPTURE, conf=PipelineConf(quiet_road=road == "quiet")).digests == whole.digests
+    finally:
+        spark.conf.set(PARTITIONS, usual)
 
 
 def test_units_replayed_apart_give_what_the_whole_name_server_gives(

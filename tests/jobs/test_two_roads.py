@@ -138,9 +138,8 @@ House = Callable[..., Warehouse]
 
 
 @pytest.fixture(scope="module")
-def house_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> House:
     """Open the warehouse in which all scenes have been replayed event by event, unit by unit, and published."""
-    partitions = spark.conf.get("spark.sql.shuffle.partitions")
     folder = tmp_path_factory.mktemp("scenes")
     log = folder / "scenes.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines_of(SCENES)), encoding="utf-8")
@@ -151,8 +150,7 @@ def house_at(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
     summary = nightly.run(house("plain", quiet_road=False), [str(log)], Console(io.StringIO(), io.StringIO()))
     assert (summary.status, summary.quarantined, len(summary.days)) == ("published", 0, 2)
-    yield house
-    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    return house
 
 
 def replayed(house: Warehouse) -> Warehouse:
