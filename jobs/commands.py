@@ -36,7 +36,6 @@ from jobs.simulate import simulate
 from jobs.views import NothingPublishedError
 from jobs.warehouse import Warehouse
 from namesrv_core.snapshot import SnapshotError, snapshot_of
-from schemas import bronze
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
 EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK = 7, 8, 9, 10, 11
@@ -188,9 +187,7 @@ def _empty(folder: Path) -> None:
 def _ingest(house: Warehouse, arguments: argparse.Namespace, console: Console) -> int:
     with lease(house.path):
         house.ledger()  # another layout is refused before anything is written
-        ingested = ingest(
-            house.spark, house.path, arguments.input, house.conf, house.run_id, house.started, arguments.snapshot
-        )
+        ingested = ingest(house, arguments.input, arguments.snapshot)
     report.show_ingested(ingested, console)
     return EXIT_INPUT if ingested.errors else EXIT_OK
 
@@ -206,9 +203,7 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
     steps = {"replay": night.replay, "flag": night.flag_days, "verify": night.verify_days}
     with lease(house.path):
         house.ledger()  # as above
-        if getattr(arguments, "snapshot", None):
-            ingest(house.spark, house.path, [], house.conf, house.run_id, house.started, arguments.snapshot)
-            house.forget(*bronze.TABLES)
+        ingest(house, [], getattr(arguments, "snapshot", None) or ())
         days = steps[arguments.job](house, asked_days(house.recorded(), arguments.first, arguments.last))
     console.line(f"{arguments.job}: {len(days)} day(s), {days[0]} to {days[-1]}")
     if arguments.job == "verify":

@@ -15,13 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from jobs import late, tables
 from jobs.conf import PipelineConf
-from jobs.ingest_write import STAGED, write_staged
+from jobs.crash import crash_points
+from jobs.gate import GateError
+from jobs.ingest_write import STAGED, Written, write_staged
 from jobs.staging import Staging
+from jobs.unfinished import take_back_unfinished
+from jobs.warehouse import Warehouse
 from namesrv_core.instants import NS_PER_US
 from namesrv_core.snapshot import SnapshotError, snapshot_of
 from namesrv_wire.capture import read_capture
@@ -32,7 +36,6 @@ from namesrv_wire.rows import FRAME_TABLES, Row
 from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
 from schemas import bronze, times
-from schemas.table import Table
 
 log = logging.getLogger(__name__)
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -99,59 +102,69 @@ def expand(inputs: Sequence[str]) -> list[Path]:
     return found
 
 
-def ingest(
-    spark: SparkSession,
-    warehouse: str,
-    inputs: Sequence[str],
-    conf: PipelineConf,
-    run_id: str,
-    started: dt.datetime,
-    snapshots: Sequence[str] = (),
-) -> Ingested:
-    """Read `inputs` and `snapshots` into the bronze tables of `warehouse` and return what was read.
+def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Ingested:
+    """Read `inputs` and `snapshots` into the bronze tables of the warehouse and return what was read.
 
-    Raises ClockError, after noting them in `sources`, if all there was to read were files without order.
+    First takes back what a run has left that did not get to its end. Raises ClockError, after noting them in `sources`, if
+    all there was to read were files without order; GateError, before noting any, if a frame is unaccounted for.
     """
+    take_back_unfinished(house)
     result = Ingested()
-    found = [_source(path) for path in expand(inputs)]
-    found += [replace(_source(path), kind="snapshot") for path in expand(snapshots)]
-    sources = sorted(found, key=lambda s: (s.first_time_ns, s.path.name))
-    known = _known_sources(spark, warehouse)
-    fresh: list[Source] = []
-    for source in sources:
-        if source.sha256 in known:
-            frames = known[source.sha256]
-            result.frames += frames
-            result.duplicates += frames
-            result.known_sources.append(source.path.name)
-        elif source.sha256 not in {other.sha256 for other in fresh}:
-            fresh.append(source)
+    fresh = _fresh_sources(house, inputs, snapshots, result)
     if not fresh:
         return result
-    _forget_unfinished(spark, warehouse)
-    folder = Path(warehouse) / "_staging" / run_id
+    spark, warehouse = house.spark, house.path
+    folder = Path(warehouse) / "_staging" / house.run_id
     watermarks = late.read_watermarks(spark, warehouse)
-    lateness = Lateness(watermarks, conf.late_limit_days)
-    with Staging(folder, STAGED, run_id, started.date()) as staging:
+    lateness = Lateness(watermarks, house.conf.late_limit_days)
+    with Staging(folder, STAGED, house.run_id, house.started.date()) as staging:
         reading = _Reading(staging, lateness, result)
-        source_rows, carry = _read_all(spark, warehouse, fresh, conf, reading)
+        source_rows, carry = _read_all(spark, warehouse, fresh, house.conf, reading)
         has_logs = any(source.kind == "event_log" for source in fresh)
-        last_day = times.day_of(max(watermarks.values())) if watermarks else started.date()
+        last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         written = write_staged(spark, warehouse, staging.frames(spark), staging.days, last_day, has_logs=has_logs)
-        result.days = written.days
-        _write_open_streams(spark, warehouse, carry, run_id)
-        late.write_watermarks(spark, warehouse, watermarks, lateness.latest_us, run_id, started)
-        rows = [{**row, "days": result.days, "ingest_run": run_id} for row in source_rows]
-        # Last of all: a file is known from here on, and where its reading stopped must not be lost.
-        tables.append(spark.createDataFrame(rows, bronze.SOURCES.schema), warehouse, bronze.SOURCES)
+        _note_written(result, written, lateness)
+        _write_open_streams(spark, warehouse, carry, house.run_id)
+        late.write_watermarks(spark, warehouse, watermarks, lateness.latest_us, house.run_id, house.started)
+        rows = [{**row, "days": result.days, "ingest_run": house.run_id} for row in source_rows]
+        with crash_points("sources"):
+            # Last of all: a file is known from here on, and what was read of it must be in the tables.
+            tables.append(spark.createDataFrame(rows, bronze.SOURCES.schema), warehouse, bronze.SOURCES)
+    house.forget(*bronze.TABLES)
+    if result.unordered and not result.events + result.observations + result.duplicates:
+        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
+    return result
+
+
+def _fresh_sources(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str], result: Ingested) -> list[Source]:
+    """Return the files that no run has noted, each content once, in order of time; note the others in `result`."""
+    found = [_source(path) for path in expand(inputs)]
+    found += [replace(_source(path), kind="snapshot") for path in expand(snapshots)]
+    known = {source.sha256: source.frames for source in house.recorded()} if found else {}
+    fresh: dict[str, Source] = {}
+    for source in sorted(found, key=lambda s: (s.first_time_ns, s.path.name)):
+        if source.sha256 in known:
+            result.frames += known[source.sha256]
+            result.duplicates += known[source.sha256]
+            result.known_sources.append(source.path.name)
+        else:
+            fresh.setdefault(source.sha256, source)
+    return list(fresh.values())
+
+
+def _note_written(result: Ingested, written: Written, lateness: Lateness) -> None:
+    """Add what was written to what was read. Raises GateError if that is not everything."""
+    result.days = written.days
     result.observations = written.new_frames["route_observations"]
     result.events = written.new_frames.total() - result.observations
     result.quarantined += written.refused_frames
     result.duplicates += written.repeated_frames
     result.refused.update({reason.value: count for reason, count in lateness.refused.items()})
-    if result.unordered and not result.events + result.observations + result.duplicates:
-        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
-    return result
+    if result.unaccounted:
+        raise GateError(
+            f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
+            "counts as read"
+        )
 
 
 def _source(path: Path) -> Source:
@@ -180,13 +193,6 @@ def _kind_and_time(path: Path) -> tuple[str, int]:
     except CaptureError:
         return "capture", 0
     return "capture", 0 if first is None else first.time_ns
-
-
-def _known_sources(spark: SparkSession, warehouse: str) -> dict[str, int]:
-    if not tables.exists(spark, warehouse, bronze.SOURCES):
-        return {}
-    rows = _sources(spark, warehouse).select("content_sha256", "frames").collect()
-    return {row["content_sha256"]: row["frames"] for row in rows}
 
 
 @dataclass
@@ -352,31 +358,6 @@ def _source_row(
 
 def _instant(time_ns: int | None) -> dt.datetime | None:
     return None if time_ns is None else dt.datetime.fromtimestamp(time_ns / 1e9, dt.timezone.utc)
-
-
-def _forget_unfinished(spark: SparkSession, warehouse: str) -> None:
-    """Put back where reading stopped, and how far name servers are known, if a run that noted no file has moved them."""
-    finished = [row["ingest_run"] for row in _sources(spark, warehouse).select("ingest_run").distinct().collect()]
-    for table in (bronze.OPEN_STREAMS, bronze.WATERMARKS):
-        newest = version = tables.version_of(spark, warehouse, table)
-        while version is not None and not _is_of_runs(spark, warehouse, table, version, finished):
-            version = version - 1 if version else None
-        if newest == version:
-            continue
-        log.warning("taken back, since its run did not finish: %s", table.name)
-        if version is None:
-            tables.clear(spark, warehouse, table)
-        else:
-            tables.restore(spark, warehouse, table, version)
-
-
-def _is_of_runs(spark: SparkSession, warehouse: str, table: Table, version: int, runs: Sequence[str]) -> bool:
-    rows = tables.read_table(spark, warehouse, table, version)
-    return rows.where(~F.col("ingest_run").isin(list(runs))).isEmpty()
-
-
-def _sources(spark: SparkSession, warehouse: str) -> DataFrame:
-    return tables.read_table(spark, warehouse, bronze.SOURCES)
 
 
 def _write_open_streams(

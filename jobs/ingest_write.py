@@ -46,7 +46,7 @@ class Written:
     """What a run wrote, counted in what was staged.
 
     `new_frames`: frames and lines of rows that were not there before, by table; `repeated_frames`: of rows that were, and
-    copies of one row; `refused_frames`: of rows that broke a rule or came undecoded. `days`: with events of the run.
+    copies of one row; `refused_frames`: of rows that broke a rule or came undecoded. `days`: with rows that the run changed.
     """
 
     new_frames: Counter[str] = field(default_factory=Counter)
@@ -56,7 +56,7 @@ class Written:
 
 
 class _Counts(NamedTuple):
-    """Rows of one table: new, changed, refused; frames for which they stand; days of the kept."""
+    """Rows of one table: new, changed, refused; frames for which they stand; days of the new and changed, before and after."""
 
     new: int
     changed: int
@@ -124,10 +124,7 @@ def _revoke(spark: SparkSession, warehouse: str, revoked: list[dict[str, str]]) 
 def _write_new(
     spark: SparkSession, frame: DataFrame, warehouse: str, table: Table, stored_days: Collection[dt.date]
 ) -> _Counts:
-    """Write the rows that keep the rules and that `table` does not hold yet or holds otherwise; count all in one pass.
-
-    Days are those of all kept rows: if an earlier run wrote them and then died, their days are still to be replayed.
-    """
+    """Write the rows that keep the rules and that `table` does not hold yet or holds otherwise; count all in one pass."""
     has_day = "day" in table.column_names
     is_judged = table in bronze.RECORDED_TABLES
     rows = _with_reasons(frame, table) if is_judged else frame.withColumn(REASONS, F.array())
@@ -145,7 +142,7 @@ def _write_new(
     is_new = is_kept & F.col("_old").isNull()
     # A position that was made is no news: in a file of other lines it would have been another.
     is_changed = is_kept & F.col("_old").isNotNull() & F.col(SEQ_IS_GIVEN) & (F.col("_old") != _content_hash(table))
-    kept_days = [F.collect_set(F.when(is_kept, F.col(day))) for day in ("day", "_old_day")]
+    written_days = [F.collect_set(F.when(is_new | is_changed, F.col(day))) for day in ("day", "_old_day")]
     counted = rows.agg(
         F.count_if(is_new),
         F.count_if(is_changed),
@@ -153,7 +150,7 @@ def _write_new(
         F.count_if(is_new & is_frame),
         F.coalesce(F.sum(F.when(is_frame & (is_new | ~is_kept), F.col(FRAMES) - 1).otherwise(F.col(FRAMES))), F.lit(0)),
         F.count_if(~is_kept & is_frame),
-        F.array_union(*kept_days) if has_day else F.array(),
+        F.array_union(*written_days) if has_day else F.array(),
     ).collect()[0]
     counts = _Counts(*counted)
     wanted = rows.where(is_new | is_changed).select(*table.column_names)

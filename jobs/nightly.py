@@ -24,7 +24,6 @@ from jobs.publish import Published, gold_digests, publish
 from jobs.restate import restate_days
 from jobs.session import tune_for
 from jobs.warehouse import Warehouse
-from schemas import bronze
 
 log = logging.getLogger(__name__)
 # Below, a night's queries are not worth compiling.
@@ -123,12 +122,9 @@ def run(
 
 
 def _ingested(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -> Ingested:
-    if not inputs and not snapshots:
-        return Ingested()
-    tune_for(house.spark, small=sum(path.stat().st_size for path in expand(inputs)) < _SMALL_BYTES)
-    ingested = ingest(house.spark, house.path, inputs, house.conf, house.run_id, house.started, snapshots)
-    house.forget(*bronze.TABLES)
-    return ingested
+    if inputs or snapshots:
+        tune_for(house.spark, small=sum(path.stat().st_size for path in expand(inputs)) < _SMALL_BYTES)
+    return ingest(house, inputs, snapshots)
 
 
 def _run_steps(house: Warehouse, summary: Summary, ingested: Ingested, plan: Plan, console: Console) -> Published:

@@ -20,15 +20,13 @@ from jobs import __version__, tables
 from jobs.digest import Digest
 from jobs.ledger import Run, TamperedError, digests_of, require_readable, require_same, slices_in_force
 from jobs.tables import Slice, of_days, union_all
-from jobs.warehouse import DATA_TABLES, WRITER, WRITTEN_TABLES, Recorded, Warehouse, days_of
+from jobs.warehouse import DATA_TABLES, HARMLESS, WRITTEN_TABLES, Recorded, Warehouse, days_of, run_of
 from schemas import bronze, gold
 from schemas.table import Table
 
 log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
-# What changes files or properties, never rows.
-_HARMLESS = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 
 
 class MissingDayError(LookupError):
@@ -200,9 +198,9 @@ def _left_by_us(house: Warehouse, table: Table, last: Run, version: int | None) 
     commits = [
         commit
         for commit in tables.commits_after(house.spark, house.path, table, pinned)
-        if commit["operation"] not in _HARMLESS
+        if commit["operation"] not in HARMLESS
     ]
-    foreign = [commit for commit in commits if not (commit["userMetadata"] or "").startswith(WRITER)]
+    foreign = [commit for commit in commits if run_of(commit) is None]
     if foreign and "day" in table.column_names:
         _require_published(house, table, min(commit["version"] for commit in foreign))
     return bool(commits)

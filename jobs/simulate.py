@@ -28,6 +28,7 @@ from jobs.fleet_truth import holes_from
 from jobs.ingest_write import write_staged
 from jobs.session import tune_for
 from jobs.staging import FRAMES, SEQ_IS_GIVEN
+from jobs.unfinished import take_back_unfinished
 from jobs.warehouse import Warehouse
 from schemas import bronze, truth
 from schemas.table import Table
@@ -52,6 +53,7 @@ def simulate(house: Warehouse, fleet: Fleet, days: Sequence[dt.date]) -> Simulat
     in them is replaced. Raises FleetError if another fleet was simulated into the warehouse.
     """
     done = Simulated()
+    take_back_unfinished(house)
     tune_for(house.spark, small=fleet.namesrvs * fleet.brokers * fleet.beats_per_day < _SMALL_EVENTS)
     for day in sorted(days):
         for delivered, delivery in ((day, ON_TIME), (day - dt.timedelta(days=1), LATE)):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from jobs import slice_files, tables
@@ -26,7 +26,9 @@ DATA_TABLES = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
 WRITTEN_TABLES = (*bronze.TABLES, *DATA_TABLES)
 _ONE_DAY, _AROUND = dt.timedelta(days=1), range(-2, 3)
 WRITER = "namesrv-history"
-"""First word of what every commit of ours says of itself."""
+"""First word of what every commit of ours says of itself; the second is the run."""
+HARMLESS = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
+"""Operations of commits that change files or properties, never rows."""
 
 
 class Recorded(NamedTuple):
@@ -216,6 +218,12 @@ def _last_days(frames: Iterable[DataFrame]) -> dict[str, dt.date]:
     return {
         row["namesrv_id"]: row["day"] for row in named.groupBy("namesrv_id").agg(F.max("day").alias("day")).collect()
     }
+
+
+def run_of(commit: Row) -> str | None:
+    """Return the run that made a commit (a row of `tables.commits_after`); None if it is not of this software."""
+    writer, _, run_id = (commit["userMetadata"] or "").partition(" ")
+    return run_id if writer == WRITER else None
 
 
 def days_of(read: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:

@@ -271,7 +271,7 @@ SOURCES = Table(
         Column("packets", LONG, "Packets in it; NULL for an event log"),
         Column("first_time", TIMESTAMP, "Time of the first packet; NULL for an event log"),
         Column("last_time", TIMESTAMP, "Time of the last packet; NULL for an event log"),
-        Column("days", DAYS, "Days with rows of the run that read it", required=True),
+        Column("days", DAYS, "Days on which the run that read it has written or changed rows", required=True),
         Column("error", STRING, "Why reading stopped early; NULL if it did not"),
         Column("ingest_run", STRING, "Run that read it", required=True),
     ),

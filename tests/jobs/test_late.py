@@ -8,6 +8,8 @@ import io
 import json
 import shutil
 import struct
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from jobs import gate, nightly, tables
 from jobs.conf import PipelineConf
 from jobs.console import Console
+from jobs.gate import GateError
 from jobs.ingest import ClockError, Ingested, ingest
+from jobs.ingest_write import Written, write_staged
 from jobs.late import goes_back
 from jobs.views import register_views
 from jobs.warehouse import Warehouse
@@ -83,7 +87,7 @@ def house_at(spark: SparkSession, path: Path, run_id: str, conf: PipelineConf | 
 def read_in(spark: SparkSession, warehouse: Path, *paths: Path, conf: PipelineConf | None = None) -> Ingested:
     """Ingest files; every line is accounted for."""
     house = house_at(spark, warehouse, paths[0].stem, conf)
-    read = ingest(spark, house.path, [str(path) for path in paths], house.conf, house.run_id, house.started)
+    read = ingest(house, [str(path) for path in paths])
     assert read.unaccounted == 0
     return read
 
@@ -199,10 +203,10 @@ def test_a_capture_that_goes_back_is_read_by_itself(spark: SparkSession, tmp_pat
     assert [file for kind, file in facts if kind in ("started", "observed_from")] == ["0.pcap"]
 
 
-def test_a_run_that_dies_before_it_notes_its_file_loses_no_connection(
+def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where reading stopped is put back, and the file is read again as if for the first time."""
+    """Its rows and where its reading stopped are taken back, and the file is read again as if for the first time."""
     paths = [tmp_path / f"{number}.pcap" for number in range(2)]
     for path, (first, last) in zip(paths, [(0, 900), (900, 1_800)], strict=True):
         path.write_bytes(packets(first, last))
@@ -216,10 +220,32 @@ def test_a_run_that_dies_before_it_notes_its_file_loses_no_connection(
                         read_in(spark, warehouse, path)
                 # As another run: by now it has another name.
                 path = Path(shutil.copy(path, tmp_path / "again.pcap"))  # noqa: PLW2901
-            read_in(spark, warehouse, path)
+            read = read_in(spark, warehouse, path)
         heard = [stored(spark, warehouse, t, "event_id", "channel_id") for t in ("registrations", "channel_events")]
-        told[warehouse.name] = (heard, stored(spark, warehouse, "watermarks", "namesrv_id", "latest_time"))
+        marks = stored(spark, warehouse, "watermarks", "namesrv_id", "latest_time")
+        told[warehouse.name] = (heard, marks, replace(read, sources=[]))
     assert told["w"] == told["whole"]
+    assert {run for (run,) in stored(spark, tmp_path / "w", "route_observations", "ingest_run")} == {"0", "again"}
+
+
+def test_frames_that_got_lost_are_an_error_until_they_are_found(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of which a frame is unaccounted for does not count as read: not by this run, and not by the next."""
+    path = write(tmp_path / "log.jsonl", ORDERLY)
+
+    def forgetful(*given: Any, **named: Any) -> Written:
+        written = write_staged(*given, **named)
+        return replace(written, new_frames=written.new_frames - Counter(registrations=1))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("jobs.ingest.write_staged", forgetful)
+        for _ in range(2):
+            with pytest.raises(GateError, match="1 frames are neither events"):
+                read_in(spark, tmp_path / "w", path)
+    read = read_in(spark, tmp_path / "w", path)
+    assert (read.events, read.duplicates) == (len(ORDERLY), 0)
+    assert len(stored(spark, tmp_path / "w", "registrations", "event_id")) == 4
 
 
 append = tables.append

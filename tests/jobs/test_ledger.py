@@ -137,6 +137,15 @@ def test_a_repeated_run_changes_nothing(
     assert {t.name: tables.version_of(spark, house.path, t) for t in (*WRITTEN_TABLES, gold.RUNS)} == before
 
 
+def test_events_that_come_again_in_another_file_change_nothing(
+    run: Run, nights: list[Summary], copied: Path, tmp_path: Path
+) -> None:
+    """What is written down otherwise but says the same recomputes no day."""
+    again = run(copied, write_log(tmp_path, DAYS[0], [dict(sorted(line.items())) for line in LOGS[0]]))
+    assert (again.status, again.frames, again.duplicates, again.days) == ("nothing_to_do", 3, 3, [])
+    assert again.digests == nights[-1].digests
+
+
 def test_runs_are_in_order_whatever_the_clock_says() -> None:
     """A run that ends, by the clock, before the one before it stands right behind that in the ledger."""
     noon = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
@@ -340,7 +349,8 @@ STEPS = ("ingest", "validate", "replay", "verify", "flag")
 ALWAYS = ("replay:after", "ledger:before")
 ON_DEMAND = pytest.mark.skipif("NAMESRV_ALL_CRASHES" not in os.environ, reason="minutes: NAMESRV_ALL_CRASHES=1")
 # A run that dies when its row is in the ledger is published: nothing is left to do.
-POINTS = [*(f"{step}:{when}" for step in STEPS for when in ("before", "after")), "publish:before", "ledger:before"]
+BEFORE = ("sources:before", "publish:before", "ledger:before")
+POINTS = [*(f"{step}:{when}" for step in STEPS for when in ("before", "after")), *BEFORE]
 
 
 @pytest.mark.parametrize("point", [p if p in ALWAYS else pytest.param(p, marks=ON_DEMAND) for p in POINTS])

@@ -90,7 +90,7 @@ def replayed(spark: SparkSession, warehouse: Path, lines: list[Line], number: in
     path = warehouse / f"{number}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     house = Warehouse(spark, str(warehouse), PipelineConf(), f"run-{number}", dt.datetime.now(dt.timezone.utc))
-    ingested = ingest(spark, house.path, [str(path)], house.conf, house.run_id, house.started)
+    ingested = ingest(house, [str(path)])
     assert (ingested.quarantined, ingested.unaccounted) == (0, 0)
     days = night.replay(house, ingested.days)
     night.verify_days(house, days)
