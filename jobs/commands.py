@@ -203,6 +203,7 @@ def _days_step(house: Warehouse, arguments: argparse.Namespace, console: Console
     steps = {"replay": night.replay, "flag": night.flag_days, "verify": night.verify_days}
     with lease(house.path):
         house.ledger()  # as above
+        # Without snapshots, too: a run that died may have left events that are not to be replayed.
         ingest(house, [], getattr(arguments, "snapshot", None) or ())
         days = steps[arguments.job](house, asked_days(house.recorded(), arguments.first, arguments.last))
     console.line(f"{arguments.job}: {len(days)} day(s), {days[0]} to {days[-1]}")

@@ -119,7 +119,7 @@ def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = (
     lateness = Lateness(watermarks, house.conf.late_limit_days)
     with Staging(folder, STAGED, house.run_id, house.started.date()) as staging:
         reading = _Reading(staging, lateness, result)
-        source_rows, carry = _read_all(spark, warehouse, fresh, house.conf, reading)
+        source_rows, carry = _read_all(house, fresh, reading)
         has_logs = any(source.kind == "event_log" for source in fresh)
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         written = write_staged(spark, warehouse, staging.frames(spark), staging.days, last_day, has_logs=has_logs)
@@ -217,16 +217,16 @@ class _Reading:
 
 
 def _read_all(
-    spark: SparkSession, warehouse: str, fresh: list[Source], conf: PipelineConf, reading: _Reading
+    house: Warehouse, fresh: list[Source], reading: _Reading
 ) -> tuple[list[dict[str, object]], dict[str, tuple[str, int | None]]]:
     """Read the files in order of time; return rows for `sources` and the state of open streams."""
-    stored = tables.read_table(spark, warehouse, bronze.OPEN_STREAMS)
+    stored = house.table(bronze.OPEN_STREAMS)
     streams = stored.select("namesrv_id", "state", F.unix_micros("last_time").alias("last_us")).collect()
     last_ns = {row["namesrv_id"]: row["last_us"] * NS_PER_US for row in streams}
-    transcript = _transcript(conf, {row["namesrv_id"]: row["state"] for row in streams})
+    transcript = _transcript(house.conf, {row["namesrv_id"]: row["state"] for row in streams})
     # Captures that go back behind what was read: connections that are open now are not those of then.
-    earlier = _transcript(conf, {})
-    beginnings = late.Beginnings(spark, warehouse)
+    earlier = _transcript(house.conf, {})
+    beginnings = late.Beginnings(house.spark, house.path)
     source_rows = []
     for source in fresh:
         reading.lateness.begin_file()

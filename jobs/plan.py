@@ -20,7 +20,7 @@ from jobs import __version__, tables
 from jobs.digest import Digest
 from jobs.ledger import Run, TamperedError, digests_of, require_readable, require_same, slices_in_force
 from jobs.tables import Slice, of_days, union_all
-from jobs.warehouse import DATA_TABLES, HARMLESS, WRITTEN_TABLES, Recorded, Warehouse, days_of, run_of
+from jobs.warehouse import DATA_TABLES, WRITTEN_TABLES, Recorded, Warehouse, days_of, run_of
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -195,11 +195,7 @@ def _left_by_us(house: Warehouse, table: Table, last: Run, version: int | None) 
     pinned = last.versions[table.name]
     if version is None or version < pinned:
         raise TamperedError(f"{table.name}: the ledger pins version {pinned}, but the table is at {version}")
-    commits = [
-        commit
-        for commit in tables.commits_after(house.spark, house.path, table, pinned)
-        if commit["operation"] not in HARMLESS
-    ]
+    commits = tables.commits_after(house.spark, house.path, table, pinned)
     foreign = [commit for commit in commits if run_of(commit) is None]
     if foreign and "day" in table.column_names:
         _require_published(house, table, min(commit["version"] for commit in foreign))

@@ -26,6 +26,8 @@ T = TypeVar("T")
 _WRITERS = 4
 # One task writes a file: larger slices are several files, or all cores but one would wait for it.
 _ROWS_PER_FILE = 1_000_000
+# Operations that change files or properties, never rows.
+_HARMLESS = ("OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES")
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 """Setting of what every commit says of itself."""
 
@@ -152,9 +154,10 @@ def version_of(spark: SparkSession, warehouse: str, table: Table) -> int | None:
 
 
 def commits_after(spark: SparkSession, warehouse: str, table: Table, version: int) -> list[Row]:
-    """Return the commits of `table` after `version`: version, operation, userMetadata."""
+    """Return the commits of `table` after `version` that may have changed rows: version, operation, userMetadata."""
     history = DeltaTable.forPath(spark, table_path(warehouse, table)).history()
-    rows: list[Row] = history.where(F.col("version") > version).select("version", "operation", "userMetadata").collect()
+    later = history.where((F.col("version") > version) & ~F.col("operation").isin(*_HARMLESS))
+    rows: list[Row] = later.select("version", "operation", "userMetadata").collect()
     return rows
 
 

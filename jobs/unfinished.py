@@ -16,7 +16,7 @@ from functools import partial
 from pyspark.sql import Row
 
 from jobs import tables
-from jobs.warehouse import HARMLESS, Warehouse, run_of
+from jobs.warehouse import Warehouse, run_of
 from schemas import bronze
 from schemas.table import Table
 
@@ -46,8 +46,7 @@ def _taken_back(house: Warehouse, table: Table, pinned: int) -> bool:
     commits = tables.commits_after(house.spark, house.path, table, pinned)
     finished = {source.ingest_run for source in house.recorded()}
     kept = max((commit["version"] for commit in commits if _is_kept(commit, finished)), default=pinned)
-    left = [commit for commit in commits if commit["version"] > kept and commit["operation"] not in HARMLESS]
-    if not left:
+    if all(commit["version"] <= kept for commit in commits):
         return False
     if kept >= 0:
         tables.restore(house.spark, house.path, table, kept)

@@ -27,8 +27,6 @@ WRITTEN_TABLES = (*bronze.TABLES, *DATA_TABLES)
 _ONE_DAY, _AROUND = dt.timedelta(days=1), range(-2, 3)
 WRITER = "namesrv-history"
 """First word of what every commit of ours says of itself; the second is the run."""
-HARMLESS = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
-"""Operations of commits that change files or properties, never rows."""
 
 
 class Recorded(NamedTuple):

@@ -218,6 +218,10 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(
                     patched.setattr(tables, "append", append_to_all_but_sources)
                     with pytest.raises(OSError, match="power cut"):
                         read_in(spark, warehouse, path)
+                ingest(house_at(spark, warehouse, "look"), [])
+                taken_back = tables.version_of(spark, str(warehouse), bronze.ROUTE_OBSERVATIONS)
+                ingest(house_at(spark, warehouse, "look-again"), [])
+                assert tables.version_of(spark, str(warehouse), bronze.ROUTE_OBSERVATIONS) == taken_back
                 # As another run: by now it has another name.
                 path = Path(shutil.copy(path, tmp_path / "again.pcap"))  # noqa: PLW2901
             read = read_in(spark, warehouse, path)
