@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from namesrv_core import PROFILES, Namesrv, Registry, events, take
-from namesrv_core.trace_events import event_of
-from namesrv_core.trace_state import StateText
+from namesrv_core import PROFILES, Namesrv, Registry, take
+from namesrv_core.machine import events
+from namesrv_core.trace.trace_events import event_of
+from namesrv_core.trace.trace_state import StateText
 from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.oracle import Oracle
 

@@ -35,7 +35,7 @@ from jobs.session import CHECKOUT, spark_session
 from jobs.simulate import simulate
 from jobs.views import NothingPublishedError
 from jobs.warehouse import Warehouse
-from namesrv_core.snapshot import SnapshotError, snapshot_of
+from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
 EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK = 7, 8, 9, 10, 11

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from namesrv_core.profile import NamesrvConfig, profile_named
-from namesrv_core.settings import VERSION, Value
+from namesrv_core.inference.settings import VERSION, Value
+from namesrv_core.machine.profile import NamesrvConfig, profile_named
 
 if sys.version_info >= (3, 11):
     import tomllib

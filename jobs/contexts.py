@@ -16,9 +16,9 @@ from jobs.frames import Frames
 from jobs.quiet import BEATS, Heard
 from jobs.replay_unit import NamesrvDay
 from jobs.tables import union_all
-from namesrv_core.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.profile import Namesrv
-from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from schemas import gold
 from schemas.bronze import EVENT_TABLES, RECORDED_TABLES
 from schemas.times import day_start_seq

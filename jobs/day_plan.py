@@ -27,7 +27,7 @@ from jobs.frames import Batches, Frames, day_events, of_packs, pack_of
 from jobs.replay_unit import EVENT_RANK, NamesrvDay, failed_trials
 from jobs.session import shuffle_partitions, tuned_for
 from jobs.tables import cut_short, union_all
-from namesrv_core.instants import NS_PER_US
+from namesrv_core.machine.instants import NS_PER_US
 from schemas import gold
 from schemas.bronze import EVENT_TABLES
 from schemas.times import day_start_us

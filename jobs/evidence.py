@@ -20,12 +20,12 @@ from jobs.frames import Frames
 from jobs.order import day_of_rows, rows_of_whole_days
 from jobs.replay_unit import NamesrvDay
 from jobs.settings import DaySettings
-from namesrv_core import evidence, settings
-from namesrv_core.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.kv import ORDER_TOPIC_CONFIG
-from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, profile_named
-from namesrv_core.races import Day
-from namesrv_core.settings import Setting, Value, Votes
+from namesrv_core.inference import evidence, settings
+from namesrv_core.inference.races import Day
+from namesrv_core.inference.settings import Setting, Value, Votes
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, profile_named
 from namesrv_wire.closing import EARLY_NS, LATE_NS
 
 Rows = list[dict[str, Any]]

@@ -3,7 +3,7 @@
 Reads   the slices of the days, `event_outcomes`, `registrations`, `topic_configs`
 Gives   route_changes, expired_brokers, orphaned_topics, findings for the same days
 
-Everything is SQL, but one sweep over the rows of each topic, which is `namesrv_core.route_history`.
+Everything is SQL, but one sweep over the rows of each topic, which is `namesrv_core.history.route_history`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jobs.flag_routes import (
     swept_from,
 )
 from jobs.tables import conformed, cut_short, union_all
-from namesrv_core.profile import Namesrv
+from namesrv_core.machine.profile import Namesrv
 from schemas import gold as tables
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, PAST_KNOWLEDGE, ROUTE_CHANGES
 from schemas.views import finding_queries

@@ -16,9 +16,9 @@ from jobs.flag_sweep import SWEPT_SCHEMA, sweeper
 from jobs.frames import of_packs, pack_of
 from jobs.session import shuffle_partitions
 from jobs.tables import union_all
-from namesrv_core.instants import NS_PER_US
-from namesrv_core.kv import ORDER_TOPIC_CONFIG
-from namesrv_core.profile import Namesrv
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.profile import Namesrv
 
 _LAST_IN_STEP = 2**31 - 1
 # Opened on the day of its slice, or closed.

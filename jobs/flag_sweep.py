@@ -11,8 +11,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from jobs.arrow_rows import Row, batches_of, rows_of
-from namesrv_core.profile import Namesrv
-from namesrv_core.route_history import (
+from namesrv_core.history.route_history import (
     Member,
     Orphan,
     Position,
@@ -20,7 +19,8 @@ from namesrv_core.route_history import (
     RouteRow,
     sweep_route,
 )
-from namesrv_core.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from schemas.table import DATE, LONG, STRING, struct_of
 from schemas.times import day_start_us
 

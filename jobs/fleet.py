@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Profile, profile_named
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Profile, profile_named
 from namesrv_wire.bodies import TopicTable, topic_table
 from namesrv_wire.codes import VERSION_NAMES
 

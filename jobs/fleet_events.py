@@ -18,8 +18,8 @@ from jobs import fleet_plan
 from jobs.fleet import Fleet
 from jobs.fleet_plan import RESTART, broker_addr, broker_host, broker_name, namesrv_id
 from jobs.tables import union_all
-from namesrv_core.codes import RequestCode
-from namesrv_core.instants import NS_PER_US
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.requests import topic_configs_row
 from schemas import bronze
 from schemas.times import day_start_us

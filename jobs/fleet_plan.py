@@ -25,8 +25,8 @@ from jobs.fleet import (
     US_PER_S,
     Fleet,
 )
-from namesrv_core.codes import RequestCode
-from namesrv_core.instants import US_PER_MS
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.instants import US_PER_MS
 from schemas.times import day_start_us
 
 OUTAGE, PARTITION, RESTART = "outage", "partition", "restart"

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from jobs.fleet import Fleet
 from jobs.fleet_plan import RESTART, beat_instant, broker_addr, broker_name, instant, namesrv_id
-from namesrv_core.instants import US_PER_MS
+from namesrv_core.machine.instants import US_PER_MS
 
 
 def holes_from(plan: DataFrame, fleet: Fleet, day: dt.date) -> DataFrame:

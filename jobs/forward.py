@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from jobs import placing, quiet
 from jobs.day_plan import DayPlan, Quiet, uneventful
-from namesrv_core.instants import US_PER_MS
+from namesrv_core.machine.instants import US_PER_MS
 from schemas import gold
 from schemas.table import Table
 

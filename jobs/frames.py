@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from jobs.tables import union_all
-from namesrv_core.answers import STANDARD_JSON_SINCE
-from namesrv_core.instants import NS_PER_US
+from namesrv_core.asking.answers import STANDARD_JSON_SINCE
+from namesrv_core.machine.instants import NS_PER_US
 from schemas.bronze import EVENT_TABLES, REQUEST
 from schemas.table import Table
 

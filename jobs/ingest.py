@@ -26,8 +26,8 @@ from jobs.ingest_write import STAGED, Written, write_staged
 from jobs.staging import Staging
 from jobs.unfinished import take_back_unfinished
 from jobs.warehouse import Warehouse
-from namesrv_core.instants import NS_PER_US
-from namesrv_core.snapshot import SnapshotError, snapshot_of
+from namesrv_core.history.snapshot import SnapshotError, snapshot_of
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.capture import read_capture
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.event_log import read_event_log

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from jobs.tables import in_parallel, of_days
-from namesrv_core.answers import ROUTE_QUESTIONS
+from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from namesrv_wire.codes import request_name
 
 

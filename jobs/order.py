@@ -21,13 +21,13 @@ from jobs.frames import Frames, codec_ready, day_events, observation_rows, topic
 from jobs.replay_unit import NamesrvDay
 from jobs.tables import empty, union_all
 from jobs.verify import observed_of
-from namesrv_core.decisions import STALL_NS, Decided, Placed, decide
-from namesrv_core.history import Interval, restored
-from namesrv_core.instants import NS_PER_US
-from namesrv_core.races import LAG_NS, Day
-from namesrv_core.registry import Registry
-from namesrv_core.replay import TimedEvent
-from namesrv_core.rows import LiveKey
+from namesrv_core.history.intervals import Interval, restored
+from namesrv_core.inference.decisions import STALL_NS, Decided, Placed, decide
+from namesrv_core.inference.races import LAG_NS, Day
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import LiveKey
 from schemas import codec, gold
 from schemas.codec import topic_table_of
 from schemas.intervals import carried_over, interval_of

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from jobs import tables
 from jobs.staging import ROW_NUMBER, SEQ_IS_GIVEN
-from namesrv_core.instants import NS_PER_US
+from namesrv_core.machine.instants import NS_PER_US
 from schemas.bronze import EVENT_TABLES
 
 SEQ_TAKEN = "_seq_taken"

@@ -20,10 +20,10 @@ from jobs import units
 from jobs.frames import Frames
 from jobs.replay_unit import NamesrvDay
 from jobs.tables import cut_short, union_all
-from namesrv_core.decisions import STALL_NS
-from namesrv_core.instants import NS_PER_MS, NS_PER_US, US_PER_MS
-from namesrv_core.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
-from namesrv_core.quiet import SLOTS, slot_seconds
+from namesrv_core.inference.decisions import STALL_NS
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
+from namesrv_core.machine.quiet import SLOTS, slot_seconds
 from schemas.bronze import HEARTBEATS, REGISTRATIONS
 
 PERIOD_US = 3_600_000_000

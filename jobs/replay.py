@@ -21,7 +21,7 @@ from jobs.forward import forwarded
 from jobs.frames import Batches, of_packs, topic_tables_of
 from jobs.replay_unit import EVENT_RANK, TOPIC_CONFIG_RANK, NamesrvDay, replayed_units
 from jobs.tables import union_all
-from namesrv_core.instants import NS_PER_US
+from namesrv_core.machine.instants import NS_PER_US
 from schemas import gold
 from schemas.table import Table
 

@@ -16,18 +16,18 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.arrow_rows import Row, rows_of
-from namesrv_core import events
-from namesrv_core.draft import Outcome, Step
-from namesrv_core.history import Histories, Interval, restored
-from namesrv_core.instants import US_PER_MS
-from namesrv_core.past import Fact, Past
-from namesrv_core.profile import Namesrv
-from namesrv_core.quiet import NotQuietError
-from namesrv_core.registry import Registry
-from namesrv_core.replay import Taken, TimedEvent, replay
-from namesrv_core.rows import LiveKey, TopicTable
-from namesrv_core.schedule import ScanSchedule
-from namesrv_core.step import step
+from namesrv_core.history.intervals import Histories, Interval, restored
+from namesrv_core.inference.past import Fact, Past
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.loop import Taken, TimedEvent, replay
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.quiet import NotQuietError
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import LiveKey, TopicTable
+from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.machine.step import step
 from schemas import codec
 from schemas.intervals import carried_over, interval_of, interval_row
 

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 
 from jobs.conf import PipelineConf
 from jobs.frames import Frames
-from namesrv_core import settings
-from namesrv_core.instants import NS_PER_MS
-from namesrv_core.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_of_version
-from namesrv_core.settings import Known, Life, Setting, Statement, Votes
+from namesrv_core.inference import settings
+from namesrv_core.inference.settings import Known, Life, Setting, Statement, Votes
+from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_of_version
 from namesrv_wire.closing import LATE_NS
 from namesrv_wire.codes import version_name
 from schemas import codec

@@ -11,12 +11,12 @@ from jobs.frames import codec_ready
 from jobs.settings import namesrvs_of, read_settings
 from jobs.views import register_views
 from jobs.warehouse import Warehouse
-from namesrv_core.history import Interval, restored
-from namesrv_core.instants import US_PER_MS
-from namesrv_core.past import Past
-from namesrv_core.registry import Registry
-from namesrv_core.rows import LiveKey
-from namesrv_core.snapshot import snapshot_text
+from namesrv_core.history.intervals import Interval, restored
+from namesrv_core.history.snapshot import snapshot_text
+from namesrv_core.inference.past import Past
+from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import LiveKey
 from schemas import codec, gold, times
 from schemas.intervals import interval_of
 

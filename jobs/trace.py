@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TextIO
 
-from namesrv_core.trace import TraceError, replayed
+from namesrv_core.trace.trace import TraceError, replayed
 
 EXIT_OK, EXIT_USAGE = 0, 2
 

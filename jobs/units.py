@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from namesrv_core.profile import Namesrv
+from namesrv_core.machine.profile import Namesrv
 
 # Events without a broker, an address or a connection that a broker has used.
 ELSEWHERE = "elsewhere"

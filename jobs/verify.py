@@ -18,12 +18,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from jobs.arrow_rows import rows_of
 from jobs.frames import Frames, codec_ready, observation_rows
 from jobs.tables import union_all
-from namesrv_core.history import Interval, restored
-from namesrv_core.instants import NS_PER_US
-from namesrv_core.profile import Namesrv
-from namesrv_core.registry import Registry
-from namesrv_core.timeline import timeline_of
-from namesrv_core.verification import Observed, Verdict, verify
+from namesrv_core.history.intervals import Interval, restored
+from namesrv_core.history.timeline import timeline_of
+from namesrv_core.history.verification import Observed, Verdict, verify
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.registry import Registry
 from schemas import codec, gold, times
 from schemas.intervals import interval_of
 from schemas.table import BOOLEAN, STRING, struct_of

@@ -17,7 +17,7 @@ from jobs.conf import PipelineConf
 from jobs.ledger import Ledger, read_ledger
 from jobs.session import is_small
 from jobs.settings import namesrvs_of, read_settings
-from namesrv_core.profile import Namesrv
+from namesrv_core.machine.profile import Namesrv
 from schemas import bronze, gold
 from schemas.table import Table
 

@@ -3,11 +3,11 @@
 `step` says what an event does to a registry, `Registry.apply` does it, `answer` says what the name server would reply.
 """
 
-from namesrv_core.answers import Answer, Question, answer
-from namesrv_core.draft import Outcome, Step
-from namesrv_core.profile import PROFILES, V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Profile, profile_of_version
-from namesrv_core.registry import Change, Registry
-from namesrv_core.step import step, take
+from namesrv_core.asking.answers import Answer, Question, answer
+from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.profile import PROFILES, V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Profile, profile_of_version
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.step import step, take
 
 __all__ = [
     "PROFILES",

@@ -10,7 +10,7 @@ import hashlib
 import re
 from typing import Any, Final, NamedTuple
 
-from namesrv_core.requests import java_int
+from namesrv_core.asking.requests import java_int
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.inflate import Inflated

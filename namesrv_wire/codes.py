@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from namesrv_core.answers import QUESTIONS
-from namesrv_core.codes import RequestCode
+from namesrv_core.asking.answers import QUESTIONS
+from namesrv_core.machine.codes import RequestCode
 
 REQUEST_NAMES: Final[dict[int, str]] = {
     **{int(code): code.name.lower() for code in RequestCode},

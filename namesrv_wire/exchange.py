@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from namesrv_core.answers import question_of
-from namesrv_core.settings import properties_of
+from namesrv_core.asking.answers import question_of
+from namesrv_core.inference.settings import properties_of
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, OBSERVED, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.connection import Connection, Pending

@@ -1,15 +1,14 @@
 """What a request or an answer becomes: the columns of its bronze row.
 
-Header fields are read by the core (`namesrv_core.requests`), so that a row holds what the name server's logic sees.
+Header fields are read by the core (`namesrv_core.asking.requests`), so that a row holds what the name server's logic sees.
 """
 
 from __future__ import annotations
 
 import zlib
 
-from namesrv_core.codes import RequestCode
-from namesrv_core.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY
-from namesrv_core.requests import (
+from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY
+from namesrv_core.asking.requests import (
     Body,
     QueueDatas,
     RegisterBody,
@@ -21,6 +20,7 @@ from namesrv_core.requests import (
     java_boolean,
     register_header,
 )
+from namesrv_core.machine.codes import RequestCode
 from namesrv_wire import values
 from namesrv_wire.bodies import TopicTable, decode_data_version, decode_queue_datas
 from namesrv_wire.body_cache import BodyCache

@@ -7,8 +7,6 @@ its connection closed), a close when the name server handled it.
 
 from __future__ import annotations
 
-from pyspark.sql import types as T
-
 from schemas.table import (
     BOOLEAN,
     DATE,
@@ -19,6 +17,7 @@ from schemas.table import (
     TIMESTAMP,
     Column,
     Table,
+    list_of,
     struct_of,
 )
 
@@ -28,10 +27,10 @@ MAPPING_INFO = struct_of(
     topic=STRING, bname=STRING, total_queues=INT, epoch=LONG, dirty=BOOLEAN, scope=STRING, curr_id_map=STRING
 )
 QUEUE_DATA = struct_of(broker_name=STRING, read_queue_nums=INT, write_queue_nums=INT, perm=INT, topic_sys_flag=INT)
-DAYS = T.ArrayType(DATE, containsNull=True)
-TOPIC_CONFIGS = T.ArrayType(TOPIC_CONFIG, containsNull=True)
-MAPPING_INFOS = T.ArrayType(MAPPING_INFO, containsNull=True)
-QUEUE_DATAS = T.ArrayType(QUEUE_DATA, containsNull=True)
+DAYS = list_of(DATE)
+TOPIC_CONFIGS = list_of(TOPIC_CONFIG)
+MAPPING_INFOS = list_of(MAPPING_INFO)
+QUEUE_DATAS = list_of(QUEUE_DATA)
 
 NAMESRV_ID = Column("namesrv_id", STRING, "Name server, ip:port as seen on the wire", required=True)
 SOURCE = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import types as T
-
 from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import (
     BROKER_ADDR_HISTORY,
@@ -33,6 +31,7 @@ from schemas.gold_reports import (
 )
 from schemas.table import (
     DATE,
+    DOUBLE,
     INT,
     LONG,
     STRING,
@@ -40,6 +39,8 @@ from schemas.table import (
     TIMESTAMP,
     Column,
     Table,
+    list_of,
+    map_of,
     struct_of,
 )
 
@@ -73,7 +74,7 @@ __all__ = (
     "TOPIC_QUEUE_MAPPING_HISTORY",
 )
 
-SLICES = T.ArrayType(struct_of(table=STRING, day=DATE, namesrv_id=STRING, digest=STRING), containsNull=True)
+SLICES = list_of(struct_of(table=STRING, day=DATE, namesrv_id=STRING, digest=STRING))
 LAYOUT = 2
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 RUNS = Table(
@@ -87,7 +88,7 @@ RUNS = Table(
         Column("started_time", TIMESTAMP, "Start", required=True),
         Column("finished_time", TIMESTAMP, "End", required=True),
         Column("status", STRING, "published or refused (gate)", required=True),
-        Column("days", T.ArrayType(DATE, containsNull=True), "Days recomputed", required=True),
+        Column("days", list_of(DATE), "Days recomputed", required=True),
         Column("ingest_runs", STRINGS, "Ingest runs whose rows it is the first to cover", required=True),
         Column("sources", STRINGS, "SHA-256 of the files that those ingest runs read", required=True),
         Column(
@@ -100,26 +101,26 @@ RUNS = Table(
         Column("outputs", SLICES, "The slices of gold tables that it wrote, likewise", required=True),
         Column(
             "versions",
-            T.MapType(STRING, LONG, valueContainsNull=True),
+            map_of(LONG),
             "Delta version of every table after the run",
             required=True,
         ),
         Column(
             "digests",
-            T.MapType(STRING, STRING, valueContainsNull=True),
+            map_of(STRING),
             "Digest of every table that is cut by day, all its days together",
             required=True,
         ),
         Column(
             "counts",
-            T.MapType(STRING, LONG, valueContainsNull=True),
+            map_of(LONG),
             "Frames read, by what became of them; events of the run's days by outcome (outcome.*), plain refreshes as "
             "outcome.refreshed",
             required=True,
         ),
         Column(
             "seconds",
-            T.MapType(STRING, T.DoubleType(), valueContainsNull=True),
+            map_of(DOUBLE),
             "Seconds by step",
             required=True,
         ),
@@ -161,7 +162,7 @@ RESTATEMENTS = Table(
         Column("event_ids", STRINGS, "The first 20 of them", required=True),
         Column(
             "changes",
-            T.ArrayType(struct_of(key=STRING, change=STRING, before=STRING, after=STRING), containsNull=True),
+            list_of(struct_of(key=STRING, change=STRING, before=STRING, after=STRING)),
             "Rows that changed, by the table's key: change is added, removed or changed, before and after are the rest of the "
             "row as JSON. Of the tables that are read most, at most 100 a day",
             required=True,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyspark.sql import types as T
-
 from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import BROKER_ADDR, BROKER_NAME, CLUSTER_NAME, DAY, NOTIFICATION
 from schemas.table import (
@@ -15,6 +13,7 @@ from schemas.table import (
     TIMESTAMP,
     Column,
     Table,
+    list_of,
 )
 
 EVENT_OUTCOMES = Table(
@@ -37,7 +36,7 @@ EVENT_OUTCOMES = Table(
         Column("changes", INT, "Rows opened and closed by it", required=True),
         Column(
             "notifications",
-            T.ArrayType(NOTIFICATION, containsNull=True),
+            list_of(NOTIFICATION),
             "5.x: the NOTIFY_MIN_BROKER_ID_CHANGE (905) that the server sent on it; NULL if none",
         ),
         DAY,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from namesrv_core.history import Interval, Key, Member, Position, Reported
-from namesrv_core.instants import US_PER_MS
-from namesrv_core.rows import BrokerLiveInfo, DataVersion, KvValue, LiveKey
+from namesrv_core.history.intervals import Interval, Key, Member, Position, Reported
+from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.rows import BrokerLiveInfo, DataVersion, KvValue, LiveKey
 from namesrv_wire import values
 
 Row = Mapping[str, Any]

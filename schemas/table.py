@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pyspark.sql import types as T
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
-STRING = T.StringType()
-INT = T.IntegerType()
-LONG = T.LongType()
-BOOLEAN = T.BooleanType()
-DOUBLE = T.DoubleType()
-TIMESTAMP = T.TimestampType()
-DATE = T.DateType()
-STRINGS = T.ArrayType(T.StringType(), containsNull=True)
-BIG_MAP = T.MapType(T.StringType(), T.LongType(), valueContainsNull=True)
+STRING = pa.string()
+INT = pa.int32()
+LONG = pa.int64()
+BOOLEAN = pa.bool_()
+DOUBLE = pa.float64()
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+DATE = pa.date32()
 
 Severity = Literal["critical", "warning"]
 Layer = Literal["bronze", "gold", "truth"]
@@ -26,7 +26,7 @@ class Column:
     """One column: its comment is what `DESCRIBE` shows; `required` columns are never NULL."""
 
     name: str
-    type: T.DataType
+    type: pa.DataType
     comment: str
     required: bool = False
 
@@ -43,14 +43,22 @@ class Table:
     partition_by: tuple[str, ...] = ("day",)
 
     @property
-    def schema(self) -> T.StructType:
-        """Return the Spark schema, comments included; nullable wherever a column is not required."""
-        return T.StructType(
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema, comments included; nullable wherever a column is not required."""
+        return pa.schema(
             [
-                T.StructField(column.name, column.type, not column.required, {"comment": column.comment})
+                pa.field(column.name, column.type, nullable=not column.required, metadata={"comment": column.comment})
                 for column in self.columns
             ]
         )
+
+    @property
+    def spark_schema(self) -> StructType:
+        """Return the same as Spark has it, comments included."""
+        found = from_arrow_schema(self.schema)
+        for field, column in zip(found.fields, self.columns, strict=True):
+            field.metadata = {"comment": column.comment}
+        return found
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -58,6 +66,20 @@ class Table:
         return tuple(column.name for column in self.columns)
 
 
-def struct_of(**fields: T.DataType) -> T.StructType:
+def struct_of(**fields: pa.DataType) -> pa.DataType:
     """Return a struct type with these fields in order, all nullable."""
-    return T.StructType([T.StructField(name, of, nullable=True) for name, of in fields.items()])
+    return pa.struct(list(fields.items()))
+
+
+def list_of(of: pa.DataType) -> pa.DataType:
+    """Return the type of a list, with the name that Spark and Delta give its elements."""
+    return pa.list_(pa.field("element", of))
+
+
+def map_of(value: pa.DataType) -> pa.DataType:
+    """Return the type of a map with text as keys."""
+    return pa.map_(STRING, value)
+
+
+STRINGS = list_of(STRING)
+BIG_MAP = map_of(LONG)

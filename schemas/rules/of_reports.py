@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from namesrv_core.draft import Outcome
-from namesrv_core.settings import OPTIONS, VERSION, Source
+from namesrv_core.inference.settings import OPTIONS, VERSION, Source
+from namesrv_core.machine.draft import Outcome
 from schemas.rules.of_bronze import EVENTS
 from schemas.rules.rule import (
     DAY_OF_EFFECT,

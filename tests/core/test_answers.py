@@ -7,11 +7,11 @@ import json
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer
-from namesrv_core.answers import Answer, remark_matches
-from namesrv_core.kv import ORDER_TOPIC_CONFIG
-from namesrv_core.profile import Profile
-from namesrv_core.registry import Change, TableName
-from namesrv_core.rows import (
+from namesrv_core.asking.answers import Answer, remark_matches
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.profile import Profile
+from namesrv_core.machine.registry import Change, TableName
+from namesrv_core.machine.rows import (
     BrokerData,
     BrokerLiveInfo,
     KvValue,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.auto_create import (
+from namesrv_core.machine.rows import TopicConfig
+from namesrv_core.sides.auto_create import (
     SendRequest,
     create_topic_in_send_message,
     default_topic_of,
@@ -12,8 +13,7 @@ from namesrv_core.auto_create import (
     retry_topic_of,
     topic_of_send,
 )
-from namesrv_core.broker import BrokerConfig
-from namesrv_core.rows import TopicConfig
+from namesrv_core.sides.broker import BrokerConfig
 
 OFF = BrokerConfig(auto_create_topic_enable=False)
 TBW102 = TopicConfig("TBW102", 8, 8, 7, 0)

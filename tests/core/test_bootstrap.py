@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step, answer, events, take
-from namesrv_core.answers import Answer, Question
-from namesrv_core.past import ANY, Entity, Mark, Past
-from namesrv_core.profile import V4_9_7, V5_4_0
-from namesrv_core.rows import BrokerData, DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
-from namesrv_core.shown import shown_by
+from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step, answer, take
+from namesrv_core.asking.answers import Answer, Question
+from namesrv_core.asking.shown import shown_by
+from namesrv_core.inference.past import ANY, Entity, Mark, Past
+from namesrv_core.machine import events
+from namesrv_core.machine.profile import V4_9_7, V5_4_0
+from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 
 A, B, GHOST = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.9:10911"
 V1, V2 = DataVersion(0, 1, 1), DataVersion(0, 2, 2)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Profile
-from namesrv_core.broker import (
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.sides.broker import (
     BrokerChange,
     BrokerConfig,
     Consequence,
@@ -23,7 +24,6 @@ from namesrv_core.broker import (
     registration_delay_ms,
     registration_parts,
 )
-from namesrv_core.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
 
 OWN = DataVersion(0, 1_000, 5)
 SAME = VersionAnswer(0, changed=False, data_version=OWN)

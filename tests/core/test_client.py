@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Profile
-from namesrv_core.client import (
+from namesrv_core.asking.queries import RouteBroker, TopicRouteData
+from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
+from namesrv_core.sides.client import (
     FindBrokerResult,
     MessageQueue,
     TopicPublishInfo,
@@ -21,8 +23,6 @@ from namesrv_core.client import (
     topic_route_data_changed,
     topic_subscribe_info,
 )
-from namesrv_core.queries import RouteBroker, TopicRouteData
-from namesrv_core.rows import QueueData, TopicQueueMappingInfo
 
 MASTER, SLAVE = (0, "10.0.0.1:10911"), (1, "10.0.0.2:10911")
 BOTH = pytest.mark.parametrize("client", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)

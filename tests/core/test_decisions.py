@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry, events
-from namesrv_core.decisions import Decided, Placed, decide
-from namesrv_core.races import Day, races_of
-from namesrv_core.replay import TimedEvent
-from namesrv_core.rows import DataVersion, LiveKey, TopicConfig, TopicTable
-from namesrv_core.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.verification import Observed
+from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry
+from namesrv_core.history.verification import Observed
+from namesrv_core.inference.decisions import Decided, Placed, decide
+from namesrv_core.inference.races import Day, races_of
+from namesrv_core.machine import events
+from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 
 MS = 1_000_000
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"

@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, events, step, take
-from namesrv_core.draft import NULL_POINTER, Draft
-from namesrv_core.register import RegisterResult, min_broker_id_notifications
-from namesrv_core.registry import Change
-from namesrv_core.route_history import Member, Position, RouteRow, sweep_route
-from namesrv_core.rows import (
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, step, take
+from namesrv_core.history.route_history import Member, Position, RouteRow, sweep_route
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import NULL_POINTER, Draft
+from namesrv_core.machine.register import RegisterResult, min_broker_id_notifications
+from namesrv_core.machine.registry import Change
+from namesrv_core.machine.rows import (
     BrokerData,
     DataVersion,
     KvValue,
@@ -22,8 +23,8 @@ from namesrv_core.rows import (
     TopicTable,
     live_key_hash,
 )
-from namesrv_core.trace import replayed
-from namesrv_core.trace_json import state_of
+from namesrv_core.trace.trace import replayed
+from namesrv_core.trace.trace_json import state_of
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
 INIT = '{"ev": {"op": "init", "profile": "5.4.0"}}'

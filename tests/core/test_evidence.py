@@ -8,8 +8,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, events, take
-from namesrv_core.evidence import (
+from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
+from namesrv_core.history.verification import Observed
+from namesrv_core.inference.evidence import (
     Expiry,
     ListAnswer,
     Membership,
@@ -27,12 +28,12 @@ from namesrv_core.evidence import (
     topic_list_votes,
     weighed_votes,
 )
-from namesrv_core.races import Day
-from namesrv_core.replay import TimedEvent
-from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_core.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.settings import Life, Statement, Value
-from namesrv_core.verification import Observed
+from namesrv_core.inference.races import Day
+from namesrv_core.inference.settings import Life, Statement, Value
+from namesrv_core.machine import events
+from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 
 MS = 1_000_000
 SECOND = 1_000 * MS

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core import Namesrv, Outcome, Registry, events
-from namesrv_core.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.replay import Taken, TimedEvent, replay
-from namesrv_core.rows import DataVersion, LiveKey, TopicConfig, TopicTable
-from namesrv_core.schedule import ScanEpoch, ScanSchedule
+from namesrv_core import Namesrv, Outcome, Registry
+from namesrv_core.machine import events
+from namesrv_core.machine.loop import Taken, TimedEvent, replay
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 
 TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])
 MS = 1_000_000

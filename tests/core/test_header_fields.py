@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.properties import property_names
-from namesrv_core.requests import java_boolean, java_int, java_long, register_header
+from namesrv_core.asking.requests import java_boolean, java_int, java_long, register_header
+from namesrv_core.machine.properties import property_names
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.java_map import JavaMap, long_hash, string_hash, string_map, table_size_for
+from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, string_map, table_size_for
 
 with gzip.open(Path(__file__).parent / "java_maps.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
     RECORDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]

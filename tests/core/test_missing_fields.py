@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.java_map import JavaMap, string_map
-from namesrv_core.rows import LiveKey, live_key_hash
-from namesrv_core.trace import Trace
+from namesrv_core.machine.java_map import JavaMap, string_map
+from namesrv_core.machine.rows import LiveKey, live_key_hash
+from namesrv_core.trace.trace import Trace
 
 Ev = dict[str, Any]
 

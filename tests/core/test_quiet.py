@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
-from namesrv_core.draft import Outcome
-from namesrv_core.events import BrokerHeartbeat, QueryDataVersion, RefreshRun, RefusedRequest, RegisterBroker
-from namesrv_core.quiet import NotQuietError, slot_seconds
-from namesrv_core.registry import Registry
-from namesrv_core.rows import DataVersion, LiveKey, TopicConfig, TopicTable
-from namesrv_core.step import take
+from namesrv_core.machine.draft import Outcome
+from namesrv_core.machine.events import BrokerHeartbeat, QueryDataVersion, RefreshRun, RefusedRequest, RegisterBroker
+from namesrv_core.machine.quiet import NotQuietError, slot_seconds
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
+from namesrv_core.machine.step import take
 
 VERSION = DataVersion(0, 1, 1)
 MASTER = RegisterBroker(

@@ -8,12 +8,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from namesrv_core import Namesrv, Outcome, Registry, events, step
-from namesrv_core.history import Histories, Interval
-from namesrv_core.rows import MASTER_ID, BrokerData
-from namesrv_core.step import take
-from namesrv_core.timeline import timeline_of
-from namesrv_core.trace_json import state_of
+from namesrv_core import Namesrv, Outcome, Registry, step
+from namesrv_core.history.intervals import Histories, Interval
+from namesrv_core.history.timeline import timeline_of
+from namesrv_core.machine import events
+from namesrv_core.machine.rows import MASTER_ID, BrokerData
+from namesrv_core.machine.step import take
+from namesrv_core.trace.trace_json import state_of
 from tests.core.adversary import (
     CHANNEL_ENDS,
     EVENTS,

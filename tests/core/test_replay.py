@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from namesrv_core import Namesrv, Outcome, Registry, events
-from namesrv_core.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
-from namesrv_core.replay import OrderError, Taken, TimedEvent, replay, scan_id
-from namesrv_core.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
-from namesrv_core.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.step import step
+from namesrv_core import Namesrv, Outcome, Registry
+from namesrv_core.machine import events
+from namesrv_core.machine.loop import OrderError, Taken, TimedEvent, replay, scan_id
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
+from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.step import step
 
 MASTER = "10.0.0.1:10911"
 TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, events, step
-from namesrv_core.answers import question_of
-from namesrv_core.dispatch import (
+from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, step
+from namesrv_core.asking.answers import question_of
+from namesrv_core.asking.dispatch import (
     CRC32_MISMATCH,
     MISSING_BROKER_ID,
     UNDECODABLE_BODY,
@@ -16,8 +16,7 @@ from namesrv_core.dispatch import (
     event_of,
     serve,
 )
-from namesrv_core.draft import NULL_POINTER
-from namesrv_core.requests import (
+from namesrv_core.asking.requests import (
     Body,
     Fields,
     QueueDatas,
@@ -25,7 +24,9 @@ from namesrv_core.requests import (
     Request,
     Undecodable,
 )
-from namesrv_core.rows import (
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import NULL_POINTER
+from namesrv_core.machine.rows import (
     BrokerData,
     DataVersion,
     KvValue,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_core.route_history import (
+from namesrv_core.history.route_history import (
     Member,
     Orphan,
     Position,
@@ -14,7 +14,7 @@ from namesrv_core.route_history import (
     stale_order_conf,
     sweep_route,
 )
-from namesrv_core.rows import KvValue, LiveKey, QueueData
+from namesrv_core.machine.rows import KvValue, LiveKey, QueueData
 
 OLD = Position(1, 0, "old", 1)
 START = 1_000

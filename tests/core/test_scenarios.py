@@ -37,11 +37,12 @@ from typing import Any
 
 import pytest
 
-from namesrv_core import PROFILES, Namesrv, NamesrvConfig, Question, Registry, Step, answer, events, take
-from namesrv_core.heartbeat import QueryDataVersionResult
-from namesrv_core.register import RegisterResult
-from namesrv_core.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
-from namesrv_core.trace import _CONFIG_NAMES
+from namesrv_core import PROFILES, Namesrv, NamesrvConfig, Question, Registry, Step, answer, take
+from namesrv_core.machine import events
+from namesrv_core.machine.heartbeat import QueryDataVersionResult
+from namesrv_core.machine.register import RegisterResult
+from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.trace.trace import _CONFIG_NAMES
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 Fields = Mapping[str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 
 SECOND = 1_000_000_000
 PERIOD_MS = 10_000

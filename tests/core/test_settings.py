@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_core.profile import profile_named
-from namesrv_core.settings import (
+from namesrv_core.inference.settings import (
     OPTIONS,
     VERSION,
     Known,
@@ -25,6 +24,7 @@ from namesrv_core.settings import (
     text_of,
     value_of,
 )
+from namesrv_core.machine.profile import profile_named
 
 NAME = "order_message_enable"
 FIRST, SECOND = Life(100, "5.4.0", "v1"), Life(900, "5.4.0", "v2")

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from namesrv_core import Namesrv, Outcome, Registry, events, take
-from namesrv_core.past import Past
-from namesrv_core.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.rows import (
+from namesrv_core import Namesrv, Outcome, Registry, take
+from namesrv_core.history.snapshot import SnapshotError, snapshot_of, snapshot_text
+from namesrv_core.inference.past import Past
+from namesrv_core.machine import events
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.rows import (
     BrokerLiveInfo,
     DataVersion,
     LiveKey,
@@ -20,8 +22,7 @@ from namesrv_core.rows import (
     TopicQueueMappingInfo,
     TopicTable,
 )
-from namesrv_core.snapshot import SnapshotError, snapshot_of, snapshot_text
-from namesrv_core.trace_json import state_of
+from namesrv_core.trace.trace_json import state_of
 
 A, CHANNEL = "10.0.0.1:10911", "10.0.0.1:40000#1"
 AT_US = 1_700_000_000_000_000

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.answers import Question, answer, remark_matches
-from namesrv_core.register import RegisterResult
-from namesrv_core.trace import Trace, TraceError, replayed
-from namesrv_core.trace_state import canonical
+from namesrv_core.asking.answers import Question, answer, remark_matches
+from namesrv_core.machine.register import RegisterResult
+from namesrv_core.trace.trace import Trace, TraceError, replayed
+from namesrv_core.trace.trace_state import canonical
 from tests.oracle.sequences import Adversary
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))

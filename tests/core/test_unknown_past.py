@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step, bootstrap, events
-from namesrv_core.answers import Question
-from namesrv_core.draft import Certainty
-from namesrv_core.past import ACTING, GROUP, SETTLED, Part, Past
-from namesrv_core.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step
+from namesrv_core.asking.answers import Question
+from namesrv_core.inference import bootstrap
+from namesrv_core.inference.past import ACTING, GROUP, SETTLED, Part, Past
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Certainty
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from tests.core.test_bootstrap import (
     CLUSTER_INFO,
     EIGHT,

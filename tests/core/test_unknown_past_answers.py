@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core import Namesrv, NamesrvConfig, Outcome, bootstrap, events
-from namesrv_core.answers import Answer, Question
-from namesrv_core.history import Histories
-from namesrv_core.past import ACTING, GROUP
-from namesrv_core.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.rows import KvValue
-from namesrv_core.shown import shown_by
+from namesrv_core import Namesrv, NamesrvConfig, Outcome
+from namesrv_core.asking.answers import Answer, Question
+from namesrv_core.asking.shown import shown_by
+from namesrv_core.history.intervals import Histories
+from namesrv_core.inference import bootstrap
+from namesrv_core.inference.past import ACTING, GROUP
+from namesrv_core.machine import events
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.rows import KvValue
 from tests.core.test_bootstrap import (
     CLUSTER_INFO,
     FOUR,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, Answer, Namesrv, NamesrvConfig, Question, Registry
-from namesrv_core.body_json import read_json, same_json
-from namesrv_core.events import WipeWritePerm
-from namesrv_core.registry import Change
-from namesrv_core.rows import BrokerData, QueueData
-from namesrv_core.timeline import StateChange
-from namesrv_core.verification import Observed, Verdict, verify
+from namesrv_core.asking.body_json import read_json, same_json
+from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.verification import Observed, Verdict, verify
+from namesrv_core.machine.events import WipeWritePerm
+from namesrv_core.machine.registry import Change
+from namesrv_core.machine.rows import BrokerData, QueueData
 
 TOPIC_LIST = Question(206)
 EMPTY, ONE, TWO = (Answer(0, f'{{"topicList":[{topics}]}}') for topics in ("", '"T"', '"T","U"'))

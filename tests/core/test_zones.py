@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import Answer, Namesrv, Registry
-from namesrv_core.queries import RouteBroker, TopicRouteData, within_zone
-from namesrv_core.registry import Change, TableName
-from namesrv_core.requests import (
+from namesrv_core.asking.queries import RouteBroker, TopicRouteData, within_zone
+from namesrv_core.asking.requests import (
     Fields,
     zone_of,
 )
-from namesrv_core.rows import (
+from namesrv_core.machine.registry import Change, TableName
+from namesrv_core.machine.rows import (
     BrokerData,
     LiveKey,
     QueueData,

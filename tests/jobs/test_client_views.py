@@ -14,16 +14,16 @@ import pytest
 from jobs.tables import append
 from jobs.views import register_views
 from namesrv_core import PROFILES, V4_9_7, V5_4_0, Namesrv, Profile
-from namesrv_core.answers import route_json
-from namesrv_core.client import (
+from namesrv_core.asking.answers import route_json
+from namesrv_core.asking.queries import RouteBroker, TopicRouteData
+from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
+from namesrv_core.sides.client import (
     UnusableRouteError,
     find_broker_address_in_subscribe,
     static_topic_endpoints,
     topic_publish_info,
     topic_subscribe_info,
 )
-from namesrv_core.queries import RouteBroker, TopicRouteData
-from namesrv_core.rows import QueueData, TopicQueueMappingInfo
 from schemas import gold
 from tests.jobs.rows import frame, published_run
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.quiet import heard_of
 from namesrv_core import V4_9_7, Namesrv
-from namesrv_core.decisions import STALL_NS
+from namesrv_core.inference.decisions import STALL_NS
 from schemas import bronze, gold
 from tests.jobs.rows import Row, frame, seq
 

@@ -24,9 +24,9 @@ from jobs.nightly import Summary
 from jobs.views import register_views
 from jobs.warehouse import Warehouse
 from namesrv_core import V4_9_7
-from namesrv_core.client import topic_publish_info, topic_subscribe_info
-from namesrv_core.queries import RouteBroker, TopicRouteData
-from namesrv_core.rows import QueueData
+from namesrv_core.asking.queries import RouteBroker, TopicRouteData
+from namesrv_core.machine.rows import QueueData
+from namesrv_core.sides.client import topic_publish_info, topic_subscribe_info
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"

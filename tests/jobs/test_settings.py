@@ -16,9 +16,10 @@ from jobs.evidence import candidates_from, votes_from
 from jobs.ingest import ingest
 from jobs.settings import DaySettings, known_settings, read_settings, under_idle_limit
 from jobs.warehouse import Warehouse
-from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, events, take
-from namesrv_core.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_core.settings import Known, Life, Votes
+from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
+from namesrv_core.inference.settings import Known, Life, Votes
+from namesrv_core.machine import events
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from schemas.bronze import CHANNEL_EVENTS, TABLES
 from schemas.gold import ROUTE_MISMATCHES
 

@@ -7,8 +7,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from namesrv_core.trace import Trace, TraceError
-from namesrv_core.trace_state import canonical
+from namesrv_core.trace.trace import Trace, TraceError
+from namesrv_core.trace.trace_state import canonical
 from tests.oracle.oracle import Oracle
 from tests.oracle.sequences import Adversary, Ev
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from namesrv_core import PROFILES, Profile
-from namesrv_core.auto_create import create_topic_in_send_message, create_topic_in_send_message_back
-from namesrv_core.broker import (
+from namesrv_core.machine.rows import DataVersion, TopicConfig
+from namesrv_core.sides.auto_create import create_topic_in_send_message, create_topic_in_send_message_back
+from namesrv_core.sides.broker import (
     BrokerConfig,
     Consequence,
     VersionAnswer,
@@ -24,7 +25,6 @@ from namesrv_core.broker import (
     registered_topic,
     registration_parts,
 )
-from namesrv_core.rows import DataVersion, TopicConfig
 from tests.oracle.jvm import Jvm, compiled, jars
 
 JAVA = Path(__file__).parent / "java"

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from namesrv_core import PROFILES, Namesrv, Profile
-from namesrv_core.answers import route_json
-from namesrv_core.client import (
+from namesrv_core.asking.answers import route_json
+from namesrv_core.asking.queries import RouteBroker, TopicRouteData
+from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
+from namesrv_core.sides.client import (
     MessageQueue,
     TopicPublishInfo,
     UnusableRouteError,
@@ -28,8 +30,6 @@ from namesrv_core.client import (
     topic_route_data_changed,
     topic_subscribe_info,
 )
-from namesrv_core.queries import RouteBroker, TopicRouteData
-from namesrv_core.rows import QueueData, TopicQueueMappingInfo
 from tests.oracle.jvm import Jvm, compiled, jars
 
 JAVA = Path(__file__).parent / "java"

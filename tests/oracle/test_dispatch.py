@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from namesrv_core import events, take
-from namesrv_core.answers import Answer, remark_matches
-from namesrv_core.codes import RequestCode, ResponseCode
-from namesrv_core.dispatch import dispatch
-from namesrv_core.step import apply_step
-from namesrv_core.trace import Trace
-from namesrv_core.trace_state import StateText
+from namesrv_core import take
+from namesrv_core.asking.answers import Answer, remark_matches
+from namesrv_core.asking.dispatch import dispatch
+from namesrv_core.machine import events
+from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.step import apply_step
+from namesrv_core.trace.trace import Trace
+from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.frames import Frame
 from namesrv_wire.requests import request_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_core.requests import java_long
+from namesrv_core.asking.requests import java_long
 from namesrv_wire.bodies import (
     RegisterBody,
     decode_data_version,

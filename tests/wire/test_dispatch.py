@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.answers import Answer, remark_matches
-from namesrv_core.dispatch import dispatch, serve
-from namesrv_core.trace import Trace
-from namesrv_core.trace_state import StateText
+from namesrv_core.asking.answers import Answer, remark_matches
+from namesrv_core.asking.dispatch import dispatch, serve
+from namesrv_core.trace.trace import Trace
+from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.requests import request_of
 from tests.wire.trace_requests import frame_of

@@ -1,0 +1,1 @@
+"""Requests in, answers out: what the name server says when it is asked."""

@@ -1,0 +1,342 @@
+"""Answers as text: the JSON that the name server writes, byte for byte.
+
+Standard JSON has its keys sorted and every key quoted; RocketMQ's own JSON (older clients, cluster info) keeps the
+order of its maps and writes integer keys without quotes. Nulls are left out. Which characters are escaped depends on the
+generation, in 4.x also on the dialect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from namesrv_core.asking import queries
+from namesrv_core.asking.queries import RouteBroker, TopicRouteData
+from namesrv_core.asking.requests import Fields, zone_of
+from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.java_map import nested_get
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import DataVersion, QueueData, TopicQueueMappingInfo
+
+STANDARD_JSON_SINCE = 401
+"""MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it."""
+ROUTE_QUESTIONS = frozenset(
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+    }
+)
+"""Questions about routes, clusters and topics."""
+QUESTIONS = ROUTE_QUESTIONS | {
+    RequestCode.GET_KV_CONFIG,
+    RequestCode.GET_KVLIST_BY_NAMESPACE,
+    RequestCode.GET_BROKER_MEMBER_GROUP,
+}
+"""All questions whose answers follow from the registry."""
+_UNIT_LISTS: dict[int, tuple[bool | None, bool | None]] = {
+    RequestCode.GET_UNIT_TOPIC_LIST: (True, None),
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: (None, True),
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: (False, True),
+}
+_SUBJECTS = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: "topic",
+    RequestCode.GET_TOPICS_BY_CLUSTER: "cluster",
+    RequestCode.GET_KV_CONFIG: "key",
+    RequestCode.GET_KVLIST_BY_NAMESPACE: "namespace",
+    RequestCode.GET_BROKER_MEMBER_GROUP: "brokerName",
+}
+LIST_CODES = ROUTE_QUESTIONS - {RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO}
+"""Questions about lists of topics."""
+
+
+class Question(NamedTuple):
+    """What was asked: the request code, whom or what about, and whether the asker takes standard JSON only.
+
+    `subject`: topic (105), cluster (224), key (101), namespace (219) or broker name (901). `scope`: zone to which the
+    asker restricts a route (105, 5.x), namespace of the key (101), cluster beside the broker name (901).
+    """
+
+    code: int
+    subject: str | None = None
+    standard_json: bool = True
+    scope: str | None = None
+
+
+class Answer(NamedTuple):
+    """Response code, body text, remark and header fields.
+
+    An expected remark ends where the real one depends on the build or the JVM: `remark_matches` compares.
+    """
+
+    code: int
+    body: str | None
+    remark: str | None = None
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+def question_of(code: int, fields: Fields, *, standard_json: bool) -> Question:
+    """Return the question that a request of one of QUESTIONS asks; only a route comes in two dialects."""
+    if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+        return Question(code, fields.get("topic"), standard_json, zone_of(fields))
+    subject = fields.get(_SUBJECTS[code]) if code in _SUBJECTS else None  # type: ignore[index]
+    scope = {RequestCode.GET_KV_CONFIG: "namespace", RequestCode.GET_BROKER_MEMBER_GROUP: "clusterName"}.get(code)  # type: ignore[call-overload]
+    return Question(code, subject, scope=fields.get(scope) if scope else None)
+
+
+def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
+    """Return the name server's answer to `question`. Raises ValueError for a code that asks nothing.
+
+    Source: RocketMQ 4.9.7 DefaultRequestProcessor; 5.4.0 DefaultRequestProcessor and ClientRequestProcessor.
+    """
+    code = question.code
+    if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+        return _route_answer(registry, question, namesrv)
+    if code == RequestCode.GET_BROKER_CLUSTER_INFO:
+        return Answer(ResponseCode.SUCCESS, cluster_info_json(registry, namesrv))
+    if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
+        return _kv_answer(registry, question, namesrv)
+    if code == RequestCode.GET_BROKER_MEMBER_GROUP:
+        body = member_group_json(registry, question.scope, question.subject, namesrv)
+        return Answer(ResponseCode.SUCCESS, body, "not set any response code")  # the remark of a fresh response stays
+    return _topic_list_answer(registry, question, namesrv)
+
+
+def _route_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
+    route = queries.pickup_topic_route_data(registry, question.subject, namesrv)
+    if route is None:
+        return Answer(ResponseCode.TOPIC_NOT_EXIST, None, _no_route(question.subject, namesrv))
+    standard = question.standard_json
+    if question.scope is not None and namesrv.profile.filters_routes_by_zone:
+        # The filter reads the answer and writes it anew, in the dialect of old.
+        route, standard = queries.within_zone(route, question.scope, sorted_maps=standard), False
+    return Answer(ResponseCode.SUCCESS, route_json(route, namesrv, standard=standard))
+
+
+def _kv_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
+    """Return a value (in a header field) or the entries of a namespace (in the body)."""
+    if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
+        body = kv_list_json(registry, question.subject, namesrv)
+        if body is None:
+            return Answer(ResponseCode.QUERY_NOT_FOUND, None, f"No config item, Namespace: {_shown(question.subject)}")
+        return Answer(ResponseCode.SUCCESS, body)
+    entry = nested_get(registry.kv_config_table, question.scope, question.subject)
+    if entry is None or entry.text is None:
+        remark = f"No config item, Namespace: {_shown(question.scope)} Key: {_shown(question.subject)}"
+        return Answer(ResponseCode.QUERY_NOT_FOUND, None, remark)
+    return Answer(ResponseCode.SUCCESS, None, fields=(("value", entry.text),))
+
+
+def _topic_list_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
+    code, config = question.code, namesrv.config
+    listed = code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+    enabled = config.enable_all_topic_list if listed else config.enable_topic_list
+    if not enabled and code != RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
+        return Answer(ResponseCode.SYSTEM_ERROR, None, "disable")
+    if listed:
+        body = topic_list_json(queries.all_topic_list(registry, namesrv), None, namesrv)
+    elif code == RequestCode.GET_TOPICS_BY_CLUSTER:
+        body = topic_list_json(queries.topics_by_cluster(registry, question.subject, namesrv), None, namesrv)
+    elif code == RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
+        body = topic_list_json(*queries.system_topic_list(registry, namesrv), namesrv)
+    elif code in _UNIT_LISTS:
+        unit, sub = _UNIT_LISTS[code]
+        body = topic_list_json(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub), None, namesrv)
+    else:
+        raise ValueError(f"request code {code}: not a question that the registry answers")
+    return Answer(ResponseCode.SUCCESS, body)
+
+
+def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> str:
+    """Return a route as the name server writes it, in standard JSON or in RocketMQ's own."""
+    write = _Writer(namesrv, standard=standard)
+    fields = [
+        ("brokerDatas", write.array(_broker_data(write, broker, namesrv) for broker in route.broker_datas)),
+        (
+            "filterServerTable",
+            write.mapping(
+                (addr, write.strings(servers)) for addr, servers in route.filter_server_table if servers is not None
+            ),
+        ),
+        ("orderTopicConf", write.text(route.order_topic_conf)),
+        ("queueDatas", write.array(_queue_data(write, name, data) for name, data in route.queue_datas)),
+    ]
+    if route.topic_queue_mapping_by_broker is not None:
+        mappings = ((name, _mapping(write, info)) for name, info in route.topic_queue_mapping_by_broker)
+        fields.append(("topicQueueMappingByBroker", write.mapping(mappings)))
+    return write.record(fields)
+
+
+def cluster_info_json(registry: Registry, namesrv: Namesrv) -> str:
+    """Return the answer to GET_BROKER_CLUSTER_INFO: the groups with their true ids, and the cluster sets."""
+    write = _Writer(namesrv)
+    groups = (
+        (
+            name,
+            _broker_data(
+                write,
+                RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name),
+                namesrv,
+            ),
+        )
+        for name, g in registry.broker_addr_table.java_items()
+    )
+    clusters = (
+        (cluster, write.strings(names.java_keys())) for cluster, names in registry.cluster_addr_table.java_items()
+    )
+    return write.record([("brokerAddrTable", write.mapping(groups)), ("clusterAddrTable", write.mapping(clusters))])
+
+
+def topic_list_json(topics: list[str | None], broker_addr: str | None, namesrv: Namesrv) -> str:
+    """Return a topic list; only the system list has a broker address."""
+    write = _Writer(namesrv)
+    return write.record([("brokerAddr", write.text(broker_addr)), ("topicList", write.strings(topics))])
+
+
+def kv_list_json(registry: Registry, namespace: str | None, namesrv: Namesrv) -> str | None:
+    """Return the entries of a KV namespace; None if it does not exist."""
+    entries = registry.kv_config_table.get(namespace)
+    if entries is None:
+        return None
+    write = _Writer(namesrv)
+    table = write.mapping((key, write.text(value.text)) for key, value in entries.java_items())
+    return write.record([("table", table)])
+
+
+def member_group_json(registry: Registry, cluster_name: str | None, broker_name: str | None, namesrv: Namesrv) -> str:
+    """Return the members of a group; the cluster is that of the question.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.getBrokerMemberGroup.
+    """
+    write = _Writer(namesrv)
+    group = registry.broker_addr_table.get(broker_name)
+    addrs = write.integer_mapping(
+        (broker_id, write.text(addr)) for broker_id, addr in (group.java_addrs() if group else ())
+    )
+    members = [("brokerAddrs", addrs), ("brokerName", write.text(broker_name)), ("cluster", write.text(cluster_name))]
+    return write.record([("brokerMemberGroup", write.record(members))])
+
+
+def data_version_json(version: DataVersion, namesrv: Namesrv) -> str:
+    """Return a data version as QUERY_DATA_VERSION answers it."""
+    state_version = str(version.state_version) if namesrv.profile.has_state_version else None
+    counter = None if version.counter is None else str(version.counter)
+    fields = [("counter", counter), ("stateVersion", state_version), ("timestamp", str(version.timestamp))]
+    return _Writer(namesrv).record(fields)
+
+
+def _shown(text: str | None) -> str:
+    """Return a text as Java puts it into a message."""
+    return "null" if text is None else text
+
+
+def _no_route(topic: str | None, namesrv: Namesrv) -> str:
+    site = f"{namesrv.profile.faq_scheme}://rocketmq.apache.org/docs/"
+    return f"No topic route info in name server for the topic: {_shown(topic)}\nSee {site}"
+
+
+def remark_matches(answered: str | None, expected: str | None) -> bool:
+    """Return whether a remark is the expected one. What follows the documentation's address differs between builds."""
+    return answered == expected or (expected is not None and (answered or "").startswith(expected))
+
+
+def _broker_data(write: _Writer, broker: RouteBroker, namesrv: Namesrv) -> str:
+    addrs = write.integer_mapping((broker_id, write.text(addr)) for broker_id, addr in broker.broker_addrs)
+    fields = [
+        ("brokerAddrs", addrs),
+        ("brokerName", write.text(broker.broker_name)),
+        ("cluster", write.text(broker.cluster_name)),
+    ]
+    if namesrv.profile.live_key_has_cluster:
+        fields.append(("enableActingMaster", "true" if broker.enable_acting_master else "false"))
+        fields.append(("zoneName", write.text(broker.zone_name)))
+    return write.record(fields)
+
+
+def _queue_data(write: _Writer, name: str | None, data: QueueData) -> str:
+    return write.record(
+        [
+            ("brokerName", write.text(name)),
+            ("perm", str(data.perm)),
+            ("readQueueNums", str(data.read_queue_nums)),
+            ("topicSysFlag", str(data.topic_sys_flag)),
+            ("writeQueueNums", str(data.write_queue_nums)),
+        ]
+    )
+
+
+def _mapping(write: _Writer, info: TopicQueueMappingInfo) -> str:
+    current = json.loads(info.curr_id_map) if info.curr_id_map else {}
+    ids = write.integer_mapping((int(key), str(value)) for key, value in current.items())
+    return write.record(
+        [
+            ("bname", write.text(info.bname)),
+            ("currIdMap", ids),
+            ("dirty", "true" if info.dirty else "false"),
+            ("epoch", str(info.epoch)),
+            ("scope", write.text(info.scope)),
+            ("topic", write.text(info.topic)),
+            ("totalQueues", str(info.total_queues)),
+        ]
+    )
+
+
+class _Writer:
+    """Writes one of the two dialects; a value that is None is left out by `record` and `mapping`."""
+
+    def __init__(self, namesrv: Namesrv, *, standard: bool = False) -> None:
+        self.standard = standard
+        self._escape = _old_escape if namesrv.profile.old_json else None
+        self._special = _BROWSER_SPECIAL if standard else _SPECIAL
+
+    def text(self, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if self._escape is None:
+            return json.dumps(value, ensure_ascii=False)
+        return '"' + self._special.sub(self._escape, value) + '"'
+
+    def strings(self, values: Iterable[str | None]) -> str:
+        return self.array(self.text(value) or "null" for value in values)
+
+    def array(self, values: Iterable[str]) -> str:
+        return "[" + ",".join(values) + "]"
+
+    def record(self, fields: Iterable[tuple[str, str | None]]) -> str:
+        return "{" + ",".join(f'"{name}":{value}' for name, value in fields if value is not None) + "}"
+
+    def mapping(self, entries: Iterable[tuple[str | None, str | None]]) -> str:
+        found = [(key, value) for key, value in entries if value is not None]
+        if self.standard:
+            found.sort(key=lambda entry: entry[0] or "")
+        null = '"null"' if self.standard else "null"
+        return "{" + ",".join(f"{self.text(key) or null}:{value}" for key, value in found) + "}"
+
+    def integer_mapping(self, entries: Iterable[tuple[int, str | None]]) -> str:
+        found = [(key, value) for key, value in entries if value is not None]
+        if self.standard:
+            found.sort()
+            return "{" + ",".join(f'"{key}":{value}' for key, value in found) + "}"
+        return "{" + ",".join(f"{key}:{value}" for key, value in found) + "}"
+
+
+_SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_BROWSER_SPECIAL = re.compile('["\\\\/\x00-\x1f\x7f-\U0010ffff]')
+_SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\", "/": "\\/"}
+
+
+def _old_escape(found: re.Match[str]) -> str:
+    """Return a character as fastjson 1 escapes it: its short form, else its UTF-16 units in upper-case hex digits."""
+    short = _SHORT.get(found[0])
+    if short is not None:
+        return short
+    units = found[0].encode("utf-16-be", errors="surrogatepass")
+    return "".join(f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2))

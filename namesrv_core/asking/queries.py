@@ -1,0 +1,209 @@
+"""What the name server answers: routes, cluster info, topic lists, member groups, KV lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from namesrv_core.machine.java_map import JavaMap, nested_get, string_map, table_size_for
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey, QueueData, TopicQueueMappingInfo
+
+SYNC_BROKER_MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+_UNIT_FLAG, _UNIT_SUB_FLAG = 1, 2
+_V = TypeVar("_V")
+
+
+class RouteBroker(NamedTuple):
+    """One group of a route; `broker_addrs` in Java's iteration order, with an acting master already shown as id 0."""
+
+    broker_name: str | None
+    cluster_name: str | None
+    broker_addrs: tuple[tuple[int, str | None], ...]
+    enable_acting_master: bool
+    zone_name: str | None
+
+
+class TopicRouteData(NamedTuple):
+    """A route, its lists in the order in which the name server builds them.
+
+    `filter_server_table` holds address -> list or None; `topic_queue_mapping_by_broker` is None where the server has no
+    such table or entry; `order_topic_conf` is set only by a server with orderMessageEnable.
+    """
+
+    queue_datas: tuple[tuple[str | None, QueueData], ...]
+    broker_datas: tuple[RouteBroker, ...]
+    filter_server_table: tuple[tuple[str | None, tuple[str, ...] | None], ...]
+    order_topic_conf: str | None
+    topic_queue_mapping_by_broker: tuple[tuple[str | None, TopicQueueMappingInfo], ...] | None
+
+
+def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Namesrv) -> TopicRouteData | None:
+    """Return the route of `topic`; None if it is unknown or none of its names has a group (TOPIC_NOT_EXIST).
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.pickupTopicRouteData, and the request processors for
+    orderTopicConf.
+    """
+    table = registry.topic_queue_table.get(topic)
+    if table is None:
+        return None
+    queue_datas = tuple(table.java_items())
+    groups = [
+        (name, group)
+        for name in _name_set(table, namesrv)
+        if (group := registry.broker_addr_table.get(name)) is not None
+    ]
+    if not groups:
+        return None
+    acts = namesrv.config.support_acting_master and not (topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX)
+    brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
+    order_topic_conf = None
+    if namesrv.config.order_message_enable:
+        entry = nested_get(registry.kv_config_table, ORDER_TOPIC_CONFIG, topic)
+        order_topic_conf = None if entry is None else entry.text
+    mappings = registry.topic_queue_mapping_info_table.get(topic)
+    return TopicRouteData(
+        queue_datas,
+        brokers,
+        _filter_servers(registry, groups, namesrv),
+        order_topic_conf,
+        None if mappings is None else tuple(mappings.java_items()),
+    )
+
+
+def within_zone(route: TopicRouteData, zone: str, *, sorted_maps: bool) -> TopicRouteData:
+    """Return a route without the groups that have a master and are of another zone (names differ beside case).
+
+    Their queue data and filter servers go with them. The filter reads the route from its JSON, so that the maps in it
+    are filled anew: in the order of their keys if it was written so (`sorted_maps`), and without nulls.
+
+    Source: RocketMQ 5.4.0 ZoneRouteRPCHook.
+    """
+    dropped = {
+        broker.broker_name: broker
+        for broker in route.broker_datas
+        if MASTER_ID in dict(broker.broker_addrs) and (broker.zone_name or "").lower() != zone.lower()
+    }
+    gone = {addr for broker in dropped.values() for _, addr in broker.broker_addrs}
+    mappings = route.topic_queue_mapping_by_broker
+    servers = ((addr, found) for addr, found in route.filter_server_table if found is not None)
+    return route._replace(
+        queue_datas=tuple(entry for entry in route.queue_datas if entry[0] not in dropped),
+        broker_datas=tuple(broker for broker in route.broker_datas if broker.broker_name not in dropped),
+        filter_server_table=tuple(entry for entry in _refilled(servers, sorted_maps) if entry[0] not in gone),
+        topic_queue_mapping_by_broker=None if mappings is None else _refilled(mappings, sorted_maps),
+    )
+
+
+def _refilled(entries: Iterable[tuple[str | None, _V]], in_order: bool) -> tuple[tuple[str | None, _V], ...]:  # noqa: FBT001
+    filled: JavaMap[str | None, _V] = string_map()
+    for key, value in sorted(entries, key=lambda entry: entry[0] or "") if in_order else entries:
+        filled.put(key, value)
+    return tuple(filled.java_items())
+
+
+def _name_set(table: JavaMap[str | None, QueueData], namesrv: Namesrv) -> list[str | None]:
+    """Return the topic's broker names in the order of the HashSet that the server copies them into."""
+    capacity = max(16, table_size_for(int(len(table) / 0.75) + 1)) if namesrv.profile.sized_name_set else 16
+    names: JavaMap[str | None, bool] = string_map(capacity)
+    for name in table.java_keys():
+        names.put(name, value=True)
+    return names.java_keys()
+
+
+def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | None) -> RouteBroker:
+    """Return the group as a route shows it.
+
+    With `acting_for`, the group's queue data of the topic on a server that supports acting masters: the smallest id
+    stands as master if there is none, acting masters are enabled and the queue data has no write bit.
+    """
+    addrs = group.java_addrs()
+    if (
+        acting_for is not None
+        and addrs
+        and group.enable_acting_master
+        and MASTER_ID not in group.addr_of
+        and not acting_for.perm & PERM_WRITE
+    ):
+        min_id = min(group.addr_of)
+        members = (*(member for member in addrs if member[0] != min_id), (MASTER_ID, group.addr_of[min_id]))
+        addrs = BrokerData(group.cluster_name, members).java_addrs()
+    return RouteBroker(name, group.cluster_name, tuple(addrs), group.enable_acting_master, group.zone_name)
+
+
+def _filter_servers(
+    registry: Registry, groups: list[tuple[str | None, BrokerData]], namesrv: Namesrv
+) -> tuple[tuple[str | None, tuple[str, ...] | None], ...]:
+    if not registry.filter_server_table:
+        return ()
+    found: JavaMap[str | None, tuple[str, ...] | None] = string_map()
+    for _, group in groups:
+        for _, addr in group.java_addrs():
+            cluster = group.cluster_name if namesrv.profile.live_key_has_cluster else None
+            servers = registry.filter_server_table.get(LiveKey(cluster, addr))
+            if servers is not None or namesrv.profile.lists_absent_filter_servers:
+                found.put(addr, servers)
+    return tuple(found.java_items())
+
+
+def all_topic_list(registry: Registry, namesrv: Namesrv) -> list[str | None]:
+    """Return all topics in the order of the set that the server copies them into.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllTopicList, TopicList.
+    """
+    return _topic_set(registry.topic_queue_table.java_keys(), namesrv)
+
+
+def topics_by_cluster(registry: Registry, cluster_name: str | None, namesrv: Namesrv) -> list[str | None]:
+    """Return the topics with queue data of a name in the cluster's set; an unknown cluster has none.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getTopicsByCluster.
+    """
+    names = registry.cluster_addr_table.get(cluster_name)
+    topics = [
+        topic
+        for name in (names.java_keys() if names is not None else ())
+        for topic, queue_datas in registry.topic_queue_table.java_items()
+        if name in queue_datas
+    ]
+    return _topic_set(topics, namesrv)
+
+
+def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | None], str | None]:
+    """Return all cluster names and the names in their sets, and the first address of the first group that has one.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getSystemTopicList.
+    """
+    names = [
+        entry
+        for cluster, members in registry.cluster_addr_table.java_items()
+        for entry in (cluster, *members.java_keys())
+    ]
+    if namesrv.profile.concurrent_maps and None in names:
+        return _topic_set(names[: names.index(None)], namesrv), None  # the list takes no null: the query ends there
+    addr = next((g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None)
+    return _topic_set(names, namesrv), addr
+
+
+def unit_topic_list(registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None) -> list[str | None]:
+    """Return the topics whose first queue data has the unit bit and the unit-sub bit as asked; None: not looked at.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getUnitTopics, .getHasUnitSubTopicList,
+    .getHasUnitSubUnUnitTopicList.
+    """
+    topics = []
+    for topic, queue_datas in registry.topic_queue_table.java_items():
+        flag = queue_datas[queue_datas.java_keys()[0]].topic_sys_flag
+        is_unit, is_sub = bool(flag & _UNIT_FLAG), bool(flag & _UNIT_SUB_FLAG)
+        if unit in (None, is_unit) and sub in (None, is_sub):
+            topics.append(topic)
+    return _topic_set(topics, namesrv)
+
+
+def _topic_set(topics: list[str | None], namesrv: Namesrv) -> list[str | None]:
+    copied: JavaMap[str | None, bool] = string_map(concurrent=namesrv.profile.concurrent_maps)
+    for topic in topics:
+        copied.put(topic, value=True)
+    return copied.java_keys()

@@ -1,0 +1,140 @@
+"""Requests as a processor meets them: header fields by type, and the body decoded or the reason why it cannot be.
+
+A header field that is missing or cannot be read is null; the server logs that and goes on.
+
+Source: RocketMQ 4.9.7 and 5.4.0 RemotingCommand.decodeCommandCustomHeader and the request headers of the name server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from namesrv_core.machine.rows import DataVersion, QueueData, TopicTable
+
+Fields = Mapping[str, str | None]
+
+_INT = (-(1 << 31), (1 << 31) - 1)
+_LONG = (-(1 << 63), (1 << 63) - 1)
+_MAX_DIGITS = 4_000
+_ZONE_MODE, _ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
+
+
+class RegisterBody(NamedTuple):
+    """Body of REGISTER_BROKER. `topics` None: the table is null. `filter_servers` None leaves the stored list."""
+
+    data_version: DataVersion | None
+    topics: TopicTable | None
+    filter_servers: tuple[str, ...] | None
+
+
+class Undecodable(NamedTuple):
+    """A body that the server cannot decode; `error` is how the exception's text begins, as far as it is known."""
+
+    error: str = ""
+
+
+class QueueDatas(NamedTuple):
+    """Body of REGISTER_TOPIC_IN_NAMESRV: queue data by broker name, in the request's order; None for a null list."""
+
+    queue_datas: tuple[tuple[str | None, QueueData], ...] | None
+
+
+Body = RegisterBody | DataVersion | QueueDatas | str | Undecodable | None
+
+
+class Request(NamedTuple):
+    """One request; `version` is MQVersion's ordinal.
+
+    `body` by code: RegisterBody (103), DataVersion or None (322), QueueDatas (217), properties text or None (318);
+    `body_crc32` is the checksum of its bytes as the server counts it (31 bits), None without a body.
+    """
+
+    code: int
+    fields: Fields
+    version: int = 0
+    body: Body = None
+    body_crc32: int | None = None
+    one_way: bool = False
+    channel_id: str | None = None
+
+
+class BrokerHeader(NamedTuple):
+    """The fields by which requests name a broker."""
+
+    cluster_name: str | None
+    broker_addr: str | None
+    broker_name: str | None
+    broker_id: int | None
+
+
+class RegisterHeader(NamedTuple):
+    """What REGISTER_BROKER's header says beside the broker."""
+
+    ha_server_addr: str | None
+    enable_acting_master: bool | None
+    heartbeat_timeout_ms: int | None
+    zone_name: str | None
+    compressed: bool
+    body_crc32: int
+
+
+def broker_header(fields: Fields) -> BrokerHeader:
+    """Return the broker that a header names."""
+    return BrokerHeader(
+        fields.get("clusterName"), fields.get("brokerAddr"), fields.get("brokerName"), java_long(fields.get("brokerId"))
+    )
+
+
+def register_header(fields: Fields) -> RegisterHeader:
+    """Return the rest of a registration's header."""
+    return RegisterHeader(
+        fields.get("haServerAddr"),
+        java_boolean(fields.get("enableActingMaster")),
+        java_long(fields.get("heartbeatTimeoutMillis")),
+        fields.get(_ZONE_NAME),
+        bool(java_boolean(fields.get("compressed"))),
+        java_int(fields.get("bodyCrc32")) or 0,
+    )
+
+
+def crc32_matches(header: RegisterHeader, body_crc32: int | None) -> bool:
+    """Return whether a registration's checksum fits its body. 0 says nothing; no body has the checksum 0.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 DefaultRequestProcessor.checksum.
+    """
+    return header.body_crc32 in (0, body_crc32 or 0)
+
+
+def zone_of(fields: Fields) -> str | None:
+    """Return the zone to which a question about a route restricts itself, None for no zone.
+
+    Source: RocketMQ 5.4.0 ZoneRouteRPCHook.
+    """
+    zone = fields.get(_ZONE_NAME)
+    return zone if java_boolean(fields.get(_ZONE_MODE)) and zone is not None and zone.strip() else None
+
+
+def java_long(text: str | None) -> int | None:
+    """Return the number that `Long.parseLong` reads: an optional sign and decimal digits of any script.
+
+    None for what it refuses.
+    """
+    if text is None:
+        return None
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not digits.isdecimal() or len(digits) > _MAX_DIGITS or max(digits) > "\uffff":
+        return None
+    value = int(text)
+    return value if _LONG[0] <= value <= _LONG[1] else None
+
+
+def java_int(text: str | None) -> int | None:
+    """Return the number that `Integer.parseInt` reads; None for what it refuses."""
+    value = java_long(text)
+    return value if value is not None and _INT[0] <= value <= _INT[1] else None
+
+
+def java_boolean(text: str | None) -> bool | None:
+    """Return what `Boolean.parseBoolean` makes of a field; None for a missing one."""
+    return None if text is None else text.lower() == "true"

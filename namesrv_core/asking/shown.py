@@ -1,0 +1,129 @@
+"""What an answer shows of the registry: its body as rows, instead of as text.
+
+Bodies come from outside. One that does not have the form of an answer shows nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from namesrv_core.asking.answers import Answer, Question
+from namesrv_core.asking.body_json import read_json
+from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
+
+
+class ShownRoute(NamedTuple):
+    """A route: queue data and groups by broker name, filter servers by address; `mappings` by broker name."""
+
+    queue_datas: dict[str | None, QueueData]
+    groups: dict[str | None, BrokerData]
+    filter_servers: dict[str | None, tuple[str, ...]]
+    order_topic_conf: str | None
+    mappings: dict[str | None, TopicQueueMappingInfo]
+
+
+class ShownCluster(NamedTuple):
+    """Cluster info: all groups, and the names in each cluster set."""
+
+    groups: dict[str | None, BrokerData]
+    clusters: dict[str | None, tuple[str | None, ...]]
+
+
+class ShownTopics(NamedTuple):
+    """The list of all topics."""
+
+    topics: frozenset[str | None]
+
+
+Shown = ShownRoute | ShownCluster | ShownTopics
+
+
+def shown_by(question: Question, answered: Answer) -> Shown | None:
+    """Return what `answered` shows; None for an error, or a body that is no answer to `question`."""
+    if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
+        return ShownRoute({}, {}, {}, None, {})
+    if answered.code != ResponseCode.SUCCESS or answered.body is None or question.code not in _READERS:
+        return None
+    try:
+        return _READERS[question.code](read_json(answered.body))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _route_of(body: dict[str, Any]) -> ShownRoute:
+    return ShownRoute(
+        {_text(data["brokerName"]): _queue_data_of(data) for data in body["queueDatas"]},
+        {_text(group["brokerName"]): _group_of(group) for group in body["brokerDatas"]},
+        {
+            addr: tuple(_required(server) for server in servers)
+            for addr, servers in (body.get("filterServerTable") or {}).items()
+            if servers is not None
+        },
+        _text(body.get("orderTopicConf")),
+        {name: _mapping_of(info) for name, info in (body.get("topicQueueMappingByBroker") or {}).items()},
+    )
+
+
+def _cluster_of(body: dict[str, Any]) -> ShownCluster:
+    return ShownCluster(
+        {_text(name): _group_of(group) for name, group in body["brokerAddrTable"].items()},
+        {_text(cluster): tuple(_text(name) for name in names) for cluster, names in body["clusterAddrTable"].items()},
+    )
+
+
+def _topics_of(body: dict[str, Any]) -> ShownTopics:
+    return ShownTopics(frozenset(_text(topic) for topic in body["topicList"]))
+
+
+def _group_of(value: dict[str, Any]) -> BrokerData:
+    addrs = tuple((int(broker_id), _text(addr)) for broker_id, addr in value["brokerAddrs"].items())
+    acting = value.get("enableActingMaster") is True
+    return BrokerData(_text(value.get("cluster")), addrs, acting, _text(value.get("zoneName")))
+
+
+def _queue_data_of(value: dict[str, Any]) -> QueueData:
+    return QueueData(
+        _integer(value["readQueueNums"]),
+        _integer(value["writeQueueNums"]),
+        _integer(value["perm"]),
+        _integer(value.get("topicSysFlag", 0)),
+    )
+
+
+def _mapping_of(value: dict[str, Any]) -> TopicQueueMappingInfo:
+    current = value.get("currIdMap")
+    return TopicQueueMappingInfo(
+        _required(value["topic"]),
+        _text(value["bname"]),
+        _integer(value["totalQueues"]),
+        _integer(value["epoch"]),
+        value.get("dirty") is True,
+        _text(value.get("scope")),
+        json.dumps(current, separators=(",", ":")) if current else None,
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else _required(value)
+
+
+def _required(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _integer(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not an integer")
+    return value
+
+
+_READERS: dict[int, Callable[[dict[str, Any]], Shown]] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
+    RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topics_of,
+}

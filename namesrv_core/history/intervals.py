@@ -1,0 +1,267 @@
+"""Intervals from changes: what was in a table from when to when, and which events opened and closed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from namesrv_core.machine.draft import Certainty
+from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.registry import Change, Registry, TableName
+from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey
+
+Key = tuple[object, ...]
+# Tables whose first key column is the key of an outer map.
+_NESTED = frozenset({"topic_queue", "cluster_addr", "kv_config", "topic_queue_mapping", "broker_addr"})
+HISTORY_OF: dict[TableName, str] = {
+    "topic_queue_table": "topic_queue",
+    "cluster_addr_table": "cluster_addr",
+    "broker_live_table": "broker_live",
+    "filter_server_table": "filter_server",
+    "kv_config_table": "kv_config",
+    "topic_queue_mapping_info_table": "topic_queue_mapping",
+}
+
+TABLE_OF: dict[str, TableName] = {history: table for table, history in HISTORY_OF.items()}
+
+
+class Position(NamedTuple):
+    """Where a change stands: the seq of its event and its number within the event."""
+
+    seq: int
+    no: int
+
+
+class Member(NamedTuple):
+    """Value of a broker_addr interval: one member of a group, or the empty group itself.
+
+    An empty group has `broker_addr` None, and id None in the key.
+    """
+
+    broker_addr: str | None
+    cluster_name: str | None
+    enable_acting_master: bool
+    zone_name: str | None
+
+
+class Reported(NamedTuple):
+    """Value of a data_version interval: what a broker reported, and what it had reported before."""
+
+    data_version: DataVersion | None
+    previous: DataVersion | None
+    is_regression: bool
+
+
+class Interval(NamedTuple):
+    """One row of a history. Times in microseconds since the epoch; `valid_to_us` None: open.
+
+    `entered_at` and `outer_entered_at`: where the key, and the key of the outer map, entered their maps.
+    `first_update_ms` and `last_update_ms` belong to broker_live only. `known_from_us`: since when it is known to be so;
+    None: only believed, in a recording that began mid-life. `beginning_seen`: whether it began at `valid_from_us`; else it
+    may have been so before.
+    """
+
+    table: str
+    key: Key
+    value: object
+    valid_from_us: int
+    opened_by: str
+    opened_at: Position
+    entered_at: Position
+    outer_entered_at: Position | None
+    valid_to_us: int | None = None
+    closed_by: str | None = None
+    closed_at: Position | None = None
+    first_update_ms: int | None = None
+    last_update_ms: int | None = None
+    known_from_us: int | None = None
+    beginning_seen: bool = True
+
+
+class Histories:
+    """The open intervals of one registry.
+
+    `record` turns changes into closed intervals; `open_intervals` are what is left.
+    """
+
+    def __init__(self, carried: Iterable[Interval] = ()) -> None:
+        """`carried`: the open intervals of the day before, `first_update_ms` set to their last update then."""
+        self._open: dict[str, dict[Key, Interval]] = {}
+        self._outer: dict[tuple[str, object], tuple[Position, int]] = {}
+        self._members: dict[object, dict[Key, None]] = {}
+        for interval in carried:
+            self._put_open(interval)
+
+    def record(
+        self,
+        changes: Iterable[Change],
+        *,
+        seq: int,
+        event_id: str,
+        at_us: int,
+        certainty: Certainty | None = None,
+    ) -> Iterator[Interval]:
+        """Yield the intervals that the changes of one event close. `certainty` None: all of it is certain."""
+        for no, change in enumerate(changes):
+            at = Position(seq, no)
+            for table, key, value in self._rows_of(change):
+                closed = self._replace(table, key, value, at, event_id, at_us, certainty)
+                # What one event both puts and replaces was never there for anyone to see.
+                if closed is not None and closed.opened_at.seq != seq:
+                    yield closed
+        for table, key in certainty.known if certainty is not None else ():
+            interval = self._open.get(table, {}).get(key)
+            if interval is not None and interval.known_from_us is None:
+                self._open[table][key] = interval._replace(known_from_us=at_us)
+
+    def report_version(
+        self, key: Key, version: DataVersion | None, *, seq: int, event_id: str, at_us: int
+    ) -> Interval | None:
+        """Note the data version that a broker reports; return the interval that it closes, if the version is new."""
+        old = self._open.get("data_version", {}).get(key)
+        before = old.value.data_version if old is not None and isinstance(old.value, Reported) else None
+        if old is not None and before == version:
+            return None
+        regression = version is not None and before is not None and version.is_before(before)
+        return self._replace(
+            "data_version", key, Reported(version, before, regression), Position(seq, 0), event_id, at_us
+        )
+
+    def has_reported(self, key: Key, version: DataVersion | None) -> bool:
+        """Return whether `version` is what a broker reported last."""
+        last = self._open.get("data_version", {}).get(key)
+        return last is not None and isinstance(last.value, Reported) and last.value.data_version == version
+
+    def refreshed(self, key: LiveKey, at_ms: int) -> None:
+        """Note that the lease of a live entry was renewed."""
+        rows = self._open.get("broker_live", {})
+        interval = rows.get(key)
+        if interval is not None and interval.last_update_ms != at_ms:
+            rows[key] = interval._replace(last_update_ms=at_ms)
+
+    def open_intervals(self) -> Iterator[Interval]:
+        """Yield the intervals that are open."""
+        for rows in self._open.values():
+            yield from rows.values()
+
+    def _rows_of(self, change: Change) -> Iterator[tuple[str, Key, object | None]]:
+        """Yield (history, key, value) for one change; a change of a group becomes changes of its members."""
+        if change.table == "broker_addr_table":
+            yield from self._members_of(change)
+        elif change.table in HISTORY_OF:
+            yield HISTORY_OF[change.table], tuple(change.key), change.value
+
+    def _members_of(self, change: Change) -> Iterator[tuple[str, Key, object | None]]:
+        """Put what is new or different before removing what is gone: the group itself stays in its map throughout."""
+        name = change.key[0]
+        members: dict[Key, Member] = {}
+        if isinstance(change.value, BrokerData):
+            group = change.value
+            rest = (group.cluster_name, group.enable_acting_master, group.zone_name)
+            members = {(name, broker_id): Member(addr, *rest) for broker_id, addr in group.broker_addrs}
+            members = members or {(name, None): Member(None, *rest)}
+        opened = self._open.get("broker_addr", {})
+        before = self._members.pop(name, {})
+        if members:
+            self._members[name] = dict.fromkeys(members)
+        for key, member in members.items():
+            if key not in opened or opened[key].value != member:
+                yield "broker_addr", key, member
+        for key in before:
+            if key not in members:
+                yield "broker_addr", key, None
+
+    def _replace(  # one change: what, where and by whom
+        self,
+        table: str,
+        key: Key,
+        value: object | None,
+        at: Position,
+        event_id: str,
+        at_us: int,
+        certainty: Certainty | None = None,
+    ) -> Interval | None:
+        old = self._open.get(table, {}).pop(key, None)
+        closed = None
+        if old is not None:
+            closed = old._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
+        if value is None:
+            self._leave_outer(table, key, gone=old is not None)
+            return closed
+        outer = self._enter_outer(table, key, at, new=old is None)
+        ms = at_us // US_PER_MS if table == "broker_live" else None
+        entered = old.entered_at if old is not None else at
+        self._open.setdefault(table, {})[key] = Interval(
+            table,
+            key,
+            value,
+            at_us,
+            event_id,
+            at,
+            entered,
+            outer,
+            first_update_ms=ms,
+            last_update_ms=ms,
+            known_from_us=at_us if certainty is None or (table, key) in certainty.known else None,
+            beginning_seen=certainty is None or (table, key) in certainty.begun,
+        )
+        return closed
+
+    def _put_open(self, interval: Interval) -> None:
+        self._open.setdefault(interval.table, {})[interval.key] = interval
+        if interval.table == "broker_addr":
+            self._members.setdefault(interval.key[0], {})[interval.key] = None
+        if interval.outer_entered_at is not None:
+            outer = (interval.table, interval.key[0])
+            entered, members = self._outer.get(outer, (interval.outer_entered_at, 0))
+            self._outer[outer] = (entered, members + 1)
+
+    def _enter_outer(self, table: str, key: Key, at: Position, *, new: bool) -> Position | None:
+        if table not in _NESTED:
+            return None
+        entered, members = self._outer.get((table, key[0]), (at, 0))
+        self._outer[table, key[0]] = (entered, members + new)
+        return entered
+
+    def _leave_outer(self, table: str, key: Key, *, gone: bool) -> None:
+        if table not in _NESTED or not gone:
+            return
+        entered, members = self._outer[table, key[0]]
+        if members > 1:
+            self._outer[table, key[0]] = (entered, members - 1)
+        else:
+            del self._outer[table, key[0]]
+
+
+def restored(registry: Registry, carried: Iterable[Interval]) -> None:
+    """Put the day before's open intervals into an empty registry, in the order in which their keys entered its maps."""
+    carried = list(carried)
+    rows = [interval for interval in carried if interval.table in TABLE_OF]
+    # The outer keys first: a row's place among those of its broker name is not its topic's place among the topics.
+    nested = (interval for interval in rows if interval.outer_entered_at is not None)
+    for interval in sorted(nested, key=lambda interval: interval.outer_entered_at or interval.entered_at):
+        registry.reserve(TABLE_OF[interval.table], interval.key[0])  # type: ignore[arg-type]
+    for interval in sorted(rows, key=lambda interval: interval.entered_at):
+        change = Change(TABLE_OF[interval.table], interval.key, interval.value)  # type: ignore[arg-type]
+        registry.apply([change], interval.last_update_ms or 0)
+    for name, group in _groups_of(carried).items():
+        registry.apply([Change("broker_addr_table", (name,), group)], 0)
+
+
+def _groups_of(carried: Iterable[Interval]) -> dict[str | None, BrokerData]:
+    """Return the groups that open broker_addr intervals make up, in the order in which their names entered the map."""
+    members = sorted(
+        (interval for interval in carried if interval.table == "broker_addr"),
+        key=lambda interval: (interval.outer_entered_at or interval.entered_at, interval.entered_at),
+    )
+    groups: dict[str | None, BrokerData] = {}
+    for interval in members:
+        name, broker_id = interval.key
+        member = interval.value
+        if not isinstance(member, Member) or not (name is None or isinstance(name, str)):
+            raise TypeError(f"broker_addr interval of {name!r}: {member!r} is not a member of a group")
+        group = groups.get(name, BrokerData(member.cluster_name, (), member.enable_acting_master, member.zone_name))
+        if isinstance(broker_id, int):
+            group = group._replace(broker_addrs=(*group.broker_addrs, (broker_id, member.broker_addr)))
+        groups[name] = group
+    return groups

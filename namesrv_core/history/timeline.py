@@ -1,0 +1,78 @@
+"""Changes from intervals: the way back from the histories to the registry that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from namesrv_core.history.intervals import TABLE_OF, Interval, Key, Member, Position
+from namesrv_core.machine.registry import Change
+from namesrv_core.machine.rows import BrokerData
+
+
+class StateChange(NamedTuple):
+    """What changed at one position. `arrival_seq`: from when on it may have happened (a request: its last byte)."""
+
+    seq: int
+    arrival_seq: int
+    changes: tuple[Change, ...]
+
+
+def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int, int]) -> list[StateChange]:
+    """Return the changes from `from_seq` on that opened and closed `intervals`, in order.
+
+    An interval that opened before `from_seq` is taken as known then (`history.restored`). `arrivals` gives, by
+    position, when the event of that position had arrived, where that was earlier than its effect.
+    """
+    edges: list[tuple[Position, bool, str, Key, object | None]] = []
+    groups: dict[object, dict[object, Member]] = {}
+    for interval in intervals:
+        if interval.opened_at.seq >= from_seq:
+            edges.append((interval.opened_at, True, interval.table, interval.key, interval.value))
+        elif interval.table == "broker_addr" and isinstance(interval.value, Member):
+            groups.setdefault(interval.key[0], {})[interval.key[1]] = interval.value
+        if interval.closed_at is not None and interval.closed_at.seq >= from_seq:
+            edges.append((interval.closed_at, False, interval.table, interval.key, None))
+    edges.sort(key=lambda edge: edge[:2])
+    return [
+        StateChange(seq, arrivals.get(seq, seq), tuple(_changes_of(seq_edges, groups)))
+        for seq, seq_edges in _by_seq(edges).items()
+    ]
+
+
+def _by_seq(edges: list) -> dict[int, list]:  # type: ignore[type-arg]
+    by_seq: dict[int, list] = {}  # type: ignore[type-arg]
+    for edge in edges:
+        by_seq.setdefault(edge[0][0], []).append(edge)
+    return by_seq
+
+
+def _changes_of(edges: list, groups: dict[object, dict[object, Member]]) -> list[Change]:  # type: ignore[type-arg]
+    """Return the changes of one position in order; a row that is closed and opened again was replaced in its place."""
+    replaced = {(position, table, key) for position, opens, table, key, _ in edges if opens}
+    changes: list[Change] = []
+    touched: dict[object, None] = {}
+    for position, opens, table, key, value in edges:
+        if not opens and (position, table, key) in replaced:
+            continue
+        if table == "broker_addr":
+            members = groups.setdefault(key[0], {})
+            if opens:
+                members[key[1]] = value
+            else:
+                members.pop(key[1], None)
+            touched[key[0]] = None
+        elif table in TABLE_OF:
+            changes.append(Change(TABLE_OF[table], key, value))
+    changes += [Change("broker_addr_table", (name,), _group_of(groups[name])) for name in touched]  # type: ignore[arg-type]
+    return changes
+
+
+def _group_of(members: dict[object, Member]) -> BrokerData | None:
+    if not members:
+        return None
+    first = next(iter(members.values()))
+    addrs = tuple(
+        (broker_id, member.broker_addr) for broker_id, member in members.items() if isinstance(broker_id, int)
+    )
+    return BrokerData(first.cluster_name, addrs, first.enable_acting_master, first.zone_name)

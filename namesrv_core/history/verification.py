@@ -1,0 +1,177 @@
+"""Was the answer right? Every answer that a name server gave, held against the registry as it was replayed.
+
+An answer is right if it equals the registry at some instant between its request and itself. A change that a request
+made happened somewhere between that request's arrival and its response: an answer in between may already show it, and
+from then on every later question must be answered with it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from namesrv_core.asking.answers import Answer, Question, answer, remark_matches
+from namesrv_core.asking.body_json import same_json
+from namesrv_core.asking.dispatch import answer_to
+from namesrv_core.history.timeline import StateChange
+from namesrv_core.machine.events import Event
+from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.step import step
+
+
+class Observed(NamedTuple):
+    """An answer as it was seen: positions of the request's last byte and of the answer's.
+
+    `question` may be an event: then the answer is the response to it. Asked again, at the state that it left, the same
+    request gets the same answer.
+    """
+
+    event_id: str
+    request_seq: int
+    seq: int
+    question: Question | Event
+    answered: Answer
+
+
+class Verdict(NamedTuple):
+    """What the comparison found. `in_flight`: equal to a state of its window other than the one at the answer.
+
+    `expected` is what the registry said at the state that matched, or at the answer where none did.
+    """
+
+    observed: Observed
+    matched: bool
+    same_order: bool
+    same_bytes: bool
+    in_flight: bool
+    expected: Answer
+
+
+class _Window(NamedTuple):
+    """The states that an answer may show: numbers of the first and last, and the nominal one at the answer."""
+
+    first: int
+    last: int
+    nominal: int
+
+
+def verify(
+    registry: Registry,
+    timeline: Sequence[StateChange],
+    observations: Sequence[Observed],
+    namesrv: Namesrv,
+    *,
+    starts: Sequence[int] = (),
+) -> list[Verdict]:
+    """Return a verdict for each observation, in the order of the answers.
+
+    `registry` is the state before `timeline` and is changed; `starts` are the positions at which the process started
+    anew.
+    """
+    ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
+    windows = _windows(timeline, ordered)
+    states = _States(registry, timeline, namesrv, set(starts))
+    waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
+    # By state: where the answer matches, and at the nominal one.
+    judged: list[dict[int, Verdict]] = [{} for _ in ordered]
+    active: list[int] = []
+    position = 0
+    for number in range(len(timeline) + 1):
+        states.advance_to(number)
+        while position < len(waiting) and windows[waiting[position]].first == number:
+            active.append(waiting[position])
+            position += 1
+        for i in active:
+            verdict = states.judge(ordered[i], nominal=number == windows[i].nominal)
+            if verdict.matched or number == windows[i].nominal:
+                judged[i][number] = verdict
+        active = [i for i in active if number < windows[i].last]
+    return _chosen(ordered, windows, judged)
+
+
+def _chosen(
+    ordered: Sequence[Observed], windows: Sequence[_Window], judged: Sequence[dict[int, Verdict]]
+) -> list[Verdict]:
+    """Return one verdict for each answer: at the nominal state if it matches there, else at the first that it matches.
+
+    States before one that an earlier answer has shown are out of the question.
+    """
+    shown_until: list[tuple[int, int]] = []  # (position of an answer, the state that it proves to have been reached)
+    verdicts = []
+    for observed, window, verdict_at in zip(ordered, windows, judged, strict=True):
+        proven = _proven(shown_until, observed.request_seq)
+        possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
+        if not possible:
+            verdicts.append(verdict_at[window.nominal]._replace(matched=False))
+            continue
+        number = window.nominal if window.nominal in possible else min(possible)
+        verdicts.append(verdict_at[number])
+        if number > window.nominal:
+            shown_until.append((observed.seq, number))
+    return verdicts
+
+
+def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> list[_Window]:
+    effects = [change.seq for change in timeline]
+    windows = []
+    for observed in ordered:
+        nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
+        first = min(bisect_right(effects, observed.request_seq), nominal)
+        while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
+            last += 1
+        windows.append(_Window(first, last, nominal))
+    return windows
+
+
+def _proven(shown_until: list[tuple[int, int]], request_seq: int) -> int:
+    """Return the number of the latest state that an answer before `request_seq` showed ahead of its nominal place."""
+    return max((number for seq, number in shown_until if seq <= request_seq), default=0)
+
+
+class _States:
+    """The registry on its way along the timeline, with the answers of the current state."""
+
+    def __init__(self, registry: Registry, timeline: Sequence[StateChange], namesrv: Namesrv, starts: set[int]) -> None:
+        self._registry = registry
+        self._timeline = timeline
+        self._namesrv = namesrv
+        self._starts = starts
+        self._number = 0
+        self._expected: dict[Question | Event, Answer] = {}
+        self._answering = namesrv
+
+    def advance_to(self, number: int) -> None:
+        while self._number < number:
+            change = self._timeline[self._number]
+            self._registry.apply(change.changes, change.seq // NS_PER_MS)
+            if change.seq in self._starts:
+                self._registry.restart(self._namesrv.at(change.seq).profile)
+            self._number += 1
+            self._expected = {}
+
+    def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
+        question, answered = observed.question, observed.answered
+        answering = self._namesrv.at(observed.seq)
+        if answering is not self._answering:
+            self._answering, self._expected = answering, {}
+        expected = self._expected.get(question)
+        if expected is None:
+            expected = self._expected[question] = _answer(self._registry, question, answering)
+        same_head = (
+            answered.code == expected.code
+            and answered.fields == expected.fields
+            and remark_matches(answered.remark, expected.remark)
+        )
+        same_bytes = same_head and answered.body == expected.body
+        same_order = same_bytes or (same_head and same_json(answered.body, expected.body, ordered=True))
+        matched = same_order or (same_head and same_json(answered.body, expected.body, ordered=False))
+        return Verdict(observed, matched, same_order, same_bytes, not nominal, expected)
+
+
+def _answer(registry: Registry, question: Question | Event, namesrv: Namesrv) -> Answer:
+    if isinstance(question, Question):
+        return answer(registry, question, namesrv)
+    return answer_to(question, step(registry, question, 0, namesrv), registry, namesrv)

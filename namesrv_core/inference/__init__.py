@@ -1,0 +1,1 @@
+"""What the wire does not show: races, settings, a past that was not recorded."""

@@ -1,0 +1,317 @@
+"""What answers tell about a past that was not recorded.
+
+While a name server's past is unknown, its answers are compared with the registry as they come. An answer that differs
+only in what is not known of the registry corrects it: from then on the rows that it shows are known. One that differs
+in something known corrects nothing; that is for the verification to report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from namesrv_core.asking import queries
+from namesrv_core.asking.answers import LIST_CODES, answer
+from namesrv_core.asking.body_json import same_json
+from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.history.intervals import TABLE_OF
+from namesrv_core.inference.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
+from namesrv_core.inference.silence import is_known, unsettled_ids
+from namesrv_core.machine import events
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.java_map import nested_get
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.register import live_key_of
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
+
+_TOPIC = "topic"  # (topic, None): whether it is in a list of topics
+
+
+class Evidence(NamedTuple):
+    """What an answer makes known; `listed`: the topics of a complete list."""
+
+    marks: tuple[Mark, ...] = ()
+    listed: frozenset[str | None] | None = None
+
+
+class _Difference(NamedTuple):
+    """A row that the answer shows otherwise than the registry has it; None: it is not there."""
+
+    entity: Entity
+    held: object | None
+    shown: object | None
+
+
+def assimilate(registry: Registry, event: events.AnswerObserved, namesrv: Namesrv) -> Step:
+    """Return what an answer corrects in `registry`; `result` is its Evidence, if it is any.
+
+    Without effect where the past is known, and where something happened between question and answer: which side of it
+    the answer shows is open. An acting master stands in a route under the master's id: such members are not taken over.
+    """
+    past = registry.past
+    if past is None or past.has_confirmed(event.question, event.answered):
+        return Step(Outcome.NO_EFFECT)
+    if event.question.code in LIST_CODES and event.question.code != RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
+        return Step(_outcome_of_list(registry, past, event, namesrv))
+    shown = shown_by(event.question, event.answered)
+    if shown is None:
+        return Step(Outcome.NO_EFFECT)
+    reading = _Reading(registry, past, event, namesrv)
+    differences = list(reading.differences(shown))
+    if any(reading.is_known(difference) for difference in differences):
+        return Step(Outcome.NO_EFFECT)
+    outcome = Outcome.UNKNOWN_PAST if differences else Outcome.NO_EFFECT
+    if past.last_effect_ms >= event.request_seq // 1_000_000:
+        return Step(outcome)
+    marks = (*reading.doubts(differences), *reading.marks(shown))
+    changes = tuple(reading.corrections(shown, differences))
+    listed = shown.topics if isinstance(shown, ShownTopics) else None
+    return Step(outcome, changes, result=Evidence(marks, listed))
+
+
+def _outcome_of_list(
+    registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv
+) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
+    """Judge a list that depends on several tables at once and shows no rows: it can only be told whether all are known."""
+    expected = answer(registry, event.question, namesrv)
+    names = list(registry.broker_addr_table)
+    if (
+        event.answered.code != expected.code
+        or same_json(event.answered.body, expected.body, ordered=False)
+        or (
+            past.knows_all_topics()
+            and past.knows_all("cluster_addr", ANY)
+            and past.knows_all("broker_addr", ANY)
+            and not any(unsettled_ids(registry, past, name, namesrv) for name in names)
+        )
+    ):
+        return Outcome.NO_EFFECT
+    return Outcome.UNKNOWN_PAST
+
+
+class _Reading:
+    """One answer held against the registry."""
+
+    def __init__(self, registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> None:
+        self.registry, self.past, self.namesrv = registry, past, namesrv
+        self.question = event.question
+        self.topic = event.question.subject
+
+    # -- differences -----------------------------------------------------------------------------------------------
+
+    def differences(self, shown: Shown) -> Iterator[_Difference]:
+        """Yield what the answer shows otherwise than the registry has it."""
+        pairs: Iterator[_Difference]
+        if isinstance(shown, ShownRoute):
+            pairs = self._route_pairs(shown)
+        elif isinstance(shown, ShownCluster):
+            pairs = self._cluster_pairs(shown)
+        else:
+            pairs = self._list_pairs(shown)
+        yield from (pair for pair in pairs if pair.held != pair.shown)
+
+    def _route_pairs(self, shown: ShownRoute) -> Iterator[_Difference]:
+        yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
+        for name in shown.queue_datas:
+            if self._may_act(name, shown):
+                yield from self._acting_pairs(name, shown)
+            else:
+                yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
+        for key in self._keys_of(shown):
+            servers = self.registry.filter_server_table.get(key)
+            yield _Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
+        if self.namesrv.config.order_message_enable and shown.queue_datas:
+            entry = nested_get(self.registry.kv_config_table, ORDER_TOPIC_CONFIG, self.topic)
+            text = None if entry is None else entry.text
+            yield _Difference(Entity("kv_config", ORDER_TOPIC_CONFIG, self.topic), text, shown.order_topic_conf)
+        if shown.queue_datas:
+            mappings = self.registry.topic_queue_mapping_info_table.get(self.topic)
+            yield from _pairs("topic_queue_mapping", self.topic, mappings, shown.mappings)
+
+    def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[_Difference]:
+        """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known."""
+        held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
+        if held is not None and self.past.knows_all("broker_addr", name):
+            yield from _group_pairs(name, self._as_routed(name, held, shown), group)
+            return
+        yield from _group_pairs(name, held, self._true_group(name, shown))
+        acting = group.addr_of[MASTER_ID]
+        if held is None or acting not in held.addr_of.values():
+            yield _Difference(Entity("broker_addr", name, ANY), None, acting)
+
+    def _cluster_pairs(self, shown: ShownCluster) -> Iterator[_Difference]:
+        groups = self.registry.broker_addr_table
+        for name in groups.keys() | shown.groups.keys():
+            yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
+        clusters = self.registry.cluster_addr_table
+        for cluster in clusters.keys() | shown.clusters.keys():
+            names = dict.fromkeys(shown.clusters.get(cluster, ()), True)
+            yield from _pairs("cluster_addr", cluster, clusters.get(cluster), names)
+
+    def _list_pairs(self, shown: ShownTopics) -> Iterator[_Difference]:
+        for topic in shown.topics.symmetric_difference(self.registry.topic_queue_table):
+            present = topic in shown.topics
+            yield _Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
+
+    def is_known(self, difference: _Difference) -> bool:
+        """Return whether the registry can be relied on where the answer shows otherwise."""
+        entity, held, _ = difference
+        if entity.kind == _TOPIC:
+            return self._topic_is_known(entity.one, present=held is not None)
+        return is_known(self.registry, self.past, entity, self.namesrv, present=held is not None)
+
+    def _topic_is_known(self, topic: Part, *, present: bool) -> bool:
+        """A topic is there while any of its rows is; it is not there only if all that it could have are known."""
+        if not present:
+            return self.past.knows_all("topic_queue", topic)
+        rows = (Entity("topic_queue", topic, name) for name in self._rows_of(topic))
+        return any(is_known(self.registry, self.past, row, self.namesrv, present=True) for row in rows)
+
+    def _rows_of(self, topic: Part) -> Mapping[str | None, QueueData]:
+        return self.registry.topic_queue_table.get(topic) or {}  # type: ignore[arg-type]
+
+    # -- what becomes known ----------------------------------------------------------------------------------------
+
+    def doubts(self, differences: list[_Difference]) -> Iterator[Mark]:
+        """Yield doubts about the queue data of groups that have lost a member: with their master they lost the write bit."""
+        if self.namesrv.profile.batches_unregistrations:
+            for entity, held, shown in differences:
+                if entity.kind == "broker_addr" and held is not None and shown is None:
+                    yield Mark(Entity("topic_queue", ANY, entity.one), known=False)
+
+    def marks(self, shown: Shown) -> Iterator[Mark]:
+        """Yield what the answer makes known, differences or not."""
+        if isinstance(shown, ShownRoute):
+            yield from self._route_marks(shown)
+        elif isinstance(shown, ShownCluster):
+            yield from self._cluster_marks(shown)
+
+    def _route_marks(self, shown: ShownRoute) -> Iterator[Mark]:
+        yield _known("topic_queue", self.topic, ANY)
+        for name in shown.queue_datas:
+            yield _known("topic_queue", self.topic, name)
+            yield _known(GROUP, name, ANY)
+            if not self._may_act(name, shown):
+                yield _known("broker_addr", name, ANY)
+            yield from self._member_marks(name, self._true_group(name, shown))
+        yield from (_known("filter_server", *key) for key in self._keys_of(shown))
+        if shown.queue_datas:
+            yield _known("topic_queue_mapping", self.topic, ANY)
+            yield from (_known("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
+            if self.namesrv.config.order_message_enable:
+                yield _known("kv_config", ORDER_TOPIC_CONFIG, self.topic)
+
+    def _cluster_marks(self, shown: ShownCluster) -> Iterator[Mark]:
+        for kind in ("broker_addr", GROUP, "cluster_addr"):
+            yield _known(kind, ANY, ANY)
+        for name, group in shown.groups.items():
+            yield from self._member_marks(name, group)
+        for name in self.registry.broker_addr_table.keys() - shown.groups.keys():
+            yield _known("topic_queue", ANY, name)
+        for cluster, names in shown.clusters.items():
+            yield from (_known("cluster_addr", cluster, name) for name in names)
+
+    def _member_marks(self, name: str | None, group: BrokerData | None) -> Iterator[Mark]:
+        if group is None:
+            return
+        for broker_id, addr in group.broker_addrs:
+            yield _known("broker_addr", name, broker_id)
+            key = live_key_of(self.namesrv, group.cluster_name, addr)
+            if key in self.registry.broker_live_table:
+                # A registration that may have been refused: it was not, for its address is there.
+                yield from (_known("broker_live", *key), _known(SETTLED, *key))
+            elif self.past.now_ms > self.past.silent_until_ms(key) + self.namesrv.scan_period_ms:
+                yield _known(SETTLED, *key)
+
+    # -- corrections -----------------------------------------------------------------------------------------------
+
+    def corrections(self, shown: Shown, differences: list[_Difference]) -> Iterator[Change]:
+        """Yield the changes that make the registry show what the answer shows, groups before their queue data.
+
+        A list of topics takes away what it does not name; what it names has rows of which it shows nothing.
+        """
+        if isinstance(shown, ShownTopics):
+            for difference in differences:
+                for name in self._rows_of(difference.entity.one):
+                    yield Change("topic_queue_table", (_text(difference.entity.one), name), None)
+            return
+        for name in dict.fromkeys(_text(d.entity.one) for d in differences if d.entity.kind in ("broker_addr", GROUP)):
+            group = self._true_group(name, shown) if isinstance(shown, ShownRoute) else shown.groups.get(name)
+            yield Change("broker_addr_table", (name,), group)
+            for topic in self.registry.topics_of_name(name) if group is None else ():
+                yield Change("topic_queue_table", (topic, name), None)
+        for entity, _, value in differences:
+            if entity.kind == "kv_config":
+                if ORDER_TOPIC_CONFIG not in self.registry.kv_config_table:
+                    yield Change("kv_config_table", (ORDER_TOPIC_CONFIG, None), KvValue(None))
+                value = None if value is None else KvValue(_text(value))  # noqa: PLW2901  a text in answers
+            if entity.kind in TABLE_OF:
+                yield Change(TABLE_OF[entity.kind], (_text(entity.one), _text(entity.other)), value)
+
+    # -- acting masters --------------------------------------------------------------------------------------------
+
+    def _may_act(self, name: object, shown: ShownRoute) -> bool:
+        """Return whether the route may show a slave of `name` as its master."""
+        group = shown.groups.get(name)  # type: ignore[call-overload]
+        data = shown.queue_datas.get(name)  # type: ignore[call-overload]
+        return (
+            self.namesrv.config.support_acting_master
+            and not (self.topic or "").startswith(queries.SYNC_BROKER_MEMBER_GROUP_PREFIX)
+            and group is not None
+            and group.enable_acting_master
+            and MASTER_ID in group.addr_of
+            and (data is None or not data.perm & PERM_WRITE)
+        )
+
+    def _true_group(self, name: str | None, shown: ShownRoute) -> BrokerData | None:
+        """Return the group as far as a route shows it; of an acting master, only the registry can know the id."""
+        group = shown.groups.get(name)
+        if group is None or not self._may_act(name, shown):
+            return group
+        held = self.registry.broker_addr_table.get(name)
+        acting = group.addr_of[MASTER_ID]
+        believed = () if held is None else tuple(member for member in held.broker_addrs if member[1] == acting)
+        return group._replace(broker_addrs=(*believed, *(m for m in group.broker_addrs if m[0] != MASTER_ID)))
+
+    def _as_routed(self, name: str | None, group: BrokerData, shown: ShownRoute) -> BrokerData:
+        """Return the group as a route shows it that has the queue data of `shown`."""
+        route = queries.route_broker(name, group, shown.queue_datas.get(name))
+        return group._replace(broker_addrs=route.broker_addrs)
+
+    def _keys_of(self, shown: ShownRoute) -> list[LiveKey]:
+        """Return the live keys of the addresses in a route, which shows their filter servers."""
+        return [
+            live_key_of(self.namesrv, group.cluster_name, addr)
+            for group in shown.groups.values()
+            for _, addr in group.broker_addrs
+        ]
+
+
+def _pairs(
+    kind: str, one: str | None, held: Mapping[str | None, object] | None, shown: Mapping[str | None, object]
+) -> Iterator[_Difference]:
+    held = {} if held is None else held
+    for other in (*held, *(key for key in shown if key not in held)):
+        yield _Difference(Entity(kind, one, other), held.get(other), shown.get(other))
+
+
+def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | None) -> Iterator[_Difference]:
+    held_addrs: dict[int, str | None] = {} if held is None else held.addr_of
+    shown_addrs: dict[int, str | None] = {} if shown is None else shown.addr_of
+    for broker_id in (*held_addrs, *(number for number in shown_addrs if number not in held_addrs)):
+        yield _Difference(Entity("broker_addr", name, broker_id), held_addrs.get(broker_id), shown_addrs.get(broker_id))
+    for part, what in ((CLUSTER, lambda group: (group.cluster_name,)), (ACTING, lambda group: group[2:])):
+        yield _Difference(
+            Entity(GROUP, name, part), None if held is None else what(held), None if shown is None else what(shown)
+        )
+
+
+def _text(part: object) -> str | None:
+    return part if isinstance(part, str) else None
+
+
+def _known(kind: str, one: Part, other: Part) -> Mark:
+    return Mark(Entity(kind, one, other))

@@ -1,0 +1,378 @@
+"""What events tell about a past that was not recorded.
+
+A transition works on the registry as it is believed to be. Here is said how far its effect is certain: an event that
+determines a row whatever was there before makes the row known, one whose effect hangs on something unknown makes rows
+doubtful. Nothing is taken for known because it is likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from namesrv_core.history.intervals import HISTORY_OF
+from namesrv_core.inference.assimilation import Evidence
+from namesrv_core.inference.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past
+from namesrv_core.inference.silence import doubts_of, settle_the_silent
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Certainty, Outcome, Step
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.register import live_key_of
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
+
+_HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
+_ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
+
+
+def doubt_what_went_silently(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> None:
+    """Before an event: note what of the names concerned may have gone unseen by now."""
+    past = _past_of(registry)
+    past.now_ms = at_ms
+    settle_the_silent(registry, past, namesrv)
+    names: list[str | None] = []
+    if isinstance(event, _ABOUT_ONE_NAME):
+        names = [event.broker_name]
+    elif isinstance(event, events.RegisterTopic):
+        names = [name for name, _ in event.queue_datas or ()]
+    for name in names:
+        past.note(list(doubts_of(registry, past, name, namesrv)))
+
+
+def same_channel(registry: Registry, event: events.Event) -> events.Event:
+    """Return `event`, with the channel id of a snapshot if it ends a connection that the snapshot names.
+
+    A connection has its id from when it was first seen: another one in the recording than where the snapshot was made.
+    """
+    if not isinstance(event, events.ChannelDestroyed) or registry.live_keys_of_channel(event.channel_id or ""):
+        return event
+    channel_id = _past_of(registry).channel_of_remote.pop(event.remote_addr or "", None)
+    return event if channel_id is None else event._replace(channel_id=channel_id)
+
+
+def learn(registry: Registry, event: events.Event, step: Step, namesrv: Namesrv) -> Step:
+    """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step."""
+    past = _past_of(registry)
+    changed = [entity for change in step.changes for entity in _entities_of(change)]
+    begun = {entity for entity in changed if past.knows(*entity)}
+    if isinstance(event, events.StateKnown):
+        begun.clear()
+    if isinstance(step.result, Evidence):
+        begun.clear()
+        marks = list(step.result.marks)
+        if step.result.listed is not None:
+            past.note_listed(step.result.listed)
+    else:
+        marks = list(_marks_of(registry, past, event, step, namesrv))
+        if step.changes or not all(mark.known for mark in marks):
+            past.last_effect_ms = past.now_ms
+    past.note(marks)
+    if step.changes:
+        past.changed()
+    elif (
+        isinstance(event, events.AnswerObserved)
+        and isinstance(step.result, Evidence)
+        and step.outcome == Outcome.NO_EFFECT
+    ):
+        past.confirm(event.question, event.answered)
+    known = {entity for entity in changed if past.knows(*entity)}
+    known |= {mark.entity for mark in marks if mark.known and ANY not in mark.entity}
+    return step._replace(certainty=Certainty(frozenset(map(_row_key, known)), frozenset(map(_row_key, begun))))
+
+
+def _past_of(registry: Registry) -> Past:
+    if registry.past is None:
+        raise ValueError("the past of this registry is known")
+    return registry.past
+
+
+def _row_key(entity: Entity) -> tuple[str, tuple[object, ...]]:
+    return entity.kind, (entity.one, entity.other)
+
+
+def _entities_of(change: Change) -> Iterator[Entity]:
+    """Yield what a change puts or removes, by the keys of the histories."""
+    if change.table == "broker_addr_table":
+        if isinstance(change.value, BrokerData):
+            for broker_id, _ in change.value.broker_addrs:
+                yield Entity("broker_addr", change.key[0], broker_id)
+    elif change.table in HISTORY_OF:
+        yield Entity(HISTORY_OF[change.table], change.key[0], change.key[1])
+
+
+def _marks_of(registry: Registry, past: Past, event: events.Event, step: Step, namesrv: Namesrv) -> Iterator[Mark]:
+    if isinstance(event, _HEARTBEATS):
+        _note_beat(past, live_key_of(namesrv, event.cluster_name, event.broker_addr))
+    elif isinstance(event, events.RegisterBroker):
+        yield from _Registration(registry, past, event, step, namesrv).marks()
+    elif isinstance(event, events.NamesrvStarted | events.NamesrvStopped):
+        past.beats.clear()
+        past.phase_known = True
+        past.complete_ms = past.now_ms
+        for kind in ROUTE_KINDS:
+            yield _known(kind, ANY, ANY)
+    elif isinstance(event, events.StateKnown):
+        if step.outcome == Outcome.RESTORED:
+            yield from _of_snapshot(past, event)
+    elif type(event) in _EVIDENCE:
+        yield from _EVIDENCE[type(event)](registry, past, event, step, namesrv)
+
+
+def _note_beat(past: Past, key: LiveKey) -> None:
+    if not past.knows(SETTLED, *key):
+        past.beats[key] = past.now_ms
+
+
+def _of_snapshot(past: Past, event: events.StateKnown) -> Iterator[Mark]:
+    past.beats.clear()
+    past.phase_known = False
+    past.complete_ms = past.now_ms
+    for change in event.changes:
+        if isinstance(change.value, BrokerLiveInfo) and change.value.channel_id is not None:
+            past.channel_of_remote[change.value.channel_id.partition("#")[0]] = change.value.channel_id
+            past.longest_lease_ms = max(past.longest_lease_ms, change.value.heartbeat_timeout_ms)
+    for kind in (*ROUTE_KINDS, "kv_config") if event.knows_kv else ROUTE_KINDS:
+        yield _known(kind, ANY, ANY)
+
+
+def _known(kind: str, one: Part, other: Part) -> Mark:
+    return Mark(Entity(kind, one, other))
+
+
+def _doubt(kind: str, one: Part, other: Part) -> Mark:
+    return Mark(Entity(kind, one, other), known=False)
+
+
+class _Registration:
+    """What one registration makes known: whether it counted at all, and whether it wrote its topics."""
+
+    def __init__(
+        self, registry: Registry, past: Past, event: events.RegisterBroker, step: Step, namesrv: Namesrv
+    ) -> None:
+        self.registry, self.past, self.event, self.step = registry, past, event, step
+        self.profile, self.config = namesrv.profile, namesrv.config
+        self.name, self.broker_id = event.broker_name, event.broker_id
+        self.group = registry.broker_addr_table.get(self.name)
+        self.addrs = {} if self.group is None else self.group.addr_of
+        self.key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+        self.id_known = past.knows("broker_addr", self.name, self.broker_id)
+
+    def marks(self) -> Iterator[Mark]:
+        """Yield what is known and doubtful after it."""
+        if self.step.swallowed and not self.step.changes:
+            return
+        event, past, name = self.event, self.past, self.name
+        yield _known("cluster_addr", event.cluster_name, name)
+        yield _known(GROUP, name, ACTING)
+        if event.heartbeat_timeout_ms is not None and self.profile.own_heartbeat_timeout:
+            past.longest_lease_ms = max(past.longest_lease_ms, event.heartbeat_timeout_ms)
+        if not self._counts():
+            yield _doubt("broker_addr", name, self.broker_id)
+            yield _doubt("broker_live", *self.key)
+            yield _doubt(SETTLED, *self.key)
+            past.beats[self.key] = past.now_ms
+        elif self.step.outcome in (Outcome.APPLIED, Outcome.REFRESHED):
+            yield _known("broker_addr", name, self.broker_id)
+            yield _known("broker_live", *self.key)
+            yield _known(SETTLED, *self.key)
+            if event.filter_servers is not None:
+                yield _known("filter_server", *self.key)
+        elif self.step.outcome == Outcome.REJECTED_STATE_VERSION:
+            yield _known("broker_live", *self.key)
+            yield _known(SETTLED, *self.key)
+        if self.step.outcome in (Outcome.APPLIED, Outcome.REFRESHED) or not self._counts():
+            yield from self._topics()
+
+    def _counts(self) -> bool:
+        """Return whether it is certain that it was accepted, or that it was not."""
+        lone = self.event.topics is None or len(self.event.topics) == 1
+        if self.profile.refuses_lone_topic and lone and not self.id_known:
+            return False
+        if not self.profile.rejects_older_state_version:
+            return True
+        old_addr = self.addrs.get(self.broker_id)
+        same = self.broker_id not in self.addrs or old_addr == self.event.broker_addr
+        return self.id_known and (same or self.past.knows("broker_live", self.event.cluster_name, old_addr))
+
+    def _role(self) -> bool | None:
+        """Return whether its topics count: yes for a master, for a slave in 5.x if it has the smallest id, if known."""
+        if self.event.topics is None:
+            return False
+        if self.broker_id == MASTER_ID:
+            return True
+        if not self.profile.takes_prime_slave_topics or self.event.enable_acting_master is None:
+            return False
+        if any(
+            broker_id < self.broker_id
+            for broker_id in self.addrs
+            if self.past.knows("broker_addr", self.name, broker_id)
+        ):
+            return False
+        return True if self.past.knows_all("broker_addr", self.name) else None
+
+    def _writes(self) -> bool | None:
+        """Return whether it writes all its topics: if the id is new or the version another one than stored."""
+        first = (
+            not self.addrs.get(self.broker_id)
+            if self.profile.live_key_has_cluster
+            else self.addrs.get(self.broker_id) is None
+        )
+        live = self.registry.broker_live_table.get(self.key)
+        changed = live is None or live.data_version is None or live.data_version != self.event.data_version
+        live_known = self.past.knows("broker_live", *self.key)
+        if (self.id_known and first) or (live_known and changed):
+            return True
+        return False if self.id_known and live_known else None
+
+    def _topics(self) -> Iterator[Mark]:
+        role, topics, name = self._role(), self.event.topics, self.name
+        if role is False or topics is None:
+            return
+        writes = self._writes() if role and self._counts() else None
+        option = self.config.delete_topic_with_broker_registration and self.profile.stores_topic_queue_mapping
+        if option and not topics.mappings:
+            yield from self._only_these(certain=bool(role) and self._counts())
+        read_only = self.broker_id != MASTER_ID and bool(self.event.enable_acting_master)
+        for topic, queue_data in topics.queue_datas.items():
+            written = queue_data._replace(perm=queue_data.perm & ~PERM_WRITE) if read_only else queue_data
+            if writes:
+                yield _known("topic_queue", topic, name)
+            elif writes is None and not self._same_either_way(topic, written, certain=bool(role) and self._counts()):
+                yield _doubt("topic_queue", topic, name)
+        for mapping in topics.mappings if self.profile.stores_topic_queue_mapping else ():
+            if writes is not False:
+                mark = _known if writes else _doubt
+                yield mark("topic_queue_mapping", mapping.topic, mapping.bname)
+
+    def _same_either_way(self, topic: str, written: object, *, certain: bool) -> bool:
+        """Return whether the row is known, and the same whether the registration wrote it or not.
+
+        `certain`: the registration counts, so that it brings back a topic that was not there (5.x).
+        """
+        if not self.past.knows("topic_queue", topic, self.name):
+            return False
+        held = self.registry.queue_data(topic, self.name)
+        if held is None:
+            return self.profile.repairs_missing_topics and certain
+        return held == written
+
+    def _only_these(self, *, certain: bool) -> Iterator[Mark]:
+        """All topics of the name but the ones registered go: what is not among them is known to be absent."""
+        topics = self.event.topics.queue_datas if self.event.topics is not None else {}
+        if not certain:
+            for topic in self.registry.topics_of_name(self.name):
+                if topic not in topics:
+                    yield _doubt("topic_queue", topic, self.name)
+            return
+        unknown = [topic for topic in topics if not self.past.knows("topic_queue", topic, self.name)]
+        yield _known("topic_queue", ANY, self.name)
+        for topic in unknown:
+            yield _doubt("topic_queue", topic, self.name)
+
+
+def _unregistration(
+    registry: Registry, past: Past, event: events.UnregisterBroker, step: Step, namesrv: Namesrv
+) -> Iterator[Mark]:
+    key, name = live_key_of(namesrv, event.cluster_name, event.broker_addr), event.broker_name
+    for kind in ("broker_live", "filter_server", SETTLED):
+        yield _known(kind, *key)
+    if not namesrv.profile.batches_unregistrations:
+        yield _known("broker_addr", name, event.broker_id)
+    if past.knows_all("broker_addr", name):
+        yield from _after_loss(registry, past, name, step)
+        yield _known("cluster_addr", event.cluster_name, name)
+    else:
+        yield from _doubts_about(name)
+
+
+def _removal(registry: Registry, past: Past, event: events.Event, step: Step, _: Namesrv) -> Iterator[Mark]:
+    """What a lost channel or a scan removes. Which group an address belongs to is certain only if all are known."""
+    certain = past.knows_all("broker_addr", ANY) and (
+        bool(past.phase_known) or not isinstance(event, events.ScanNotActiveBroker)
+    )
+    for change in step.changes:
+        if change.table == "broker_live_table":
+            key = LiveKey(*change.key)
+            certain = certain and past.knows("broker_live", *key)
+            yield from (_mark(kind, key, known=certain) for kind in ("broker_live", "filter_server", SETTLED))
+            if not certain:
+                past.beats[key] = past.now_ms
+    for change in step.changes:
+        if change.table == "broker_addr_table":
+            name = change.key[0]
+            if certain and past.knows_all("broker_addr", name):
+                yield from _after_loss(registry, past, name, step)
+            else:
+                yield from _doubts_about(name)
+                group = registry.broker_addr_table.get(name)
+                kept = change.value.addr_of if isinstance(change.value, BrokerData) else {}
+                lost = [] if group is None else [i for i in group.addr_of if i not in kept]
+                yield from (_doubt("broker_addr", name, broker_id) for broker_id in lost)
+
+
+def _mark(kind: str, key: LiveKey, *, known: bool) -> Mark:
+    return Mark(Entity(kind, *key), known)
+
+
+def _after_loss(registry: Registry, past: Past, name: str | None, step: Step) -> Iterator[Mark]:
+    """What is known of a completely known group after it has lost a member: if it is gone, so is all that it had."""
+    left: object | None = registry.broker_addr_table.get(name)
+    for change in step.changes:
+        if change.table == "broker_addr_table" and change.key[0] == name:
+            left = change.value
+    if left is None:
+        yield _known("topic_queue", ANY, name)
+        yield _known(GROUP, name, ANY)
+    elif not past.knows(GROUP, name, ACTING):
+        yield _doubt("topic_queue", ANY, name)
+
+
+def _doubts_about(name: str | None) -> Iterator[Mark]:
+    """A group that is not known completely has lost a member: it may be gone with all that it had, or not."""
+    yield _doubt("topic_queue", ANY, name)
+    yield _doubt("cluster_addr", ANY, name)
+    yield _doubt(GROUP, name, ANY)
+
+
+def _topic_deletion(registry: Registry, past: Past, event: events.DeleteTopic, _: Step, __: Namesrv) -> Iterator[Mark]:
+    topic, cluster = event.topic, event.cluster_name
+    if not cluster:
+        yield _known("topic_queue", topic, ANY)
+        return
+    for name in registry.cluster_addr_table.get(cluster) or ():
+        if past.knows("cluster_addr", cluster, name):
+            yield _known("topic_queue", topic, name)
+    for name in registry.topic_queue_table.get(topic) or ():
+        if not past.knows("cluster_addr", cluster, name):
+            yield _doubt("topic_queue", topic, name)
+
+
+def _topic_registration(
+    registry: Registry, past: Past, event: events.RegisterTopic, _: Step, __: Namesrv
+) -> Iterator[Mark]:
+    """All entries are stored if all their names have groups; else it hangs on which have, and whether the topic was."""
+    names = [name for name, _ in event.queue_datas or ()]
+    groups = [registry.broker_addr_table.get(name) for name in names]
+    certain = all(
+        group is not None and any(past.knows("broker_addr", name, broker_id) for broker_id in group.addr_of)
+        for name, group in zip(names, groups, strict=True)
+    )
+    for name in names:
+        yield Mark(Entity("topic_queue", event.topic, name), known=certain)
+
+
+def _kv_change(
+    _: Registry, __: Past, event: events.PutKvConfig | events.DeleteKvConfig, ___: Step, ____: Namesrv
+) -> Iterator[Mark]:
+    yield _known("kv_config", event.namespace, event.key)
+
+
+_EVIDENCE: dict[type, Callable[[Registry, Past, Any, Step, Namesrv], Iterator[Mark]]] = {
+    events.UnregisterBroker: _unregistration,
+    events.ScanNotActiveBroker: _removal,
+    events.ChannelDestroyed: _removal,
+    events.DeleteTopic: _topic_deletion,
+    events.RegisterTopic: _topic_registration,
+    events.PutKvConfig: _kv_change,
+    events.DeleteKvConfig: _kv_change,
+}

@@ -1,0 +1,278 @@
+"""What speaks for a setting's value: answers and closes that only one value explains.
+
+Most of it can be read off directly: an answer that carries an order configuration, a list that was refused. What
+depends on the registry is weighed: the day is replayed under both values, and the answers that only one of them
+explains are counted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from namesrv_core.asking.body_json import read_json
+from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
+from namesrv_core.inference.decisions import explained_by
+from namesrv_core.inference.races import Day
+from namesrv_core.inference.settings import Life, Statement, Value, Votes
+from namesrv_core.machine.events import RegisterBroker
+from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
+
+SHOWN = 5
+"""Event ids that are kept as evidence."""
+
+# A scan's packet leaves up to this long after its tick: measured 0.12 s; a thawing server's are later and fit nothing.
+_TICK_LATE_MS = 300
+# An idle close comes up to this long after its limit: measured 61 ms.
+_IDLE_LATE_MS = 250
+_PERIODS_MS = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000)
+
+
+class Vote(NamedTuple):
+    """One event that only `value` explains."""
+
+    name: str
+    value: Value
+    seq: int
+    event_id: str
+
+
+class RouteAnswer(NamedTuple):
+    """A successful answer to GET_ROUTEINFO_BY_TOPIC: positions of the request's last byte and of the answer's."""
+
+    event_id: str
+    request_seq: int
+    seq: int
+    topic: str | None
+    body: str
+
+
+class OrderConf(NamedTuple):
+    """ORDER_TOPIC_CONFIG of a topic is set (`present`) or removed: the request's arrival, and its effect."""
+
+    topic: str | None
+    arrival_seq: int
+    seq: int
+    present: bool
+
+
+class Membership(NamedTuple):
+    """A broker registered under this id."""
+
+    seq: int
+    broker_name: str | None
+    broker_addr: str | None
+    broker_id: int
+
+
+class Expiry(NamedTuple):
+    """The server closed a broker's channel `late_ms` or more after the lease on it had ended."""
+
+    seq: int
+    event_id: str
+    late_ms: int
+
+
+class Silence(NamedTuple):
+    """A connection that was silent for long.
+
+    `how`: the server closed it when the default limit ended (`closed_on_time`) or by a later packet (`closed_late`), or
+    went on using it (`used`).
+    """
+
+    seq: int
+    event_id: str
+    silent_ms: int
+    how: Literal["closed_on_time", "closed_late", "used"]
+
+
+class ListAnswer(NamedTuple):
+    """An answer to a question for topics: all of them (206) or some. `disabled`: refused by a switch."""
+
+    seq: int
+    event_id: str
+    asks_for_all: bool
+    disabled: bool
+
+
+def topic_list_votes(answers: Iterable[ListAnswer]) -> Iterator[Vote]:
+    """Yield what lists of topics say about enableAllTopicList and enableTopicList: off where they are refused."""
+    for answer in answers:
+        name = "enable_all_topic_list" if answer.asks_for_all else "enable_topic_list"
+        yield Vote(name, not answer.disabled, answer.seq, answer.event_id)
+
+
+def idle_limit_votes(silences: Sequence[Silence], default_ms: int) -> Iterator[Vote]:
+    """Yield what silent connections say about serverChannelMaxIdleTimeSeconds.
+
+    Closes at the end of the default limit speak for it, connections that were used after it for a longer one. A late
+    close says nothing by itself: the packet of an earlier one may have been lost.
+    """
+    longer_ms = longer_limit(silences)
+    for silence in silences:
+        if silence.how != "closed_late":
+            value = default_ms if silence.how == "closed_on_time" else longer_ms
+            yield Vote("channel_max_idle_ms", value, silence.seq, silence.event_id)
+
+
+def longer_limit(silences: Iterable[Silence]) -> int | None:
+    """Return the whole second at which two connections or more were closed late; None if there is none."""
+    on_time = (s for s in silences if s.how == "closed_late" and s.silent_ms % 1_000 <= _IDLE_LATE_MS)
+    seconds = Counter(silence.silent_ms // 1_000 for silence in on_time).most_common(1)
+    return seconds[0][0] * 1_000 if seconds and seconds[0][1] > 1 else None
+
+
+def order_message_votes(answers: Iterable[RouteAnswer], order_confs: Iterable[OrderConf]) -> Iterator[Vote]:
+    """Yield what routes say about orderMessageEnable.
+
+    It is on where an answer carries an order configuration, off where one has none although the topic has.
+    """
+    by_topic: dict[str | None, list[OrderConf]] = {}
+    for order_conf in sorted(order_confs, key=lambda conf: conf.seq):
+        by_topic.setdefault(order_conf.topic, []).append(order_conf)
+    for answer in answers:
+        if _carries_order_conf(answer.body):
+            yield Vote("order_message_enable", True, answer.seq, answer.event_id)
+        elif _has_order_conf(by_topic.get(answer.topic, ()), answer):
+            yield Vote("order_message_enable", False, answer.seq, answer.event_id)
+
+
+def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Membership]) -> Iterator[Vote]:
+    """Yield what routes say about supportActingMaster.
+
+    Where a group that allows acting masters has no master and no writable queue, it is on if a slave's address stands
+    as id 0, off if the slaves stand with their own ids.
+    """
+    ids: dict[tuple[object, object], list[Membership]] = {}
+    for membership in sorted(memberships):
+        ids.setdefault((membership.broker_name, membership.broker_addr), []).append(membership)
+    for answer in answers:
+        if (answer.topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX):
+            continue
+        for name, addrs in _read_only_groups(answer.body):
+            if MASTER_ID not in addrs:
+                yield Vote("support_acting_master", False, answer.seq, answer.event_id)
+            elif _id_at(ids.get((name, addrs[MASTER_ID]), ()), answer) not in (None, MASTER_ID):
+                yield Vote("support_acting_master", True, answer.seq, answer.event_id)
+
+
+def scan_period_votes(expiries: Sequence[Expiry], default_ms: int) -> Iterator[Vote]:
+    """Yield what the closes of expired brokers say about the scan's period.
+
+    All stand on one grid, and none comes more than a period after its lease. The default is kept if it fits, else the
+    longest usual period that does; two closes are needed.
+    """
+    ordered = sorted(expiries)
+    if len(ordered) < 2:
+        return
+    for period_ms in (default_ms, *reversed(_PERIODS_MS)):
+        if _fits(ordered, period_ms):
+            yield from (Vote("scan_period_ms", period_ms, expiry.seq, expiry.event_id) for expiry in ordered)
+            return
+
+
+def loses_topics(timed_events: Iterable[TimedEvent]) -> bool:
+    """Return whether a registration leaves out a topic that an earlier one of its broker name had."""
+    known: dict[str | None, set[str]] = {}
+    for timed in timed_events:
+        event = timed.event
+        if isinstance(event, RegisterBroker) and event.topics is not None:
+            names = known.setdefault(event.broker_name, set())
+            if not names <= event.topics.names:
+                return True
+            names |= event.topics.names
+    return False
+
+
+def weighed_votes(name: str, days: Mapping[Value, Day]) -> Iterator[Vote]:
+    """Yield the answers that only one of two values of setting `name` explains; `days`: the day under each."""
+    (one, one_day), (other, other_day) = days.items()
+    by_one, by_other = explained_by(one_day), explained_by(other_day)
+    for observed in one_day.observations:
+        if (observed.event_id in by_one) != (observed.event_id in by_other):
+            yield Vote(name, one if observed.event_id in by_one else other, observed.seq, observed.event_id)
+
+
+def tally(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Statement] = ()) -> list[Votes]:
+    """Return the votes by process, setting and value. What comes after a recorded change speaks for the change."""
+    starts = [life.from_seq for life in lives]
+    changed: dict[tuple[int, str], int] = {}
+    for statement in statements:
+        if statement.changes:
+            for name in statement.values:
+                changed.setdefault((_life_seq(starts, statement.seq), name), statement.seq)
+    found: dict[tuple[int, str, Value], list[Vote]] = {}
+    for vote in votes:
+        life_seq = _life_seq(starts, vote.seq)
+        until_seq = changed.get((life_seq, vote.name))
+        if until_seq is None or vote.seq < until_seq:
+            found.setdefault((life_seq, vote.name, vote.value), []).append(vote)
+    return [
+        Votes(life_seq, name, value, len(ids), tuple(list(ids.values())[:SHOWN]))
+        for (life_seq, name, value), cast in found.items()
+        if (ids := {(v.seq, v.event_id): v.event_id for v in sorted(cast, key=lambda v: (v.seq, v.event_id))})
+    ]
+
+
+def _life_seq(starts: Sequence[int], seq: int) -> int:
+    return starts[max(0, bisect_right(starts, seq) - 1)]
+
+
+def _carries_order_conf(body: str) -> bool:
+    return '"orderTopicConf"' in body and "orderTopicConf" in _route(body)
+
+
+def _has_order_conf(order_confs: Sequence[OrderConf], answer: RouteAnswer) -> bool:
+    """Return whether the topic certainly had an order configuration while the question was answered."""
+    present = False
+    for order_conf in order_confs:
+        if order_conf.seq <= answer.request_seq:
+            present = order_conf.present
+        elif order_conf.arrival_seq <= answer.seq and not order_conf.present:
+            return False
+    return present
+
+
+def _route(body: str) -> Mapping[str, Any]:
+    try:
+        route = read_json(body)
+    except ValueError:
+        return {}
+    return route if isinstance(route, dict) else {}
+
+
+def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str]]]:
+    """Yield name and addresses of the groups in a route that may have an acting master, without a writable queue."""
+    if '"enableActingMaster":true' not in body:
+        return
+    route = _route(body)
+    writable = {queue.get("brokerName") for queue in route.get("queueDatas", ()) if queue.get("perm", 0) & PERM_WRITE}
+    for group in route.get("brokerDatas", ()):
+        addrs = {int(broker_id): addr for broker_id, addr in group.get("brokerAddrs", {}).items()}
+        if addrs and group.get("enableActingMaster") and group.get("brokerName") not in writable:
+            yield group.get("brokerName"), addrs
+
+
+def _id_at(memberships: Sequence[Membership], answer: RouteAnswer) -> int | None:
+    """Return the id under which an address was registered at the time of the answer; None if that is not certain."""
+    found = None
+    for membership in memberships:
+        if membership.seq > answer.seq:
+            break
+        if membership.seq > answer.request_seq and membership.broker_id != found:
+            return None
+        found = membership.broker_id
+    return found
+
+
+def _fits(expiries: Sequence[Expiry], period_ms: int) -> bool:
+    first = expiries[0].seq
+    for expiry in expiries:
+        off_ms = (expiry.seq - first) // NS_PER_MS % period_ms
+        if min(off_ms, period_ms - off_ms) > _TICK_LATE_MS or expiry.late_ms > period_ms + _TICK_LATE_MS:
+            return False
+    return True

@@ -1,0 +1,209 @@
+"""What is not known of a name server whose recording began in the middle of its life.
+
+The registry then is a best guess; `Past` stands beside it and says of which rows it can be relied on. Knowledge is kept
+as marks on keys and on patterns of keys: what is known, and what has become doubtful. The later mark counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_core.machine.rows import LiveKey
+
+
+class Wildcard(Enum):
+    """Stands for every value of a part of a key."""
+
+    ANY = "any"
+
+
+ANY = Wildcard.ANY
+Part = str | int | None | Wildcard
+# Kinds of things that can be known: the histories by name, and what has no row of its own.
+GROUP = "group"  # (broker name, CLUSTER or ACTING): what a group has beside its members
+CLUSTER, ACTING = "cluster", "acting"
+SETTLED = "settled"  # a live key that cannot go without an event that shows it
+ROUTE_KINDS = (
+    "topic_queue",
+    "broker_addr",
+    "cluster_addr",
+    "broker_live",
+    "filter_server",
+    "topic_queue_mapping",
+    GROUP,
+    SETTLED,
+)
+
+
+class Entity(NamedTuple):
+    """Something that is known or not: a row of a history by its key, or one of the kinds without rows."""
+
+    kind: str
+    one: Part
+    other: Part
+
+
+class Mark(NamedTuple):
+    """`entity`, which may hold ANY, has become known (or, if not `known`, doubtful)."""
+
+    entity: Entity
+    known: bool = True
+
+
+class Fact(NamedTuple):
+    """One thing that a `Past` holds, as it is carried from one day to the next.
+
+    | what | entity | number |
+    |---|---|---|
+    | known, doubted | what was marked | when, as a serial number |
+    | listed | ("topic_queue", topic, ANY) of the last complete list | when, as a serial number |
+    | beat | live key | last heartbeat, epoch milliseconds |
+    | channel | (remote address, channel id) | 0 |
+    | setting | name of a number of the `Past` | its value |
+    """
+
+    what: str
+    entity: Entity
+    number: int
+
+
+class Past:
+    """What is known, of which keys, at this point of the replay. At first: nothing."""
+
+    def __init__(self, from_ms: int) -> None:
+        """`from_ms`: when the recording began (epoch milliseconds)."""
+        self.from_ms = from_ms
+        self.longest_lease_ms = BROKER_CHANNEL_EXPIRED_MS
+        self.now_ms = from_ms
+        self.last_effect_ms = from_ms  # of an event that changed something, or may have
+        self.settle_ms = from_ms + self.longest_lease_ms  # when to look next for members that must have gone
+        self.phase_known: bool | int = False  # when the periodic scan runs
+        self.complete_ms = 0  # since when the routes are known completely; 0: they are not
+        self.beats: dict[LiveKey, int] = {}  # heartbeats of live keys that are not known
+        self.channel_of_remote: dict[str, str] = {}  # connections that a snapshot names, by their remote address
+        self._known: dict[Entity, int] = {}
+        self._doubted: dict[Entity, int] = {}
+        self._doubted_others: dict[str, set[Part]] = {}
+        self._listed: frozenset[str | None] = frozenset()
+        self._listed_stamp = 0
+        self._stamp = 0
+        self._last_doubt = 0
+        self._changes = 0
+        self._confirmed: dict[object, tuple[object, int]] = {}
+
+    def knows(self, kind: str, one: Part, other: Part) -> bool:
+        """Return whether the row under this key, or its absence, is known. ANY: of keys that were never marked alone."""
+        known = doubted = 0
+        for entity in ((kind, one, other), (kind, one, ANY), (kind, ANY, other), (kind, ANY, ANY)):
+            known = max(known, self._known.get(entity, 0))  # type: ignore[call-overload]
+            doubted = max(doubted, self._doubted.get(entity, 0))  # type: ignore[call-overload]
+        if kind == "topic_queue" and one not in self._listed:
+            known = max(known, self._listed_stamp)
+        return known > doubted
+
+    def knows_all(self, kind: str, one: Part) -> bool:
+        """Return whether all rows under `one` are known, present and absent."""
+        others = (*self._doubted_others.get(kind, ()), ANY)
+        return all(self.knows(kind, one, other) for other in others)
+
+    def note(self, marks: Iterable[Mark]) -> None:
+        """Take `marks` in order."""
+        for entity, known in marks:
+            if known and self._known.get(entity, 0) > self._last_doubt:
+                continue  # nothing new
+            self._stamp += 1
+            if known:
+                self._known[entity] = self._stamp
+            else:
+                self._doubted[entity] = self._last_doubt = self._stamp
+                self._doubted_others.setdefault(entity.kind, set()).add(entity.other)
+
+    def note_listed(self, topics: frozenset[str | None]) -> None:
+        """Note that exactly `topics` have rows in the topic table: everything about any other topic is known."""
+        if topics == self._listed and self._listed_stamp > self._last_doubt:
+            return  # nothing new
+        for topic in topics - self._listed:
+            entity = Entity("topic_queue", topic, ANY)
+            self._known[entity] = max(self._known.get(entity, 0), self._listed_stamp)
+        self._stamp += 1
+        self._listed, self._listed_stamp = topics, self._stamp
+
+    def knows_kv(self) -> bool:
+        """Return whether the KV table is known completely."""
+        return self.knows_all("kv_config", ANY)
+
+    def knows_all_topics(self) -> bool:
+        """Return whether the topic table is known completely."""
+        return self._listed_stamp > 0 and all(self.knows_all("topic_queue", topic) for topic in (*self._listed, ANY))
+
+    def changed(self) -> None:
+        """Note that the registry has changed."""
+        self._changes += 1
+
+    def confirm(self, question: object, answered: object) -> None:
+        """Note that `answered` shows the registry as it is, and all that it shows is known."""
+        self._confirmed[question] = (answered, self._stamp + self._changes)
+
+    def has_confirmed(self, question: object, answered: object) -> bool:
+        """Return whether the same answer was confirmed and nothing has changed since."""
+        return self._confirmed.get(question) == (answered, self._stamp + self._changes)
+
+    def silent_until_ms(self, key: LiveKey) -> int:
+        """Return the last instant at which an entry under `key`, if there is one, can be there without a new event."""
+        return max(self.from_ms, self.beats.get(key, 0)) + self.longest_lease_ms
+
+    def copy(self) -> Past:
+        """Return a past that holds the same and changes on its own."""
+        return Past.load(self.dump())
+
+    def dump(self) -> Iterator[Fact]:
+        """Yield all that this holds, for `load`."""
+        for name in _SETTINGS:
+            yield Fact("setting", Entity(name, None, None), int(getattr(self, name)))
+        for what, marks in (("known", self._known), ("doubted", self._doubted)):
+            for entity, stamp in marks.items():
+                yield Fact(what, entity, stamp)
+        for topic in self._listed:
+            yield Fact("listed", Entity("topic_queue", topic, ANY), self._listed_stamp)
+        for key, beat_ms in self.beats.items():
+            yield Fact("beat", Entity("broker_live", *key), beat_ms)
+        for remote, channel_id in self.channel_of_remote.items():
+            yield Fact("channel", Entity("channel", remote, channel_id), 0)
+
+    @classmethod
+    def load(cls, facts: Iterable[Fact]) -> Past:
+        """Return the past that `dump` described."""
+        past = cls(0)
+        listed = set()
+        for what, entity, number in facts:
+            if what == "setting":
+                setattr(past, entity.kind, number)
+            elif what == "known":
+                past._known[entity] = number
+            elif what == "doubted":
+                past._doubted[entity] = number
+                past._last_doubt = max(past._last_doubt, number)
+                past._doubted_others.setdefault(entity.kind, set()).add(entity.other)
+            elif what == "listed":
+                listed.add(entity.one)
+            elif what == "beat":
+                past.beats[LiveKey(entity.one, entity.other)] = number  # type: ignore[arg-type]
+            elif what == "channel":
+                past.channel_of_remote[entity.one] = entity.other  # type: ignore[index,assignment]
+        past._listed = frozenset(listed)  # type: ignore[arg-type]
+        return past
+
+
+_SETTINGS = (
+    "from_ms",
+    "longest_lease_ms",
+    "last_effect_ms",
+    "settle_ms",
+    "phase_known",
+    "complete_ms",
+    "_stamp",
+    "_listed_stamp",
+)

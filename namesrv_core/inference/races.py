@@ -1,0 +1,193 @@
+"""Races: pairs of events of which the wire does not show who was first.
+
+The name server handles requests in one pool of threads and the end of connections in another, and it removes a broker
+in two steps: it looks the broker up, then, under another lock, takes it out (5.x: in a batch of its own thread). What
+arrives while something else is on its way may take effect before it, after it, or in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from namesrv_core.history.verification import Observed
+from namesrv_core.machine import events
+from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.register import live_key_of
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.schedule import ScanSchedule
+
+# An event this close behind another races with it although it came later: removals lag behind the end of a connection.
+# Measured: one-way requests within 2 ms of a close, batches up to 1 ms behind their submission.
+LAG_NS = 10_000_000
+
+
+class Day(NamedTuple):
+    """One name server's day: the registry it starts from is made anew for each use.
+
+    `timed_events` come in the order of `seq`. `received`: by event id, the position of a request's last byte.
+    `answered`: ids of the requests that got a response. Scans run from `from_seq`, where the day begins, until
+    `until_seq`.
+    """
+
+    start: Callable[[], Registry]
+    timed_events: Sequence[TimedEvent]
+    received: Mapping[str, int]
+    answered: frozenset[str]
+    observations: Sequence[Observed]
+    namesrv: Namesrv
+    schedule: ScanSchedule
+    namesrv_id: str
+    until_seq: int
+    from_seq: int = 0
+
+
+class Move(NamedTuple):
+    """An event that takes effect elsewhere than recorded: at `seq`, before (-1) or after (1) the event that stands there.
+
+    `looked_up`: see ChannelDestroyed.
+    """
+
+    event_id: str
+    seq: int
+    side: int
+    looked_up: LiveKey | None = None
+
+
+class Alternative(NamedTuple):
+    """One of the orders in question, in words and as moves; the default order moves nothing."""
+
+    words: str
+    moves: tuple[Move, ...] = ()
+
+
+class Race(NamedTuple):
+    """Events whose order is open, in the default order, and the orders in question, the default first."""
+
+    kind: str
+    timed_events: tuple[TimedEvent, ...]
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def seq(self) -> int:
+        """Return the position of its first event."""
+        return self.timed_events[0].seq
+
+    @property
+    def decision_id(self) -> str:
+        """Return the id of the decision that this race asks for, 32 hex digits."""
+        named = " ".join((self.kind, *(timed.event_id for timed in self.timed_events)))
+        return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def races_of(day: Day) -> list[Race]:
+    """Return the races of a day by position."""
+    found = [*_registrations_and_own_closes(day), *_overlapping(day)]
+    return sorted(found, key=lambda race: (race.seq, race.decision_id))
+
+
+def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
+    """A registration without response on a connection that ends at once: the close may have been handled first."""
+    last_close = {
+        timed.event.channel_id: timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed
+    }
+    for timed in day.timed_events:
+        if type(timed.event) is not events.RegisterBroker or timed.event_id in day.answered:
+            continue
+        close = last_close.get(timed.event.channel_id)
+        if close is not None and timed.seq < close.seq <= timed.seq + LAG_NS:
+            default = Alternative("the registration, then the close")
+            other = Alternative("the close, then the registration", (Move(timed.event_id, close.seq, 1),))
+            yield Race("register_and_close", (timed, close), (default, other))
+
+
+def _overlapping(day: Day) -> Iterator[Race]:
+    """Two events that touch the same rows, of which the later one had arrived before the earlier one took effect."""
+    owners = _owners(day)
+    first_close: dict[str | None, TimedEvent] = {}
+    for timed in day.timed_events:
+        if type(timed.event) is events.ChannelDestroyed:
+            first_close.setdefault(timed.event.channel_id, timed)
+    changing = [
+        timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed or _touched(timed.event)
+    ]
+    positions = [timed.seq for timed in changing]
+    for index, later in enumerate(changing):
+        if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
+            continue
+        received = day.received[later.event_id]
+        for earlier in changing[bisect_left(positions, received - LAG_NS) : index]:
+            if type(earlier.event) is events.ChannelDestroyed:
+                if first_close[earlier.event.channel_id] is earlier:
+                    yield from _close_and_registration(day, earlier, later, received, owners)
+            elif earlier.seq >= received and _related(earlier.event, later.event):
+                default = Alternative("in the order of their responses")
+                other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
+                yield Race("overlapping_requests", (earlier, later), (default, other))
+
+
+def _close_and_registration(
+    day: Day, close: TimedEvent, later: TimedEvent, received: int, owners: Mapping[str | None, set[LiveKey]]
+) -> Iterator[Race]:
+    """A broker's registration over a new connection, while the end of its old one is on its way."""
+    if type(later.event) is not events.RegisterBroker or type(close.event) is not events.ChannelDestroyed:
+        return
+    key = live_key_of(day.namesrv, later.event.cluster_name, later.event.broker_addr)
+    if later.event.channel_id == close.event.channel_id or key not in owners.get(close.event.channel_id, ()):
+        return
+    at = max(close.seq, received)
+    between = (Move(later.event_id, at, -1), Move(close.event_id, at, 0, key))
+    alternatives = [
+        Alternative("the close with the removal, then the registration"),
+        Alternative("the registration between the close and the removal, which undoes it", between),
+    ]
+    if received <= close.seq:
+        alternatives.append(Alternative("the registration, then the close", (Move(later.event_id, close.seq, -1),)))
+    yield Race("removal_and_registration", (close, later), tuple(alternatives))
+
+
+def _owners(day: Day) -> dict[str | None, set[LiveKey]]:
+    """Return, by channel, the live keys that were registered over it."""
+    owners: dict[str | None, set[LiveKey]] = {}
+    for key, live in day.start().broker_live_table.items():
+        owners.setdefault(live.channel_id, set()).add(key)
+    for timed in day.timed_events:
+        if isinstance(timed.event, events.RegisterBroker):
+            key = live_key_of(day.namesrv, timed.event.cluster_name, timed.event.broker_addr)
+            owners.setdefault(timed.event.channel_id, set()).add(key)
+    return owners
+
+
+def _related(one: events.Event, other: events.Event) -> bool:
+    """Return whether two events touch the same rows."""
+    if _touched(one) & _touched(other):
+        return True
+    return _lists_topic_of(one, other) or _lists_topic_of(other, one)
+
+
+def _touched(event: events.Event) -> set[tuple[str | None, ...]]:
+    """Return what a request writes, by kind and name; empty for an event that is no request to change anything."""
+    if isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
+        return {("broker", event.broker_name), ("addr", event.broker_addr)}
+    if isinstance(event, (events.WipeWritePerm, events.AddWritePerm)):
+        return {("broker", event.broker_name)}
+    if isinstance(event, events.RegisterTopic):
+        return {("topic", event.topic), *(("broker", name) for name, _ in event.queue_datas or ())}
+    if isinstance(event, events.DeleteTopic):
+        return {("topic", event.topic)}
+    if isinstance(event, (events.PutKvConfig, events.DeleteKvConfig)):
+        return {("kv", event.namespace, event.key)}
+    return set()
+
+
+def _lists_topic_of(registration: events.Event, other: events.Event) -> bool:
+    return (
+        isinstance(registration, events.RegisterBroker)
+        and isinstance(other, (events.DeleteTopic, events.RegisterTopic))
+        and registration.topics is not None
+        and other.topic in registration.topics.names
+    )

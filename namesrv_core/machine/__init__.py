@@ -1,0 +1,1 @@
+"""The state machine: tables, transitions, one dispatch, one loop."""

@@ -1,0 +1,193 @@
+"""Changes in the making: what a transition has decided so far, readable by its own later steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from namesrv_core.machine.java_map import nested_get
+from namesrv_core.machine.registry import Change, Registry, TableName
+from namesrv_core.machine.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey, QueueData
+
+
+class Outcome(str, Enum):
+    """What became of an event."""
+
+    APPLIED = "applied"  # at least one row changed
+    REFRESHED = "refreshed"  # only a lease was renewed
+    NO_EFFECT = "no_effect"  # nothing to do
+    UNKNOWN_BROKER = "unknown_broker"  # a heartbeat of an address that is not in the live table
+    VERSION_DIFFERS = "version_differs"  # 4.x: a version query that does not renew the lease
+    REJECTED_STATE_VERSION = "rejected_state_version"  # the id is held by an address with a newer state version
+    REFUSED_LONE_TOPIC = "refused_lone_topic"  # a first registration with exactly one topic
+    REFUSED_REQUEST = "refused_request"  # the request layer answered with an error
+    QUEUED = "queued"  # 5.x: an unregistration waits for its batch
+    EXPIRED = "expired"  # a scan removed brokers whose lease had ended
+    CHANNEL_LOST = "channel_lost"  # a lost channel took a broker down
+    SCAN_FAILED = "scan_failed"  # 4.x: ConcurrentModificationException, the periodic scan ends
+    UNKNOWN_PAST = "unknown_past"  # an answer that differs from the registry only in what was not known of it
+    SCAN_HALTED = "scan_halted"  # 4.x: the scan would have run, but an earlier exception has ended it
+    UNRECORDED = "unrecorded"  # nothing was recorded for a while; from then on everything is only believed
+    RESTORED = "restored"  # a snapshot replaced what was believed
+    STARTED = "started"
+    STOPPED = "stopped"
+
+
+# What Java throws, and mostly catches, where a field is missing that it takes for granted.
+NULL_POINTER = "java.lang.NullPointerException"
+
+
+class Notification(NamedTuple):
+    """A one-way NOTIFY_MIN_BROKER_ID_CHANGE (905) that the name server sends (5.x)."""
+
+    to: str | None
+    min_broker_id: int
+    min_broker_addr: str | None
+    offline_broker_addr: str | None
+    ha_broker_addr: str | None
+
+
+class Certainty(NamedTuple):
+    """What one event leaves known, as (history table, key), where the past is not known completely.
+
+    `known`: rows, changed or not, that are known to be as they stand now; `begun`: changed rows of which it was known
+    how they stood before.
+    """
+
+    known: frozenset[tuple[str, tuple[object, ...]]]
+    begun: frozenset[tuple[str, tuple[object, ...]]]
+
+
+class Step(NamedTuple):
+    """What one event does: the outcome, the changes to apply, the lease to renew, and what is returned or sent.
+
+    `result` is what the method returns (see each transition); `closed` are the channels on which close() was called, in
+    order; `swallowed` names exceptions that the method caught; `exception` the one that left it; `batch` counts the
+    unregistrations that were applied as a batch (5.x). `certainty` None: everything is known.
+    """
+
+    outcome: Outcome
+    changes: tuple[Change, ...] = ()
+    refreshed: LiveKey | None = None
+    result: object | None = None
+    closed: tuple[str, ...] = ()
+    notifications: tuple[Notification, ...] = ()
+    swallowed: tuple[str, ...] = ()
+    exception: str | None = None
+    batch: int | None = None
+    certainty: Certainty | None = None
+
+
+class Draft:
+    """An overlay on a registry: later steps of one transition see its earlier steps; the registry stays as it is."""
+
+    __slots__ = ("_overlay", "changes", "registry")
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.changes: list[Change] = []
+        self._overlay: dict[tuple[str, tuple[str | None, ...]], object | None] = {}
+
+    def put(self, table: TableName, key: tuple[str | None, ...], value: object | None) -> None:
+        """Put a row, or remove it (`value` None). No change is recorded where the row already is so."""
+        if self._current(table, key) == value:
+            return
+        self._overlay[table, key] = value
+        self.changes.append(Change(table, key, value))
+
+    def put_queue_datas(self, broker_name: str | None, written: Iterable[tuple[str | None, QueueData]]) -> None:
+        """Put queue data of `broker_name`; later steps of the transition do not ask for them."""
+        table = self.registry.topic_queue_table
+        for topic, queue_data in written:
+            rows = table.get(topic)
+            if rows is None or rows.get(broker_name) != queue_data:
+                self.changes.append(Change("topic_queue_table", (topic, broker_name), queue_data))
+
+    def group(self, broker_name: str | None) -> BrokerData | None:
+        """Return the group of `broker_name`."""
+        value = self._current("broker_addr_table", (broker_name,))
+        return value if isinstance(value, BrokerData) else None
+
+    def live(self, key: LiveKey) -> BrokerLiveInfo | None:
+        """Return the live entry under `key`."""
+        value = self._current("broker_live_table", key)
+        return value if isinstance(value, BrokerLiveInfo) else None
+
+    def names_of_addr(self, *broker_addrs: str | None) -> list[str | None]:
+        """Return the names whose group lists one of `broker_addrs`, in Java's iteration order of the group table."""
+        listed = [(name, addr) for addr in broker_addrs for name in self.registry.names_of_addr(addr)]
+        names = list(dict.fromkeys(name for name, addr in listed if self._lists(name, addr)))
+        if len(names) < 2:  # one name has no order
+            return names
+        wanted = set(names)
+        return [name for name in self.registry.broker_addr_table.java_keys() if name in wanted]
+
+    def clusters_of_name(self, broker_name: str | None) -> list[str | None]:
+        """Return the clusters whose set holds `broker_name`, in Java's iteration order of the cluster table."""
+        clusters = [
+            cluster
+            for cluster in self.registry.clusters_of_name(broker_name)
+            if self._current("cluster_addr_table", (cluster, broker_name))
+        ]
+        if len(clusters) < 2:  # one cluster has no order
+            return clusters
+        wanted = set(clusters)
+        return [cluster for cluster in self.registry.cluster_addr_table.java_keys() if cluster in wanted]
+
+    def live_keys_of_channel(self, channel_id: str) -> list[LiveKey]:
+        """Return the live entries registered over `channel_id`, in Java's iteration order of the live table."""
+        keys = [key for key in self.registry.live_keys_of_channel(channel_id) if self.live(key)]
+        if len(keys) < 2:  # one entry has no order
+            return keys
+        wanted = set(keys)
+        return [key for key in self.registry.broker_live_table.java_keys() if key in wanted]
+
+    def remove_live(self, key: LiveKey) -> None:
+        """Remove the live entry and the filter servers under `key`."""
+        self.put("broker_live_table", key, None)
+        self.put("filter_server_table", key, None)
+
+    def remove_topics_of(self, broker_name: str | None) -> None:
+        """Remove the queue data of `broker_name` from all topics; a topic without queue data goes with its last."""
+        for topic in self.registry.topics_of_name(broker_name):
+            self.put("topic_queue_table", (topic, broker_name), None)
+
+    def change_perms(self, broker_name: str | None, perm_of: Callable[[int], int]) -> None:
+        """Replace the permission in all queue data that the registry has of `broker_name`."""
+        for topic in self.registry.topics_of_name(broker_name):
+            queue_data = self.registry.topic_queue_table[topic][broker_name]
+            self.put("topic_queue_table", (topic, broker_name), queue_data._replace(perm=perm_of(queue_data.perm)))
+
+    def wipe_write_perm(self, broker_name: str | None) -> None:
+        """Take the write bit from all queue data of `broker_name`."""
+        self.change_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def step(self, outcome: Outcome) -> Step:
+        """Return the step with `outcome`, or NO_EFFECT if nothing was changed."""
+        return Step(outcome if self.changes else Outcome.NO_EFFECT, tuple(self.changes))
+
+    def _lists(self, broker_name: str | None, broker_addr: str | None) -> bool:
+        group = self.group(broker_name)
+        return group is not None and any(addr == broker_addr for _, addr in group.broker_addrs)
+
+    def _current(self, table: TableName, key: tuple[str | None, ...]) -> object | None:
+        overlay_key = (table, key)
+        if overlay_key in self._overlay:
+            return self._overlay[overlay_key]
+        registry = self.registry
+        if table == "topic_queue_table":
+            value: object | None = registry.queue_data(key[0], key[1])
+        elif table == "broker_addr_table":
+            value = registry.broker_addr_table.get(key[0])
+        elif table == "cluster_addr_table":
+            value = nested_get(registry.cluster_addr_table, key[0], key[1])
+        elif table == "broker_live_table":
+            value = registry.broker_live_table.get(LiveKey(*key))
+        elif table == "filter_server_table":
+            value = registry.filter_server_table.get(LiveKey(*key))
+        elif table == "topic_queue_mapping_info_table":
+            value = nested_get(registry.topic_queue_mapping_info_table, key[0], key[1])
+        else:
+            raise ValueError(f"draft of table {table!r}: not a routing table")
+        return value

@@ -1,0 +1,114 @@
+"""The one loop: ordered events in, what each of them did out.
+
+Ticks of the periodic scan are events too. They are not recorded anywhere, so the loop makes those that can expire
+something, in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from namesrv_core.machine.draft import Step
+from namesrv_core.machine.events import Event, ScanNotActiveBroker
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.machine.step import take
+
+
+class TimedEvent(NamedTuple):
+    """An event with its position (`seq`), its id, and the instant (microseconds since the epoch) of its effect."""
+
+    seq: int
+    event_id: str
+    effect_us: int
+    event: Event
+
+
+class Taken(NamedTuple):
+    """An event and what it did."""
+
+    timed: TimedEvent
+    step: Step
+
+
+class OrderError(ValueError):
+    """Events that do not come in strictly increasing order."""
+
+
+def replay(
+    registry: Registry,
+    timed_events: Iterable[TimedEvent],
+    namesrv: Namesrv,
+    schedule: ScanSchedule | None = None,
+    *,
+    namesrv_id: str = "",
+    from_seq: int = 0,
+    until_seq: int | None = None,
+) -> Iterator[Taken]:
+    """Apply `timed_events` to `registry` and yield each with its step, scans in between included.
+
+    Scans run from `from_seq`, where a registry that was carried over stands, until `until_seq`, the end of what is
+    known. Raises OrderError where (seq, event_id) does not increase.
+    """
+    scans = _Scans(registry, namesrv, schedule, namesrv_id, from_seq)
+    last: tuple[int, str] = (-1, "")
+    for timed in timed_events:
+        if (timed.seq, timed.event_id) <= last:
+            raise OrderError(
+                f"seq {timed.seq} ({timed.event_id}) after {last[0]} ({last[1]}) at {namesrv_id}: "
+                "events must be strictly increasing"
+            )
+        last = (timed.seq, timed.event_id)
+        yield from scans.before(timed.seq)
+        step = take(registry, timed.event, timed.effect_us // US_PER_MS, namesrv.at(timed.seq))
+        scans.position = timed.seq
+        scans.changed = scans.changed or bool(step.changes)
+        yield Taken(timed, step)
+    if until_seq is not None:
+        yield from scans.before(until_seq)
+
+
+class _Scans:
+    """The ticks between events. `changed`: something has changed since the last tick."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        namesrv: Namesrv,
+        schedule: ScanSchedule | None,
+        namesrv_id: str,
+        from_seq: int,
+    ) -> None:
+        self.registry = registry
+        self.namesrv = namesrv
+        self.schedule = schedule
+        self.namesrv_id = namesrv_id
+        self.position = from_seq
+        self.changed = True
+
+    def before(self, seq: int) -> Iterator[Taken]:
+        """Run the ticks before `seq` that can expire something."""
+        while self.schedule is not None and not self.registry.scan_halted:
+            # A live entry that a scan could not remove is worth another tick only after something else has changed.
+            retry = self.changed and self.registry.has_ended_leases
+            lease_end = 0 if retry else self.registry.next_lease_end()
+            if lease_end is None or lease_end * NS_PER_MS >= seq:
+                return
+            tick = self.schedule.first_tick(self.position, lease_end)
+            if tick is None or tick >= seq:
+                return
+            timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
+            step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv.at(tick))
+            self.position = tick
+            self.changed = bool(step.changes)
+            if step.changes:
+                yield Taken(timed, step)
+
+
+def scan_id(namesrv_id: str, tick: int) -> str:
+    """Return the event id of the scan of `namesrv_id` at position `tick`."""
+    return hashlib.sha256(f"scan {namesrv_id} {tick}".encode()).hexdigest()[:32]

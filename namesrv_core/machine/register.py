@@ -1,0 +1,260 @@
+"""registerBroker: a broker enters the registry or renews its place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from namesrv_core.machine.draft import NULL_POINTER, Draft, Notification, Outcome, Step
+from namesrv_core.machine.events import RegisterBroker
+from namesrv_core.machine.java_map import nested_get
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import (
+    MASTER_ID,
+    PERM_WRITE,
+    BrokerData,
+    BrokerLiveInfo,
+    DataVersion,
+    LiveKey,
+    TopicTable,
+)
+
+
+class RegisterResult(NamedTuple):
+    """What registerBroker returns: a slave learns its master; both are None otherwise."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+def live_key_of(namesrv: Namesrv, cluster_name: str | None, broker_addr: str | None) -> LiveKey:
+    """Return the key under which the live and filter tables hold a broker: with its cluster in 5.x, without in 4.x."""
+    return LiveKey(cluster_name if namesrv.profile.live_key_has_cluster else None, broker_addr)
+
+
+def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv) -> Step:
+    """Return what a registration does; `result` is a RegisterResult, or None for a refused lone topic (5.x).
+
+    In this order: the cluster set and the group are made if needed; another id of the group with the same address goes;
+    5.x may reject (the id is held by another live address with a newer state version) or refuse (an id that is new to
+    the group, with exactly one topic), and what was done until then stays; the address is set; topics are taken; the
+    live entry is replaced; filter servers are set. An exception in between is caught by the server and leaves the steps
+    before it done.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
+    """
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if _repeats_what_is_stored(registry, event, namesrv, key):
+        return Step(Outcome.REFRESHED, refreshed=key, result=RegisterResult())
+    return _registered(Draft(registry), event, namesrv, key)
+
+
+def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> Step:
+    profile = namesrv.profile
+    if not (profile.concurrent_maps and event.cluster_name is None):
+        draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
+    if profile.concurrent_maps and None in (event.cluster_name, event.broker_name):
+        return _failed(draft)  # a ConcurrentHashMap takes no null key; the set of names is a HashSet and has taken it
+    old_group = draft.group(event.broker_name)
+    group = old_group or BrokerData(event.cluster_name, ())
+    first = old_group is None
+    if profile.live_key_has_cluster:
+        group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
+    lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
+    group = _without_other_ids(group, event)
+    old_addr = group.addr_of.get(event.broker_id)
+    known_id = event.broker_id in group.addr_of
+    rival = _rival(draft, event, old_addr) if profile.rejects_older_state_version else None
+    if rival is not None:
+        draft.put("broker_addr_table", (event.broker_name,), group)
+        if rival.data_version is None or event.data_version is None:
+            return _failed(draft)
+        if rival.data_version.state_version > event.data_version.state_version:
+            draft.put("broker_live_table", key, None)
+            return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
+    if profile.refuses_lone_topic and not known_id and (event.topics is None or len(event.topics) == 1):
+        draft.put("broker_addr_table", (event.broker_name,), group)
+        return _failed(draft) if event.topics is None else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
+
+    first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
+    group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))
+    draft.put("broker_addr_table", (event.broker_name,), group)
+    _take_topics(draft, event, namesrv, group, key, first=first)
+    if profile.live_key_has_cluster and event.broker_addr is None:
+        return _failed(draft)
+    _put_live(draft, event, namesrv, key)
+    result = _result_for(draft, event, namesrv, group)
+    notifications: tuple[Notification, ...] = ()
+    if lowers_min_id and namesrv.config.notify_min_broker_id_changed:
+        notifications = min_broker_id_notifications(group, None, event.ha_server_addr)
+    outcome = Outcome.APPLIED if draft.changes else Outcome.REFRESHED
+    return Step(outcome, tuple(draft.changes), refreshed=key, result=result, notifications=notifications)
+
+
+def _repeats_what_is_stored(registry: Registry, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> bool:
+    """Return whether a master says nothing new, as most registrations do: the steps would find nothing to change.
+
+    A shortcut for them only; what it does not recognise goes the whole way.
+    """
+    group = registry.broker_addr_table.get(event.broker_name)
+    return (
+        event.broker_id == MASTER_ID
+        and event.data_version is not None
+        and bool(event.broker_addr)  # an id with no address, or an empty one, counts as new every time
+        and group is not None
+        and registry.broker_live_table.get(key) == _live_of(event, namesrv)
+        and _is_in(group, event, namesrv)
+        and nested_get(registry.cluster_addr_table, event.cluster_name, event.broker_name) is not None
+        and (event.filter_servers is None or registry.filter_server_table.get(key) == (event.filter_servers or None))
+        and (event.topics is None or _has_all(registry, event.broker_name, event.topics, namesrv))
+    )
+
+
+def _is_in(group: BrokerData, event: RegisterBroker, namesrv: Namesrv) -> bool:
+    """Return whether the group is as the registration would leave it."""
+    if namesrv.profile.live_key_has_cluster:
+        said = bool(event.enable_acting_master), event.zone_name
+        if said != (group.enable_acting_master, group.zone_name):
+            return False
+    ids = [broker_id for broker_id, addr in group.broker_addrs if addr == event.broker_addr]
+    return ids == [event.broker_id]
+
+
+def _has_all(registry: Registry, broker_name: str | None, topics: TopicTable, namesrv: Namesrv) -> bool:
+    """Return whether an unchanged registration finds no topic to bring back, nor one to delete."""
+    if namesrv.config.delete_topic_with_broker_registration:
+        return False
+    return not namesrv.profile.repairs_missing_topics or registry.topics_of_name(broker_name).keys() >= topics.names
+
+
+def _failed(draft: Draft) -> Step:
+    """Return the step of a registration that ran into a NullPointerException: what was done until then stays."""
+    return draft.step(Outcome.APPLIED)._replace(result=RegisterResult(), swallowed=(NULL_POINTER,))
+
+
+def config_changed(draft: Draft, key: LiveKey, data_version: DataVersion | None) -> bool:
+    """Return whether the live entry under `key` is missing, has no version, or has another one.
+
+    Source: RouteInfoManager.isBrokerTopicConfigChanged. Judged against whoever wrote that entry last.
+    """
+    live = draft.live(key)
+    sent = None if data_version is None else data_version.known_to(draft.registry.profile)
+    return live is None or live.data_version is None or live.data_version != sent
+
+
+def min_broker_id_notifications(
+    group: BrokerData, offline_addr: str | None, ha_addr: str | None
+) -> tuple[Notification, ...]:
+    """Return the notifications about the group's smallest id.
+
+    With an address that went offline everyone left is told; else everyone but the smallest id itself, and that one if
+    it is alone.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged, .chooseBrokerAddrsToNotify.
+    """
+    if not group.broker_addrs:
+        return ()
+    addrs = group.java_addrs()
+    min_id = min(group.addr_of)
+    everyone = offline_addr is not None or len(addrs) == 1
+    return tuple(
+        Notification(addr, min_id, group.addr_of[min_id], offline_addr, ha_addr)
+        for broker_id, addr in addrs
+        if everyone or broker_id != min_id
+    )
+
+
+def _without_other_ids(group: BrokerData, event: RegisterBroker) -> BrokerData:
+    """Return the group without any other id that has the registering address: an address has one id in a group."""
+    if event.broker_addr is None:
+        return group
+    kept = tuple(
+        (broker_id, addr)
+        for broker_id, addr in group.broker_addrs
+        if addr != event.broker_addr or broker_id == event.broker_id
+    )
+    return group if len(kept) == len(group.broker_addrs) else group._replace(broker_addrs=kept)
+
+
+def _with_addr(group: BrokerData, broker_id: int, addr: str | None) -> tuple[tuple[int, str | None], ...]:
+    if broker_id in group.addr_of:
+        return tuple((known, addr if known == broker_id else old) for known, old in group.broker_addrs)
+    return (*group.broker_addrs, (broker_id, addr))
+
+
+def _rival(draft: Draft, event: RegisterBroker, old_addr: str | None) -> BrokerLiveInfo | None:
+    """Return the live entry, under the request's cluster, of another address that holds the id."""
+    if old_addr is None or old_addr == event.broker_addr:
+        return None
+    return draft.live(LiveKey(event.cluster_name, old_addr))
+
+
+def _take_topics(
+    draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData, key: LiveKey, *, first: bool
+) -> None:
+    """Take the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
+
+    4.x writes all of them when the configuration changed, and none otherwise. 5.x decides per topic, so that an
+    unchanged registration still brings back what is missing. Perms and queue numbers of a present topic are never
+    corrected without a change.
+    """
+    profile, config, name = namesrv.profile, namesrv.config, event.broker_name
+    is_prime_slave = (
+        profile.takes_prime_slave_topics
+        and event.enable_acting_master is not None
+        and event.broker_id != MASTER_ID
+        and event.broker_id == min(group.addr_of)
+    )
+    if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
+        return
+    present = draft.registry.topics_of_name(name)
+    if (
+        config.delete_topic_with_broker_registration
+        and profile.stores_topic_queue_mapping
+        and not event.topics.mappings
+    ):
+        for topic in [topic for topic in present if topic not in event.topics.names]:
+            draft.put("topic_queue_table", (topic, name), None)
+    # Without an address 5.x throws where it asks for the stored version: at once, or after the topics of a first one.
+    throws = profile.live_key_has_cluster and event.broker_addr is None
+    if throws and not first:
+        return
+    everything = first or config_changed(draft, key, event.data_version)
+    if not everything and (not profile.repairs_missing_topics or present.keys() >= event.topics.names):
+        return
+    read_only = is_prime_slave and group.enable_acting_master
+    written = ((topic, data) for topic, data in event.topics.queue_datas.items() if everything or topic not in present)
+    if read_only:
+        written = ((topic, data._replace(perm=data.perm & ~PERM_WRITE)) for topic, data in written)
+    draft.put_queue_datas(name, written)
+    if everything and profile.stores_topic_queue_mapping and not throws:
+        for mapping in event.topics.mappings:
+            draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
+
+
+def _live_of(event: RegisterBroker, namesrv: Namesrv) -> BrokerLiveInfo:
+    timeout_ms = event.heartbeat_timeout_ms if namesrv.profile.own_heartbeat_timeout else None
+    return BrokerLiveInfo(
+        None if event.data_version is None else event.data_version.known_to(namesrv.profile),
+        BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
+        event.channel_id,
+        event.ha_server_addr,
+        event.broker_name,
+    )
+
+
+def _put_live(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> None:
+    draft.put("broker_live_table", key, _live_of(event, namesrv))
+    if event.filter_servers is not None:
+        draft.put("filter_server_table", key, event.filter_servers or None)
+
+
+def _result_for(draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData) -> RegisterResult:
+    """Return master address and its HA address for a slave whose master is live under the slave's cluster name."""
+    if event.broker_id == MASTER_ID:
+        return RegisterResult()
+    master_addr = group.addr_of.get(MASTER_ID)
+    if master_addr is None:
+        return RegisterResult()
+    live = draft.live(live_key_of(namesrv, event.cluster_name, master_addr))
+    return RegisterResult() if live is None else RegisterResult(live.ha_server_addr, master_addr)

@@ -1,0 +1,160 @@
+"""The rows of the registry's tables: immutable values under RocketMQ's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, string_map
+from namesrv_core.machine.profile import Profile
+
+MASTER_ID = 0
+PERM_READ, PERM_WRITE = 4, 2
+_BROKER_ADDRS_CAPACITY = 16
+
+
+class LiveKey(NamedTuple):
+    """Key of `broker_live_table` and `filter_server_table`.
+
+    `cluster_name` is None in 4.x, whose key is the address alone.
+    """
+
+    cluster_name: str | None
+    broker_addr: str | None
+
+
+def live_key_hash(key: LiveKey) -> int:
+    """Return the Java key's hash: the address's own, or that of cluster and address joined by an underscore."""
+    if key.cluster_name is None:
+        return string_hash(key.broker_addr)
+    if not (key.cluster_name or key.broker_addr):
+        return 0  # without the underscore
+    return string_hash(f"{key.cluster_name}_{key.broker_addr}")
+
+
+class DataVersion(NamedTuple):
+    """Version of a broker's topic configuration; equal only if all fields are."""
+
+    state_version: int
+    timestamp: int
+    counter: int | None
+
+    def known_to(self, profile: Profile) -> DataVersion:
+        """Return the version as a name server of that generation reads it: 4.x skips the stateVersion of newer brokers."""
+        return self if profile.has_state_version else self._replace(state_version=0)
+
+    def is_before(self, other: DataVersion) -> bool:
+        """Return whether this version is older than `other`: by state version, then counter, then timestamp."""
+        return (self.state_version, self.counter or 0, self.timestamp) < (
+            other.state_version,
+            other.counter or 0,
+            other.timestamp,
+        )
+
+
+class QueueData(NamedTuple):
+    """What one broker name offers for one topic."""
+
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_sys_flag: int
+
+
+class BrokerData(NamedTuple):
+    """A group: the members of one broker name, ids with addresses in the order in which they were put."""
+
+    cluster_name: str | None
+    broker_addrs: tuple[tuple[int, str | None], ...]
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+    @property
+    def addr_of(self) -> dict[int, str | None]:
+        """Return the addresses by broker id."""
+        return dict(self.broker_addrs)
+
+    def java_addrs(self) -> list[tuple[int, str | None]]:
+        """Return ids and addresses in Java's iteration order; ids 0 to 15 come ascending."""
+        if len(self.broker_addrs) < 2:  # one member has no order
+            return list(self.broker_addrs)
+        addrs: JavaMap[int, str | None] = JavaMap(_BROKER_ADDRS_CAPACITY, long_hash, concurrent=False)
+        for broker_id, addr in self.broker_addrs:
+            addrs.put(broker_id, addr)
+        return list(addrs.java_items())
+
+
+class BrokerLiveInfo(NamedTuple):
+    """A live entry without its lastUpdateTimestamp, which the registry keeps beside it.
+
+    `broker_name` is not part of the name server's table: it says who registered, for reports.
+    """
+
+    data_version: DataVersion | None
+    heartbeat_timeout_ms: int
+    channel_id: str | None
+    ha_server_addr: str | None
+    broker_name: str | None = None
+
+
+class TopicQueueMappingInfo(NamedTuple):
+    """Static-topic mapping of 5.x; `curr_id_map` is its JSON text as RocketMQ writes it."""
+
+    topic: str
+    bname: str | None
+    total_queues: int
+    epoch: int
+    dirty: bool = False
+    scope: str | None = None
+    curr_id_map: str | None = None
+
+
+class KvValue(NamedTuple):
+    """Value of a KV entry. RocketMQ keeps a null that was put, until the next start."""
+
+    text: str | None
+
+
+class TopicConfig(NamedTuple):
+    """A topic as a broker registers it."""
+
+    topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_sys_flag: int
+
+    @property
+    def queue_data(self) -> QueueData:
+        """Return the queue data that the name server makes of it."""
+        return QueueData(self.read_queue_nums, self.write_queue_nums, self.perm, self.topic_sys_flag)
+
+
+class TopicTable:
+    """The topics and mappings of a registration, in the order in which the name server walks through them.
+
+    A body decodes into a ConcurrentHashMap, so that order is the map's and not the body's. One value serves every
+    registration with the same content.
+    """
+
+    __slots__ = ("mappings", "names", "queue_datas")
+
+    def __init__(self, topics: Iterable[TopicConfig], mappings: Iterable[TopicQueueMappingInfo] = ()) -> None:
+        table: JavaMap[str | None, QueueData] = string_map(concurrent=True)
+        for topic in topics:
+            table.put(topic.topic, topic.queue_data)
+        self.queue_datas: dict[str, QueueData] = {name: data for name, data in table.java_items() if name is not None}
+        self.names = frozenset(self.queue_datas)
+        self.mappings = tuple(mappings)
+
+    def __len__(self) -> int:
+        return len(self.queue_datas)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicTable) and (self.queue_datas, self.mappings) == (
+            other.queue_datas,
+            other.mappings,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.mappings))

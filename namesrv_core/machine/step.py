@@ -1,0 +1,94 @@
+"""The one dispatch: (registry, event, time, name server) to what the event does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from namesrv_core.inference import bootstrap
+from namesrv_core.inference.assimilation import assimilate
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.gap import pass_over
+from namesrv_core.machine.heartbeat import broker_heartbeat, query_data_version
+from namesrv_core.machine.kv import delete_kv_config, put_kv_config
+from namesrv_core.machine.lifecycle import restore, start, stop
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.quiet import refresh_run
+from namesrv_core.machine.register import register_broker
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.scan import on_channel_destroy, scan_not_active_broker
+from namesrv_core.machine.topics import add_write_perm, delete_topic, register_topic, wipe_write_perm
+from namesrv_core.machine.unregister import submit_unregistrations, unregister_broker
+
+Transition = Callable[[Registry, Any, int, Namesrv], Step]
+
+
+def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+    """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`. Nothing is changed.
+
+    Raises KeyError for something that is not an event.
+    """
+    return _TRANSITIONS[type(event)](registry, event, at_ms, namesrv)
+
+
+def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+    """Return `step` after applying it to `registry`; what a gap in the recording leaves is applied by itself."""
+    if type(event) is events.RecordingGap:
+        return pass_over(registry, event, at_ms)
+    if registry.past is not None:
+        return _take_with_unknown_past(registry, event, at_ms, namesrv)
+    taken = step(registry, event, at_ms, namesrv)
+    apply_step(registry, event, taken, at_ms, namesrv)
+    return taken
+
+
+def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
+    """Apply what `step` said that `event` does."""
+    registry.apply(taken.changes, at_ms)
+    _follow(registry, event, taken, at_ms, namesrv)
+
+
+def _take_with_unknown_past(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+    """Take an event, and what it tells about what was not recorded."""
+    event = bootstrap.same_channel(registry, event)
+    bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
+    taken = bootstrap.learn(registry, event, step(registry, event, at_ms, namesrv), namesrv)
+    beats = dict(event.beats) if isinstance(event, events.StateKnown) else None
+    registry.apply(taken.changes, at_ms, beats)
+    _follow(registry, event, taken, at_ms, namesrv)
+    return taken
+
+
+def _follow(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
+    """Do what follows the changes of a step: the lease that it renews, the maps of a new process."""
+    if taken.refreshed is not None:
+        registry.refresh(taken.refreshed, at_ms)
+    if type(event) is events.NamesrvStarted:
+        registry.restart(namesrv.profile)
+
+
+_TRANSITIONS: dict[type, Transition] = {
+    events.BrokerHeartbeat: lambda registry, event, _, namesrv: broker_heartbeat(registry, event, namesrv),
+    events.QueryDataVersion: lambda registry, event, _, namesrv: query_data_version(registry, event, namesrv),
+    events.RefreshRun: lambda registry, event, _, namesrv: refresh_run(registry, event, namesrv),
+    events.RegisterBroker: lambda registry, event, _, namesrv: register_broker(registry, event, namesrv),
+    events.UnregisterBroker: lambda registry, event, _, namesrv: unregister_broker(registry, event, namesrv),
+    events.DrainUnregistrations: lambda registry, _, __, namesrv: submit_unregistrations(
+        registry, [], namesrv, defer=False
+    ),
+    events.ScanNotActiveBroker: scan_not_active_broker,
+    events.ChannelDestroyed: lambda registry, event, _, namesrv: on_channel_destroy(registry, event, namesrv),
+    events.WipeWritePerm: lambda registry, event, _, __: wipe_write_perm(registry, event),
+    events.AddWritePerm: lambda registry, event, _, __: add_write_perm(registry, event),
+    events.DeleteTopic: lambda registry, event, _, __: delete_topic(registry, event),
+    events.RegisterTopic: lambda registry, event, _, __: register_topic(registry, event),
+    events.PutKvConfig: lambda registry, event, _, __: put_kv_config(registry, event),
+    events.DeleteKvConfig: lambda registry, event, _, __: delete_kv_config(registry, event),
+    events.UpdateNamesrvConfig: lambda *_: Step(Outcome.NO_EFFECT),
+    events.RefusedRequest: lambda _, event, __, ___: Step(Outcome.REFUSED_REQUEST, result=event.reason),
+    events.AnswerObserved: lambda registry, event, _, namesrv: assimilate(registry, event, namesrv),
+    events.StateKnown: lambda registry, event, *_: restore(registry, event),
+    events.NamesrvStarted: lambda registry, *_: start(registry),
+    events.NamesrvStopped: lambda registry, *_: stop(registry),
+}

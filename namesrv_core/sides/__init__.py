@@ -1,0 +1,1 @@
+"""The two other sides: brokers and clients."""

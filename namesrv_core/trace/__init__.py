@@ -1,0 +1,1 @@
+"""Event traces: the exchange format for comparing name servers."""
