@@ -330,7 +330,7 @@ is_flag() {
 
 # Splits the command line into SPARK_ARGS and JOB_ARGS. What the rest of the script must know, or add to, is kept apart.
 SPARK_ARGS=() JOB_ARGS=() MASTER='' PROPERTIES_FILE='' WANTS_HELP=0
-USER_JARS='' USER_PY_FILES='' USER_PACKAGES='' USER_ARCHIVES='' USER_PYTHON=''
+USER_JARS='' USER_PY_FILES='' USER_PACKAGES='' USER_ARCHIVES='' USER_PYTHON='' DEPLOY_MODE=''
 split_arguments() {
   local option value
   while (( $# > 0 )); do
@@ -368,6 +368,7 @@ take_spark_option() {
     --packages) USER_PACKAGES=$value ;;
     --properties-file) PROPERTIES_FILE=$value ;;
     --master) MASTER=$value ;;
+    --deploy-mode) DEPLOY_MODE=$value ;;
     --conf | -c)
       case $value in
         spark.master=*) MASTER=${MASTER:-${value#*=}} ;;
@@ -390,7 +391,7 @@ is_local_master() {
 zip_packages() {
   (
     cd "$CHECKOUT"
-    find namesrv_core namesrv_wire schemas jobs -type f ! -name '*.pyc' ! -path '*/.*' -print0 | LC_ALL=C sort -z |
+    find namesrv_core namesrv_wire namesrv_day schemas jobs -type f ! -name '*.pyc' ! -path '*/.*' -print0 | LC_ALL=C sort -z |
       "$VENV_PYTHON" -c '
 import sys, zipfile
 with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
@@ -430,16 +431,18 @@ choose_executor_python() {
 # Python before 3.11 does not know this variable and keeps looking there.
 ignore_caller_directory() { export PYTHONSAFEPATH=1; }
 
+# Python starts first and Java from it, beside other work: arguments are judged before there is a JVM, and standard input is
+# the job's. Where the cluster is to run the driver itself, spark-submit has to take it there.
 submit() {
-  local command=("$SPARK_HOME/bin/spark-submit") jars py_files=$USER_PY_FILES archive=''
+  local options=() jars py_files=$USER_PY_FILES archive='' job=("$CHECKOUT/jobs/__main__.py" "${JOB_ARGS[@]}")
   jars=$(delta_jars)
   # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
-  [[ -n $USER_PACKAGES || -z $jars ]] || command+=(--conf spark.jars.packages=)
+  [[ -n $USER_PACKAGES || -z $jars ]] || options+=(--conf spark.jars.packages=)
   jars=$jars${jars:+${USER_JARS:+,}}$USER_JARS
-  [[ -z $jars ]] || command+=(--jars "$jars")
-  command+=(--conf "spark.jars.ivy=$IVY")
+  [[ -z $jars ]] || options+=(--jars "$jars")
+  options+=(--conf "spark.jars.ivy=$IVY")
   # A properties file adds to ours; without this option it would replace it, Delta's settings included.
-  [[ -z $PROPERTIES_FILE ]] || command+=(--load-spark-defaults)
+  [[ -z $PROPERTIES_FILE ]] || options+=(--load-spark-defaults)
   if is_local_master; then
     stay_on_loopback
     ignore_caller_directory
@@ -448,13 +451,27 @@ submit() {
     is_dry_run || zip_packages "$archive"
     py_files=$archive${USER_PY_FILES:+,}$USER_PY_FILES
     choose_executor_python
-    [[ -z $EXECUTOR_PYTHON ]] || command+=(--conf "spark.pyspark.python=$EXECUTOR_PYTHON")
-    command+=(--conf "spark.pyspark.driver.python=$VENV_PYTHON")
+    export PYSPARK_PYTHON=${EXECUTOR_PYTHON:-$USER_PYTHON}
+    [[ -z $EXECUTOR_PYTHON ]] || options+=(--conf "spark.pyspark.python=$EXECUTOR_PYTHON")
+    options+=(--conf "spark.pyspark.driver.python=$VENV_PYTHON")
   fi
-  [[ -z ${ARCHIVES:=$USER_ARCHIVES} ]] || command+=(--archives "$ARCHIVES")
-  [[ -z $py_files ]] || command+=(--py-files "$py_files")
-  command+=("${SPARK_ARGS[@]}" "$CHECKOUT/jobs/__main__.py" "${JOB_ARGS[@]}")
+  [[ -z ${ARCHIVES:=$USER_ARCHIVES} ]] || options+=(--archives "$ARCHIVES")
+  [[ -z $py_files ]] || options+=(--py-files "$py_files")
+  options+=("${SPARK_ARGS[@]}")
+  local command=("$VENV_PYTHON" "${job[@]}")
+  if [[ $DEPLOY_MODE == cluster ]]; then
+    command=("$SPARK_HOME/bin/spark-submit" "${options[@]}" "${job[@]}")
+  else
+    PYSPARK_SUBMIT_ARGS="$(quoted "${options[@]}") pyspark-shell"
+    ! is_dry_run || printf '%s\n' PYSPARK_SUBMIT_ARGS "${options[@]}"
+  fi
   if [[ -z $archive ]]; then run "${command[@]}"; else run_then_remove "$(dirname "$archive")" "${command[@]}"; fi
+}
+
+# One line that a shell, and PySpark, would split into these arguments again.
+quoted() {
+  local argument
+  for argument in "$@"; do printf "'%s' " "${argument//\'/\'\\\'\'}"; done
 }
 
 # As run, but the shell stays to clean up; it hands a signal on, which a shell waiting in the foreground would not.
@@ -576,8 +593,8 @@ main() {
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m benchmarks "${@:2}"
       ;;
-    pack)
-      ensure_environment
+    pack | trace)
+      if is_dry_run; then export_environment; else ensure_environment; fi
       run "$VENV_PYTHON" "$CHECKOUT/jobs/__main__.py" "$@"
       ;;
     fuzz)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import duckdb
 import pyarrow as pa
 
-from namesrv_day.sql import ask
+from namesrv_day.sql import connection
 
+Rows = pa.Table | duckdb.DuckDBPyRelation
+"""Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
 _MASK = (1 << 64) - 1
+# A heartbeat's name and source are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
+UNSAID: Final = {"heartbeats": ("event_id", "source_file", "source_offset", "ingest_run")}
+"""Columns, by table, of which the digests of its slices say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +57,33 @@ def sum_of(digests: Iterable[Digest]) -> Digest:
     return total
 
 
-def digests_by(rows: pa.Table, *by: str, without: Iterable[str] = ()) -> dict[tuple[Any, ...], Digest]:
+def digests_by(rows: Rows, *by: str, without: Iterable[str] = ()) -> dict[tuple[Any, ...], Digest]:
     """Return the digest of each group of rows that have the same values in the columns `by`; `without`: columns left out.
 
     A row's hash is DuckDB's over its values in the order of their columns; a test holds what it is for each type.
     """
-    columns = ", ".join(f'"{name}"' for name in rows.column_names if name not in set(without))
-    keys = "".join(f'"{name}", ' for name in by)
-    found = ask(
-        f"SELECT {keys}count(*) AS n, CAST(sum(h) % 18446744073709551616 AS UBIGINT) AS total, bit_xor(h) AS x "  # noqa: S608
-        f"FROM (SELECT {keys}hash({columns}) AS h FROM rows) GROUP BY {keys.removesuffix(', ') or '()'}",
-        {"rows": rows},
-    )
+    relation = connection().from_arrow(rows) if isinstance(rows, pa.Table) else rows
+    columns = ", ".join(f'"{name}"' for name in relation.columns if name not in set(without))
+    keys = ", ".join(f'"{name}"' for name in by)
+    hashed = relation.project(f"{keys}{', ' if by else ''}hash({columns}) AS h")
+    sums = "count(*) AS n, CAST(sum(h) % 18446744073709551616 AS UBIGINT) AS total, bit_xor(h) AS x"
+    found = hashed.aggregate(f"{keys}{', ' if by else ''}{sums}", keys).to_arrow_table()
     return {
         tuple(row[name] for name in by): Digest(row["n"], row["total"] or 0, row["x"] or 0)
         for row in found.to_pylist()
         if row["n"]
     }
+
+
+class Slice(NamedTuple):
+    """What a table holds of one name server on one day; of a piece of quarantine the name server may be unknown."""
+
+    table: str
+    day: dt.date
+    namesrv_id: str | None
+
+
+def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
+    """Return the digest of each slice that rows of `table` make up, as the ledger has it; parts of a slice add up."""
+    found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()))
+    return {Slice(table, *key): digest for key, digest in found.items()}

@@ -16,12 +16,8 @@ from namesrv_core.inference.past import ANY, Entity, Fact
 from namesrv_core.inference.settings import Setting, Source, text_of, value_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
-from namesrv_core.machine.loop import Taken
-from namesrv_core.machine.rows import (
-    LiveKey,
-    TopicConfig,
-    TopicTable,
-)
+from namesrv_core.machine.draft import Step
+from namesrv_core.machine.rows import LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
 from namesrv_wire.rows import UNTIL_MS
 
@@ -66,11 +62,6 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     else:
         raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
     return event
-
-
-def run_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RefreshRun:
-    """Return the run of heartbeats that say what the row says. Raises as `event_of`."""
-    return events.RefreshRun(event_of(row, topic_tables))  # type: ignore[arg-type]  # others are refused where it is taken
 
 
 _NAMESRV: dict[str, Callable[[Row], events.Event]] = {
@@ -178,31 +169,18 @@ _OPERATIONS: dict[type, str] = {
 }
 
 
-def outcome_row(taken: Taken, row: Row, namesrv_id: str) -> dict[str, Any]:
-    """Return the `event_outcomes` row of an event; `row` is its bronze row, or an empty one for a scan."""
-    timed, step = taken
-    operation = _OPERATIONS[type(timed.event)]
-    if operation == "channel_close":
-        operation = f"channel_{row.get('channel_kind') or 'close'}"
+def operation_of(event: events.Event, channel_kind: str | None) -> str:
+    """Return what `event_outcomes` calls an event; `channel_kind`: how a connection ended."""
+    operation = _OPERATIONS[type(event)]
+    return f"channel_{channel_kind or 'close'}" if operation == "channel_close" else operation
+
+
+def detail_of(step: Step) -> str | None:
+    """Return what `event_outcomes` says of a step beside its outcome: an exception, a reason or a count."""
     detail = step.exception or (step.swallowed[0] if step.swallowed else None)
     if detail is None and isinstance(step.result, (int, str)) and not isinstance(step.result, bool):
         detail = str(step.result)
-    return {
-        "namesrv_id": namesrv_id,
-        "seq": timed.seq,
-        "event_id": timed.event_id,
-        "effect_time": timed.effect_us,
-        "operation": operation,
-        "outcome": step.outcome.value,
-        "cluster_name": row.get("cluster_name"),
-        "broker_name": row.get("broker_name"),
-        "broker_addr": row.get("broker_addr"),
-        "topic": row.get("topic"),
-        "channel_id": row.get("channel_id"),
-        "detail": detail,
-        "changes": len(step.changes),
-        "notifications": [notification._asdict() for notification in step.notifications] or None,
-    }
+    return detail
 
 
 # -- a past that was not recorded ---------------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ class Histories:
         self._open: dict[str, dict[Key, Interval]] = {}
         self._outer: dict[tuple[str, object], tuple[Position, int]] = {}
         self._members: dict[object, dict[Key, None]] = {}
+        self._beats: dict[Key, int] = {}  # last updates of open broker_live intervals that do not have them yet
         for interval in carried:
             self._put_open(interval)
 
@@ -134,15 +135,15 @@ class Histories:
 
     def refreshed(self, key: LiveKey, at_ms: int) -> None:
         """Note that the lease of a live entry was renewed."""
-        rows = self._open.get("broker_live", {})
-        interval = rows.get(key)
-        if interval is not None and interval.last_update_ms != at_ms:
-            rows[key] = interval._replace(last_update_ms=at_ms)
+        self._beats[key] = at_ms
 
     def open_intervals(self) -> Iterator[Interval]:
         """Yield the intervals that are open."""
-        for rows in self._open.values():
-            yield from rows.values()
+        for table, rows in self._open.items():
+            if table == "broker_live":
+                yield from (_beaten(interval, self._beats.get(key)) for key, interval in rows.items())
+            else:
+                yield from rows.values()
 
     def _rows_of(self, change: Change) -> Iterator[tuple[str, Key, object | None]]:
         """Yield (history, key, value) for one change; a change of a group becomes changes of its members."""
@@ -183,8 +184,9 @@ class Histories:
     ) -> Interval | None:
         old = self._open.get(table, {}).pop(key, None)
         closed = None
+        beat_ms = self._beats.pop(key, None) if table == "broker_live" else None
         if old is not None:
-            closed = old._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
+            closed = _beaten(old, beat_ms)._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
         if value is None:
             self._leave_outer(table, key, gone=old is not None)
             return closed
@@ -231,6 +233,11 @@ class Histories:
             self._outer[table, key[0]] = (entered, members - 1)
         else:
             del self._outer[table, key[0]]
+
+
+def _beaten(interval: Interval, beat_ms: int | None) -> Interval:
+    """Return an interval with the last update of its live entry; None: it has it already."""
+    return interval if beat_ms is None else interval._replace(last_update_ms=beat_ms)
 
 
 def restored(registry: Registry, carried: Iterable[Interval]) -> None:

@@ -8,17 +8,19 @@ from then on every later question must be answered with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from namesrv_core.asking.answers import Answer, Question, answer, remark_matches
+from namesrv_core.asking.answers import LIST_CODES, Answer, Question, answer, remark_matches
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.dispatch import answer_to
 from namesrv_core.history.timeline import StateChange
-from namesrv_core.machine.events import Event
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.events import Event, QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.step import step
 
 
@@ -175,3 +177,56 @@ def _answer(registry: Registry, question: Question | Event, namesrv: Namesrv) ->
     if isinstance(question, Question):
         return answer(registry, question, namesrv)
     return answer_to(question, step(registry, question, 0, namesrv), registry, namesrv)
+
+
+class Concerns:
+    """Which changes of a timeline can make the answer to a question another one: many questions, few changes each."""
+
+    def __init__(self, registry: Registry, timeline: Sequence[StateChange], starts: Sequence[int] = ()) -> None:
+        """Take the same as `verify`; nothing is changed. Costs what the timeline has changes."""
+        self._every = range(1, len(timeline) + 1)
+        started = set(starts)
+        self._restarts = {number for number, change in enumerate(timeline, 1) if change.seq in started}
+        self._names = {topic: set(rows.java_keys()) for topic, rows in registry.topic_queue_table.java_items()}
+        self._numbers: dict[_Part, set[int]] = {}
+        for number, change in enumerate(timeline, 1):
+            for part in {part for one in change.changes for part in _parts_of(one)}:
+                self._numbers.setdefault(part, set()).add(number)
+            for table, key, _ in change.changes:
+                if table == "topic_queue_table":
+                    self._names.setdefault(key[0], set()).add(key[1])
+
+    def of(self, question: Question | Event) -> Sequence[int]:
+        """Return the numbers (from 1) of the changes, in order: between two of them the answer is the same."""
+        parts = self._read_by(question)
+        if parts is None:
+            return self._every
+        return sorted(self._restarts.union(*(self._numbers.get(part, ()) for part in parts)))
+
+    def _read_by(self, question: Question | Event) -> list[_Part] | None:
+        """Return the parts of the registry that an answer is made of; None: whatever there is."""
+        if isinstance(question, QueryDataVersion):
+            return [("broker_live_table", question.broker_addr)]
+        if not isinstance(question, Question):
+            return None
+        code, subject = question.code, question.subject
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            own = [("topic_queue_table", subject), ("topic_queue_mapping_info_table", subject)]
+            groups = [("broker_addr_table", name) for name in self._names.get(subject, ())]
+            return [*own, *groups, ("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG)]
+        if code == RequestCode.GET_BROKER_MEMBER_GROUP:
+            return [("broker_addr_table", subject)]
+        if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
+            return [("kv_config_table", question.scope if code == RequestCode.GET_KV_CONFIG else subject)]
+        topics = [("topic_queue_table",)] if code in LIST_CODES else []
+        return [*topics, ("broker_addr_table",), ("cluster_addr_table",)]
+
+
+_Part = tuple[str | None, ...]
+
+
+def _parts_of(change: Change) -> Iterator[_Part]:
+    """Yield what a change touches: its table, and the part of it that has its key: a topic, a name, an address ..."""
+    table, key, _ = change
+    yield (table,)
+    yield (table, key[1] if table == "broker_live_table" else next(iter(key), None))

@@ -48,7 +48,7 @@ def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Nam
     result = QueryDataVersionResult(changed, live.data_version)
     if changed and not namesrv.profile.query_always_refreshes:
         return Step(Outcome.VERSION_DIFFERS, result=result)
-    return Step(Outcome.REFRESHED, refreshed=key, result=result)
+    return Step(Outcome.REFRESHED, (), key, result)
 
 
 def _has_no_hash(key: LiveKey, namesrv: Namesrv) -> bool:

@@ -55,25 +55,30 @@ def replay(
     known. Raises OrderError where (seq, event_id) does not increase.
     """
     scans = _Scans(registry, namesrv, schedule, namesrv_id, from_seq)
-    last: tuple[int, str] = (-1, "")
+    last_seq, last_id = -1, ""
     for timed in timed_events:
-        if (timed.seq, timed.event_id) <= last:
+        seq, event_id, effect_us, event = timed
+        if seq <= last_seq and (seq < last_seq or event_id <= last_id):
             raise OrderError(
-                f"seq {timed.seq} ({timed.event_id}) after {last[0]} ({last[1]}) at {namesrv_id}: "
-                "events must be strictly increasing"
+                f"seq {seq} ({event_id}) after {last_seq} ({last_id}) at {namesrv_id}: events must be strictly increasing"
             )
-        last = (timed.seq, timed.event_id)
-        yield from scans.before(timed.seq)
-        step = take(registry, timed.event, timed.effect_us // US_PER_MS, namesrv.at(timed.seq))
-        scans.position = timed.seq
-        scans.changed = scans.changed or bool(step.changes)
+        last_seq, last_id = seq, event_id
+        if seq > scans.none_before:
+            yield from scans.before(seq)
+        step = take(registry, event, effect_us // US_PER_MS, namesrv.at(seq))
+        scans.position = seq
+        if step.changes:
+            scans.changed, scans.none_before = True, 0
         yield Taken(timed, step)
     if until_seq is not None:
         yield from scans.before(until_seq)
 
 
 class _Scans:
-    """The ticks between events. `changed`: something has changed since the last tick."""
+    """The ticks between events. `changed`: something has changed since the last tick.
+
+    `none_before`: as long as nothing changes, no tick before this position can expire anything.
+    """
 
     def __init__(
         self,
@@ -89,17 +94,24 @@ class _Scans:
         self.namesrv_id = namesrv_id
         self.position = from_seq
         self.changed = True
+        self.none_before = 0
 
     def before(self, seq: int) -> Iterator[Taken]:
         """Run the ticks before `seq` that can expire something."""
         while self.schedule is not None and not self.registry.scan_halted:
             # A live entry that a scan could not remove is worth another tick only after something else has changed.
-            retry = self.changed and self.registry.has_ended_leases
-            lease_end = 0 if retry else self.registry.next_lease_end()
-            if lease_end is None or lease_end * NS_PER_MS >= seq:
+            # One of these may be renewed, and end again before any other does.
+            ended = self.registry.has_ended_leases
+            lease_end = 0 if self.changed and ended else self.registry.next_lease_end()
+            if lease_end is None:
+                return
+            if lease_end * NS_PER_MS >= seq:
+                self.none_before = 0 if ended else lease_end * NS_PER_MS
                 return
             tick = self.schedule.first_tick(self.position, lease_end)
             if tick is None or tick >= seq:
+                if tick is not None and not ended:
+                    self.none_before = self.schedule.epoch_end(max(self.position, lease_end * NS_PER_MS), tick)
                 return
             timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
             step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv.at(tick))

@@ -124,7 +124,7 @@ def _has_all(registry: Registry, broker_name: str | None, topics: TopicTable, na
     """Return whether an unchanged registration finds no topic to bring back, nor one to delete."""
     if namesrv.config.delete_topic_with_broker_registration:
         return False
-    return not namesrv.profile.repairs_missing_topics or registry.topics_of_name(broker_name).keys() >= topics.names
+    return not namesrv.profile.repairs_missing_topics or registry.has_topics(broker_name, topics)
 
 
 def _failed(draft: Draft) -> Step:

@@ -22,6 +22,7 @@ from namesrv_core.machine.rows import (
     LiveKey,
     QueueData,
     TopicQueueMappingInfo,
+    TopicTable,
     live_key_hash,
 )
 
@@ -91,6 +92,7 @@ class Registry:
         self._names_of_addr: dict[str | None, dict[str | None, None]] = {}
         self._live_keys_of_channel: dict[str, dict[LiveKey, None]] = {}
         self._topics_of_name: dict[str | None, dict[str, None]] = {}
+        self._complete: dict[str | None, TopicTable] = {}  # a table that a broker name had whole, and lost nothing since
         self._clusters_of_name: dict[str | None, dict[str | None, None]] = {}
         self._deadlines: list[tuple[int, int, LiveKey]] = []  # the number keeps keys, which may hold None, uncompared
         self._serial = itertools.count()
@@ -117,6 +119,14 @@ class Registry:
     def topics_of_name(self, broker_name: str | None) -> dict[str, None]:
         """Return the topics that have queue data of `broker_name`, as the keys of a dict. Shared: do not change it."""
         return self._topics_of_name.get(broker_name, {})
+
+    def has_topics(self, broker_name: str | None, topics: TopicTable) -> bool:
+        """Return whether `broker_name` has all of `topics`; most registrations ask, and of the same table as before."""
+        if self._complete.get(broker_name) is not topics:
+            if not self.topics_of_name(broker_name).keys() >= topics.names:
+                return False
+            self._complete[broker_name] = topics
+        return True
 
     def clusters_of_name(self, broker_name: str | None) -> list[str | None]:
         """Return the clusters whose set holds `broker_name`."""
@@ -232,6 +242,8 @@ class Registry:
         if value is not None and rows is not None and name in rows:
             rows.put(name, value)  # type: ignore[arg-type]  # the indexes know it already
             return
+        if value is None:
+            self._complete.pop(name, None)
         self._put_nested(self.topic_queue_table, key, value)
         _index(self._topics_of_name, name, topic, present=value is not None)
 

@@ -41,7 +41,7 @@ class DataVersion(NamedTuple):
 
     def known_to(self, profile: Profile) -> DataVersion:
         """Return the version as a name server of that generation reads it: 4.x skips the stateVersion of newer brokers."""
-        return self if profile.has_state_version else self._replace(state_version=0)
+        return self if profile.has_state_version or not self.state_version else self._replace(state_version=0)
 
     def is_before(self, other: DataVersion) -> bool:
         """Return whether this version is older than `other`: by state version, then counter, then timestamp."""

@@ -62,6 +62,11 @@ class ScanSchedule:
                 return tick
             number += 1
 
+    def epoch_end(self, after_seq: int, until_seq: int) -> int:
+        """Return where the epoch that holds at `after_seq` ends; `until_seq` if it lasts as long."""
+        index = bisect_right(self._starts, after_seq)
+        return min([until_seq, *self._starts[index : index + 1]])
+
     def _period_of(self, epoch: ScanEpoch) -> int:
         return self._period_ns if epoch.period_ms is None else epoch.period_ms * NS_PER_MS
 

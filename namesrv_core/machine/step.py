@@ -38,14 +38,15 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
         return pass_over(registry, event, at_ms)
     if registry.past is not None:
         return _take_with_unknown_past(registry, event, at_ms, namesrv)
-    taken = step(registry, event, at_ms, namesrv)
+    taken = _TRANSITIONS[type(event)](registry, event, at_ms, namesrv)
     apply_step(registry, event, taken, at_ms, namesrv)
     return taken
 
 
 def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
     """Apply what `step` said that `event` does."""
-    registry.apply(taken.changes, at_ms)
+    if taken.changes:
+        registry.apply(taken.changes, at_ms)
     _follow(registry, event, taken, at_ms, namesrv)
 
 

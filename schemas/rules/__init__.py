@@ -1,4 +1,4 @@
-"""What must hold of every table, as data: a rule is a Spark SQL boolean and the sentence that it stands for.
+"""What must hold of every table, as data: a rule is a SQL boolean (DuckDB's) and the sentence that it stands for.
 
 Critical rules say what this software promises: a broken one is an error of its own and stops publication.
 Warnings say what brokers and operators usually do: real input may break them, and is then shown, not refused.
@@ -8,15 +8,14 @@ of a group that is gone, one address in several groups.
 
 from __future__ import annotations
 
-from schemas import bronze, gold
+from schemas import gold
 from schemas.rules.of_bronze import BROKEN_RULE, BRONZE, QUARANTINE_REASONS
 from schemas.rules.of_histories import HISTORIES, of_history
 from schemas.rules.of_ledger import LEDGER
 from schemas.rules.of_reports import REPORTS
-from schemas.rules.rule import Kind, Rule, present, unique
-from schemas.table import Table
+from schemas.rules.rule import TABLES, Kind, Rule, Scope, present, unique
 
-__all__ = ["BROKEN_RULE", "QUARANTINE_REASONS", "RULES", "TABLES", "Kind", "Rule"]
+__all__ = ["BROKEN_RULE", "QUARANTINE_REASONS", "RULES", "TABLES", "Kind", "Rule", "Scope"]
 
 
 def _all_rules() -> dict[str, tuple[Rule, ...]]:
@@ -29,6 +28,5 @@ def _all_rules() -> dict[str, tuple[Rule, ...]]:
     return {name: (*shared[name], *own[name]) for name in TABLES}
 
 
-TABLES: dict[str, Table] = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
 RULES: dict[str, tuple[Rule, ...]] = _all_rules()
 """The rules of every table, by its name."""

@@ -10,7 +10,20 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.event_fields import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
-from schemas.rules.rule import DAY_OF_EFFECT, Rule, has_form, is_hex, is_one_of, queues, told_apart, union, warn, words
+from schemas.rules.rule import (
+    DAY_OF_EFFECT,
+    Rule,
+    each,
+    has_form,
+    is_hex,
+    is_one_of,
+    queues,
+    reference,
+    told_apart,
+    union,
+    warn,
+    words,
+)
 
 EVENTS = tuple(table.name for table in bronze.EVENT_TABLES)
 _REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")
@@ -38,7 +51,7 @@ _ADDRESS, _ADDRESS_SAYS = has_form("namesrv_id", ".+:[0-9]{1,5}"), "namesrv_id l
 def _envelope(table: str) -> tuple[Rule, ...]:
     """Return the rules of what all tables of events have."""
     # Millions of events come over a few thousand connections: each of these has its form once.
-    connections = f"SELECT DISTINCT namesrv_id, channel_id FROM {{{table}}}"
+    connections = f"SELECT DISTINCT namesrv_id, channel_id FROM {table}"
     return (
         Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
         DAY_OF_EFFECT,
@@ -50,7 +63,7 @@ def _envelope(table: str) -> tuple[Rule, ...]:
         ),
         warn(
             "seq_is_effect_time",
-            "seq DIV 1000 BETWEEN unix_micros(effect_time) - 1000000 AND unix_micros(effect_time) + 1000000",
+            "seq // 1000 BETWEEN epoch_us(effect_time) - 1000000 AND epoch_us(effect_time) + 1000000",
             "seq lies within a second of effect_time.",
         ),
         warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS, over=connections),
@@ -138,16 +151,15 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             "refusal IS NULL OR response_code IS NULL OR response_code <> 0",
             "What the request layer refused was not answered with SUCCESS.",
         ),
-        Rule(
+        reference(
             "topics_are_stored",
-            "known IS NOT NULL",
             "Every topic_config_digest is in topic_configs.",
-            kind="reference",
-            over="""
-                SELECT DISTINCT r.topic_config_digest, t.topic_config_digest AS known
-                FROM {registrations} AS r
-                LEFT JOIN {topic_configs} AS t ON t.topic_config_digest = r.topic_config_digest
-                WHERE r.topic_config_digest IS NOT NULL""",
+            """
+            SELECT DISTINCT r.topic_config_digest, t.topic_config_digest AS known
+            FROM registrations AS r
+            LEFT JOIN topic_configs AS t ON t.topic_config_digest = r.topic_config_digest
+            WHERE r.topic_config_digest IS NOT NULL""",
+            scope="table",
         ),
     ),
     "unregistrations": (*_envelope("unregistrations"), *_REQUEST, *_BROKER, _code_of("unregistrations")),
@@ -168,18 +180,16 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         warn("silence_is_not_negative", "silent_ms IS NULL OR silent_ms >= 0", "silent_ms is 0 or more."),
         warn(
             "channel_is_of_its_remote",
-            "channel_id IS NULL OR startswith(channel_id, concat(remote_addr, '#'))",
+            "channel_id IS NULL OR starts_with(channel_id, remote_addr || '#')",
             "channel_id begins with remote_addr.",
         ),
-        Rule(
+        warn(
             "channel_closes_once",
             "closes <= 1",
             "A connection is closed once.",
-            "warning",
-            "query",
-            """
-            SELECT namesrv_id, channel_id, count_if(kind = 'close') AS closes
-            FROM {channel_events} GROUP BY namesrv_id, channel_id""",
+            over="""
+                SELECT namesrv_id, channel_id, count_if(kind = 'close') AS closes
+                FROM channel_events GROUP BY namesrv_id, channel_id""",
         ),
     ),
     "admin_events": (
@@ -210,7 +220,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         Rule(
             "gap_has_an_end",
             f"kind <> 'recording_gap' OR ({has_form('properties', UNTIL_MS + '[0-9]{1,15}')} AND "
-            f"try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= unix_millis(effect_time))",
+            f"try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= epoch_ms(effect_time))",
             "A gap in the recording ends after it began.",
         ),
         Rule(
@@ -225,40 +235,36 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         ),
         told_apart(
             "seq_is_unique_in_all_events",
-            "namesrv_id, seq",
-            union(EVENTS, "namesrv_id, seq"),
+            ("namesrv_id", "seq"),
+            EVENTS,
             "No two events of a name server have the same seq, whatever their tables.",
         ),
-        Rule(
+        warn(
             "clock_does_not_go_back",
             "first_time = earliest AND last_time = latest AND (before IS NULL OR before <= first_time)",
             "Requests are recorded in order of time, looked at per thousand packets or lines of a file.",
-            "warning",
-            "query",
-            """
-            SELECT *, lag(last_time) OVER (PARTITION BY namesrv_id, source_file ORDER BY bucket) AS before
-            FROM (
-              SELECT namesrv_id, source_file, source_offset DIV 1000 AS bucket,
-                     min(event_time) AS earliest, min_by(event_time, source_offset) AS first_time,
-                     max(event_time) AS latest, max_by(event_time, source_offset) AS last_time
-              FROM ("""
-            + union(_REQUESTS, "namesrv_id, source_file, source_offset, event_time")
-            + """)
-              GROUP BY namesrv_id, source_file, source_offset DIV 1000)""",
+            over=f"""
+                SELECT *, lag(last_time) OVER (PARTITION BY namesrv_id, source_file ORDER BY bucket) AS before
+                FROM (
+                  SELECT namesrv_id, source_file, source_offset // 1000 AS bucket,
+                         min(event_time) AS earliest, min_by(event_time, source_offset) AS first_time,
+                         max(event_time) AS latest, max_by(event_time, source_offset) AS last_time
+                  FROM ({union(_REQUESTS, "namesrv_id, source_file, source_offset, event_time")})
+                  GROUP BY ALL)""",
         ),
     ),
     "topic_configs": (
         Rule("digest_has_its_form", is_hex("topic_config_digest", 32), "topic_config_digest is 32 hex digits."),
-        Rule("topics_are_counted", "topic_count = size(topics)", "topic_count is the number of topics."),
-        warn("topics_are_named", "forall(topics, t -> t.topic <> '')", "Every topic has a name."),
+        Rule("topics_are_counted", "topic_count = len(topics)", "topic_count is the number of topics."),
+        warn("topics_are_named", each("topics", "e.topic <> ''"), "Every topic has a name."),
         warn(
             "topics_are_named_once",
-            "size(array_distinct(transform(topics, t -> t.topic))) = size(topics)",
+            "len(list_distinct(list_transform(topics, lambda t: {'topic': t.topic}))) = len(topics)",
             "No topic is there twice.",
         ),
         warn(
             "mappings_are_plausible",
-            "forall(mappings, m -> m.total_queues >= 0)",
+            each("mappings", "e.total_queues >= 0"),
             "Mappings have 0 queues or more.",
         ),
         *queues("topics"),
@@ -290,7 +296,11 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "snapshots": (
         *_SOURCE,
         Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
-        Rule("snapshot_is_json", "get_json_object(snapshot, '$.format') IS NOT NULL", "snapshot names its format."),
+        Rule(
+            "snapshot_is_json",
+            "CASE WHEN json_valid(snapshot) THEN json_extract_string(snapshot, '$.format') IS NOT NULL END",
+            "snapshot names its format.",
+        ),
     ),
     "quarantine": (
         *_SOURCE,
@@ -315,9 +325,10 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             kind="query",
             over="""
                 SELECT ingest_run, sum(frames) AS frames, sum(quarantined) AS quarantined
-                FROM (SELECT ingest_run, frames, 0 AS quarantined FROM {sources}
-                      UNION ALL SELECT ingest_run, 0, 1 FROM {quarantine})
+                FROM (SELECT ingest_run, frames, 0 AS quarantined FROM sources
+                      UNION ALL SELECT ingest_run, 0, 1 FROM quarantine)
                 GROUP BY ingest_run""",
+            scope="table",
         ),
     ),
     "sources": (
@@ -344,8 +355,8 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         warn("read_to_its_end", "error IS NULL", "Reading did not stop early."),
     ),
     "open_streams": (
-        Rule("state_is_intact", "sha256 = sha2(state, 256)", "sha256 is the SHA-256 of state."),
-        Rule("state_is_json", "get_json_object(state, '$') IS NOT NULL", "state is JSON."),
+        Rule("state_is_intact", "sha256 = sha256(state)", "sha256 is the SHA-256 of state."),
+        Rule("state_is_json", "json_valid(state)", "state is JSON."),
     ),
     "watermarks": (warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),),
 }

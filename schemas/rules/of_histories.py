@@ -5,7 +5,17 @@
 from __future__ import annotations
 
 from schemas import gold
-from schemas.rules.rule import INTERVAL_DOES_NOT_RUN_BACK, LIVES_IN_ITS_SLICE, Rule, present, queues, union, warn
+from schemas.rules.rule import (
+    INTERVAL_DOES_NOT_RUN_BACK,
+    LIVES_IN_ITS_SLICE,
+    Rule,
+    present,
+    query,
+    queues,
+    reference,
+    union,
+    warn,
+)
 from schemas.table import Table
 
 
@@ -32,19 +42,17 @@ def of_history(table: Table) -> tuple[Rule, ...]:
             "entered_at <= opened_at",
             "A key enters its map no later than its row opens.",
         ),
-        Rule(
+        query(
             "does_not_overlap",
             "next_opened_at IS NULL OR (closed_at IS NOT NULL AND closed_at <= next_opened_at)",
             f"Intervals of one key ({key}) do not overlap within a slice; no interval is there twice.",
-            kind="query",
-            over=neighbours,
+            neighbours,
         ),
-        Rule(
+        query(
             "is_carried_to_the_next_day",
             "(NOT is_carried OR was_there) AND (NOT is_to_carry OR is_there)",
             "What is open at the end of a day is what the next day begins with, where both days are there.",
-            kind="query",
-            over=neighbours,
+            neighbours,
         ),
         _events_are_known(table),
     )
@@ -58,18 +66,15 @@ def _neighbours(table: Table) -> str:
     """Return the query that sets each interval of `table` beside the next of its key, and beside itself on the days around."""
     key = _key_of(table)
     return f"""
+        WITH days AS (SELECT DISTINCT day, namesrv_id FROM {table.name})
         SELECT day, {key}, opened_at, closed_at,
                lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at,
-               CAST(valid_from AS DATE) < day
-                 AND array_contains(days, concat_ws(' ', date_sub(day, 1), namesrv_id)) AS is_carried,
-               coalesce(lag(day) OVER same_row = date_sub(day, 1), FALSE)
-                 AND coalesce(lag(valid_to IS NULL) OVER same_row, FALSE)
-                 AS was_there,
-               valid_to IS NULL
-                 AND array_contains(days, concat_ws(' ', date_add(day, 1), namesrv_id)) AS is_to_carry,
-               coalesce(lead(day) OVER same_row = date_add(day, 1), FALSE) AS is_there
-        FROM {{{table.name}}}
-        CROSS JOIN (SELECT collect_set(concat_ws(' ', day, namesrv_id)) AS days FROM {{{table.name}}})
+               CAST(valid_from AS DATE) < day AND (day - 1, namesrv_id) IN (FROM days) AS is_carried,
+               coalesce(lag(day) OVER same_row = day - 1, FALSE)
+                 AND coalesce(lag(valid_to IS NULL) OVER same_row, FALSE) AS was_there,
+               valid_to IS NULL AND (day + 1, namesrv_id) IN (FROM days) AS is_to_carry,
+               coalesce(lead(day) OVER same_row = day + 1, FALSE) AS is_there
+        FROM {table.name}
         WINDOW same_row AS (PARTITION BY {key}, opened_at ORDER BY day)"""
 
 
@@ -77,25 +82,20 @@ def _events_are_known(table: Table) -> Rule:
     events = "heartbeats", "registrations", "event_outcomes"
     # What a plain refresh reports opens a data version, and plain refreshes have no outcome.
     known = union(events if table is gold.DATA_VERSION_HISTORY else events[2:], "event_id")
-    return Rule(
+    return reference(
         "its_events_are_known",
-        "known IS NOT NULL",
         "The events that opened or closed an interval on its slice's day are recorded.",
-        kind="reference",
-        over=f"""
-            WITH judged AS (
-              SELECT DISTINCT day, namesrv_id, inline(array(
-                struct('opened_by' AS role,
-                       IF(CAST(valid_from AS DATE) = day, opened_by, NULL) AS event_id),
-                struct('closed_by' AS role, closed_by AS event_id)))
-              FROM {{{table.name}}})
-            SELECT judged.*, recorded.event_id AS known
-            FROM judged
-            LEFT JOIN (
-              SELECT DISTINCT events.event_id FROM ({known}) AS events
-              LEFT SEMI JOIN judged ON judged.event_id = events.event_id) AS recorded
-              ON recorded.event_id = judged.event_id
-            WHERE judged.event_id IS NOT NULL""",
+        f"""
+        WITH judged AS (
+          SELECT DISTINCT day, namesrv_id, 'opened_by' AS role, opened_by AS event_id
+          FROM {table.name} WHERE opened_by IS NOT NULL AND CAST(valid_from AS DATE) = day
+          UNION ALL
+          SELECT DISTINCT day, namesrv_id, 'closed_by' AS role, closed_by AS event_id
+          FROM {table.name} WHERE closed_by IS NOT NULL)
+        SELECT judged.*, recorded.event_id AS known
+        FROM judged
+        LEFT JOIN (SELECT DISTINCT event_id FROM ({known}) SEMI JOIN judged USING (event_id)) AS recorded
+          ON recorded.event_id = judged.event_id""",
     )
 
 
@@ -108,12 +108,14 @@ def _covered(table: str, by: str, match: str, *, where: str, by_where: str) -> s
     """
     start = "CASE WHEN CAST(valid_from AS DATE) < day THEN -1 ELSE opened_at.seq END"
     end = "coalesce(closed_at.seq, 9223372036854775807)"
-    same = " AND ".join(f"judged.{column} <=> spans.{column}" for column in ("day", "namesrv_id", *match.split(", ")))
+    same = " AND ".join(
+        f"judged.{column} IS NOT DISTINCT FROM spans.{column}" for column in ("day", "namesrv_id", *match.split(", "))
+    )
     keys = f"day, namesrv_id, {match}"
     return f"""
         WITH judged AS (
-          SELECT {keys}, opened_by, {start} AS starts, {end} AS ends FROM {{{table}}} WHERE {where}),
-        parts AS (SELECT {keys}, {start} AS starts, {end} AS ends FROM {{{by}}} WHERE {by_where}),
+          SELECT {keys}, opened_by, {start} AS starts, {end} AS ends FROM {table} WHERE {where}),
+        parts AS (SELECT {keys}, {start} AS starts, {end} AS ends FROM {by} WHERE {by_where}),
         marked AS (
           SELECT *, CASE WHEN starts <= max(ends) OVER (
               PARTITION BY {keys} ORDER BY starts, ends ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -131,12 +133,11 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
     "topic_queue_history": (
         *queues(),
         warn("topic_is_named", "coalesce(topic, '') <> ''", "A topic has a name."),
-        Rule(
+        query(
             "broker_has_a_group",
             "covered",
             "Queue data exist only while their broker name is in broker_addr_history.",
-            kind="query",
-            over=_covered("topic_queue_history", "broker_addr_history", "broker_name", where="TRUE", by_where="TRUE"),
+            _covered("topic_queue_history", "broker_addr_history", "broker_name", where="TRUE", by_where="TRUE"),
         ),
     ),
     "broker_addr_history": (
@@ -146,33 +147,30 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
             "broker_id IS NOT NULL OR broker_addr IS NULL",
             "Only a member has an address.",
         ),
-        Rule(
+        query(
             "address_has_one_id",
             "next_seq IS NULL OR (closed_seq IS NOT NULL AND closed_seq <= next_seq)",
             "An address has at most one id in a group at a time.",
-            kind="query",
-            over="""
-                SELECT day, namesrv_id, broker_name, broker_addr, broker_id, closed_at.seq AS closed_seq,
-                       lead(opened_at.seq) OVER (
-                         PARTITION BY day, namesrv_id, broker_name, broker_addr
-                         ORDER BY opened_at.seq, closed_at.seq NULLS LAST) AS next_seq
-                FROM {broker_addr_history} WHERE broker_addr IS NOT NULL""",
+            """
+            SELECT day, namesrv_id, broker_name, broker_addr, broker_id, closed_at.seq AS closed_seq,
+                   lead(opened_at.seq) OVER (
+                     PARTITION BY day, namesrv_id, broker_name, broker_addr
+                     ORDER BY opened_at.seq, closed_at.seq NULLS LAST) AS next_seq
+            FROM broker_addr_history WHERE broker_addr IS NOT NULL""",
         ),
-        Rule(
+        query(
             "empty_group_is_empty",
             "member IS NULL",
             "A group without members has no member at the same time.",
-            kind="query",
-            over="""
-                SELECT empty.day, empty.namesrv_id, empty.broker_name, empty.opened_by,
-                       member.broker_id AS member
-                FROM {broker_addr_history} AS empty
-                LEFT JOIN {broker_addr_history} AS member
-                  ON member.day = empty.day AND member.namesrv_id = empty.namesrv_id
-                 AND member.broker_name <=> empty.broker_name AND member.broker_id IS NOT NULL
-                 AND (empty.closed_at IS NULL OR member.opened_at.seq < empty.closed_at.seq)
-                 AND (member.closed_at IS NULL OR empty.opened_at.seq < member.closed_at.seq)
-                WHERE empty.broker_id IS NULL""",
+            """
+            SELECT bare.day, bare.namesrv_id, bare.broker_name, bare.opened_by, member.broker_id AS member
+            FROM broker_addr_history AS bare
+            LEFT JOIN broker_addr_history AS member
+              ON member.day = bare.day AND member.namesrv_id = bare.namesrv_id
+             AND member.broker_name IS NOT DISTINCT FROM bare.broker_name AND member.broker_id IS NOT NULL
+             AND (bare.closed_at IS NULL OR member.opened_at.seq < bare.closed_at.seq)
+             AND (member.closed_at IS NULL OR bare.opened_at.seq < member.closed_at.seq)
+            WHERE bare.broker_id IS NULL""",
         ),
     ),
     "cluster_addr_history": (
@@ -198,7 +196,7 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
     "filter_server_history": (
         Rule(
             "list_is_not_empty",
-            "size(filter_servers) > 0",
+            "len(filter_servers) > 0",
             "An empty list removes the entry, so none is stored.",
         ),
     ),
@@ -208,12 +206,11 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
             "config_key IS NOT NULL OR config_value IS NULL",
             "A namespace itself has no value.",
         ),
-        Rule(
+        query(
             "key_has_a_namespace",
             "covered",
             "Keys exist only while their namespace does.",
-            kind="query",
-            over=_covered(
+            _covered(
                 "kv_config_history",
                 "kv_config_history",
                 "namespace",
@@ -232,7 +229,7 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
     "data_version_history": (
         Rule(
             "version_differs_from_previous",
-            "data_version IS NULL OR NOT data_version <=> previous",
+            "data_version IS NULL OR data_version IS DISTINCT FROM previous",
             "An interval begins where the version changes.",
         ),
         Rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.rules.rule import Rule, is_hex, warn
+from schemas.rules.rule import Rule, each, is_hex, warn
 
 LEDGER: dict[str, tuple[Rule, ...]] = {
     "runs": (
@@ -19,8 +19,7 @@ LEDGER: dict[str, tuple[Rule, ...]] = {
         Rule("config_has_a_digest", is_hex("config_sha256", 64), "config_sha256 is 64 hex digits."),
         Rule(
             "figures_are_not_negative",
-            "forall(map_values(versions), v -> v >= 0) AND forall(map_values(counts), c -> c >= 0) "
-            "AND forall(map_values(seconds), s -> s >= 0)",
+            " AND ".join(each(f"map_values({figures})", "e >= 0") for figures in ("versions", "counts", "seconds")),
             "Versions, counts and seconds are 0 or more.",
         ),
         warn("time_does_not_run_back", "started_time <= finished_time", "A run does not end before it starts."),
@@ -43,13 +42,13 @@ LEDGER: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "events_are_counted",
-            "(cause = 'events') = (new_events > 0) AND new_events >= size(event_ids)",
+            "(cause = 'events') = (new_events > 0) AND new_events >= len(event_ids)",
             "New events, and only they, are the cause events; there are as many as are named, or more.",
         ),
         Rule(
             "changes_are_counted",
-            "size(changes) <= rows_added + rows_removed "
-            "AND forall(changes, c -> c.change IN ('added', 'removed', 'changed'))",
+            "len(changes) <= rows_added + rows_removed AND "
+            + each("changes", "e.change IN ('added', 'removed', 'changed')"),
             "No more rows are shown than changed.",
         ),
     ),

@@ -12,9 +12,13 @@ from schemas.rules.rule import (
     INTERVAL_DOES_NOT_RUN_BACK,
     LIVES_IN_ITS_SLICE,
     Rule,
+    each,
     has_form,
+    is_day_of,
     is_hex,
     is_one_of,
+    query,
+    reference,
     union,
     unique,
     warn,
@@ -25,7 +29,8 @@ from schemas.rules.rule import (
 SYNTHETIC_OPERATIONS = ("scan",)
 SETTINGS = (VERSION, *OPTIONS)
 SOURCES = tuple(source.value for source in Source)
-_OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM {registrations}"
+_ANSWERS = ("route_observations", "registrations", "heartbeats", "admin_events")
+_OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM registrations"
 _ORPHAN_REASONS = (
     "no_broker_address",
     "no_live_broker",
@@ -41,19 +46,17 @@ def _known(table: str, column: str, where: str = "TRUE", also: str = "") -> Rule
 
     `also` adds events (day, namesrv_id, event_id) that may have been plain refreshes, which event_outcomes leaves out.
     """
-    events = "SELECT day, namesrv_id, event_id FROM {event_outcomes}" + also
-    return Rule(
+    events = "SELECT day, namesrv_id, event_id FROM event_outcomes" + also
+    return reference(
         f"{column}_is_known",
-        "known IS NOT NULL",
         f"Every {column} of the slice's own day is a recorded event.",
-        kind="reference",
-        over=f"""
-            SELECT judged.day, judged.namesrv_id, judged.{column}, outcomes.event_id AS known
-            FROM {{{table}}} AS judged
-            LEFT JOIN (SELECT DISTINCT day, namesrv_id, event_id FROM ({events})) AS outcomes
-              ON outcomes.day = judged.day AND outcomes.namesrv_id = judged.namesrv_id
-             AND outcomes.event_id = judged.{column}
-            WHERE judged.{column} IS NOT NULL AND {where}""",
+        f"""
+        SELECT judged.day, judged.namesrv_id, judged.{column}, outcomes.event_id AS known
+        FROM {table} AS judged
+        LEFT JOIN (SELECT DISTINCT day, namesrv_id, event_id FROM ({events})) AS outcomes
+          ON outcomes.day = judged.day AND outcomes.namesrv_id = judged.namesrv_id
+         AND outcomes.event_id = judged.{column}
+        WHERE judged.{column} IS NOT NULL AND {where}""",
     )
 
 
@@ -73,21 +76,19 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             "Events without effect change no row.",
         ),
         unique("event_outcomes", ("namesrv_id", "seq"), "seq_is_unique"),
-        Rule(
+        reference(
             "event_is_recorded",
-            "known IS NOT NULL",
             f"Every event is in bronze, except what no packet starts: {', '.join(SYNTHETIC_OPERATIONS)}.",
-            kind="reference",
-            over=f"""
-                WITH judged AS (
-                  SELECT day, namesrv_id, event_id FROM {{event_outcomes}}
-                  WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)}))
-                SELECT judged.*, recorded.event_id AS known
-                FROM judged
-                LEFT JOIN (
-                  SELECT DISTINCT events.event_id FROM ({union((*EVENTS, "route_observations", "snapshots"), "event_id")}) AS events
-                  LEFT SEMI JOIN judged ON judged.event_id = events.event_id) AS recorded
-                  ON recorded.event_id = judged.event_id""",
+            f"""
+            WITH judged AS (
+              SELECT day, namesrv_id, event_id FROM event_outcomes
+              WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)}))
+            SELECT judged.*, recorded.event_id AS known
+            FROM judged
+            LEFT JOIN (
+              SELECT DISTINCT event_id FROM ({union((*EVENTS, "route_observations", "snapshots"), "event_id")})
+              SEMI JOIN judged USING (event_id)) AS recorded
+              ON recorded.event_id = judged.event_id""",
         ),
     ),
     "past_knowledge": (
@@ -109,7 +110,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             "first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR",
             "first_time and last_time are in order and lie in the hour.",
         ),
-        Rule("hour_lies_in_its_day", "day = CAST(hour AS DATE)", "day is the UTC date of the hour."),
+        Rule("hour_lies_in_its_day", is_day_of("hour"), "day is the UTC date of the hour."),
     ),
     "route_changes": (
         DAY_OF_EFFECT,
@@ -124,32 +125,30 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "route_differs",
-            "NOT route_before <=> route_after",
+            "route_before IS DISTINCT FROM route_after",
             "The route after a change is not the one before.",
         ),
         Rule(
             "routes_are_json",
-            "(route_before IS NULL OR get_json_object(route_before, '$') IS NOT NULL) "
-            "AND (route_after IS NULL OR get_json_object(route_after, '$') IS NOT NULL)",
+            "(route_before IS NULL OR json_valid(route_before)) AND (route_after IS NULL OR json_valid(route_after))",
             "Routes are JSON.",
         ),
-        Rule(
+        query(
             "changes_follow_on",
-            "is_last OR next_before <=> route_after",
+            "is_last OR next_before IS NOT DISTINCT FROM route_after",
             "A change begins with the route that the change before it left.",
-            kind="query",
-            over="""
-                SELECT day, namesrv_id, topic, seq, route_after,
-                       lead(route_before) OVER topic_of_day AS next_before,
-                       lead(seq) OVER topic_of_day IS NULL AS is_last
-                FROM {route_changes}
-                WINDOW topic_of_day AS (PARTITION BY day, namesrv_id, topic ORDER BY seq)""",
+            """
+            SELECT day, namesrv_id, topic, seq, route_after,
+                   lead(route_before) OVER topic_of_day AS next_before,
+                   lead(seq) OVER topic_of_day IS NULL AS is_last
+            FROM route_changes
+            WINDOW topic_of_day AS (PARTITION BY day, namesrv_id, topic ORDER BY seq)""",
         ),
         _known("route_changes", "caused_by"),
     ),
     "expired_brokers": (
         Rule("cause_is_known", "cause IN ('scan', 'idle_channel')", "The cause is scan or idle_channel."),
-        Rule("removed_that_day", "day = CAST(removed_time AS DATE)", "day is the UTC date of removed_time."),
+        Rule("removed_that_day", is_day_of("removed_time"), "day is the UTC date of removed_time."),
         Rule(
             "removed_after_last_beat",
             "last_beat_time <= removed_time",
@@ -157,7 +156,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "lag_is_the_difference",
-            "abs(detection_lag_ms - (unix_micros(removed_time) - unix_micros(last_beat_time)) / 1000) <= 1",
+            "abs(detection_lag_ms - (epoch_us(removed_time) - epoch_us(last_beat_time)) / 1000) <= 1",
             "detection_lag_ms runs from the last refresh to the removal.",
         ),
         warn(
@@ -191,17 +190,16 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         ),
         INTERVAL_DOES_NOT_RUN_BACK,
         LIVES_IN_ITS_SLICE,
-        Rule(
+        query(
             "does_not_overlap",
             "next_from IS NULL OR (valid_to IS NOT NULL AND valid_to <= next_from)",
             "Intervals of one topic, broker and reason do not overlap within a slice.",
-            kind="query",
-            over="""
-                SELECT day, namesrv_id, topic, broker_name, reason, valid_from, valid_to,
-                       lead(valid_from) OVER (
-                         PARTITION BY day, namesrv_id, topic, broker_name, reason
-                         ORDER BY valid_from, valid_to NULLS LAST) AS next_from
-                FROM {orphaned_topics}""",
+            """
+            SELECT day, namesrv_id, topic, broker_name, reason, valid_from, valid_to,
+                   lead(valid_from) OVER (
+                     PARTITION BY day, namesrv_id, topic, broker_name, reason
+                     ORDER BY valid_from, valid_to NULLS LAST) AS next_from
+            FROM orphaned_topics""",
         ),
         # A registration that changes nothing may still begin or end a residual topic: it says what the broker has.
         _known("orphaned_topics", "opened_by", "CAST(judged.valid_from AS DATE) = judged.day", _OR_REGISTRATION),
@@ -222,7 +220,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         Rule("begins_by_its_day", "CAST(from_time AS DATE) <= day", "A finding does not begin after its day."),
         Rule(
             "has_evidence",
-            "size(evidence) > 0 AND NOT array_contains(evidence, '')",
+            "len(evidence) > 0 AND " + each("evidence", "e <> ''"),
             "A finding names its events.",
         ),
     ),
@@ -231,12 +229,12 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         Rule("decision_id_is_a_digest", is_hex("decision_id", 32), "decision_id is 32 hex digits."),
         Rule(
             "chosen_is_an_alternative",
-            "chosen >= 0 AND chosen < size(alternatives)",
+            "chosen >= 0 AND chosen < len(alternatives)",
             "chosen is one of the alternatives.",
         ),
         Rule(
             "there_is_a_choice",
-            "size(alternatives) >= 2 AND size(event_ids) >= 1",
+            "len(alternatives) >= 2 AND len(event_ids) >= 1",
             "A decision has two alternatives or more.",
         ),
         Rule(
@@ -265,60 +263,55 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         Rule("process_started_before", "process_seq <= from_seq", "A value is one of a process that has started."),
         Rule(
             "evidence_is_counted",
-            "answers_for >= size(evidence) AND answers_against >= 0",
+            "answers_for >= len(evidence) AND answers_against >= 0",
             "There are as many answers for a value as are named, or more.",
         ),
         Rule(
             "findings_have_evidence",
-            "source NOT IN ('stated', 'changed', 'inferred') OR size(evidence) >= 1",
+            "source NOT IN ('stated', 'changed', 'inferred') OR len(evidence) >= 1",
             "What is stated, changed or inferred names the events that say so.",
         ),
-        Rule(
+        query(
             "no_value_was_taken_that_later_days_refute",
             "later IS NULL OR later = value",
             "All days of a process were replayed with the value that was found for it.",
-            kind="query",
-            over="""
-                SELECT judged.day, judged.namesrv_id, judged.setting, judged.value, found.value AS later
-                FROM {namesrv_settings} AS judged
-                LEFT JOIN (SELECT * FROM {namesrv_settings}
-                           WHERE source IN ('stated', 'inferred') AND from_seq = process_seq) AS found
-                  ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
-                 AND found.from_seq = judged.from_seq AND found.day > judged.day""",
+            """
+            SELECT judged.day, judged.namesrv_id, judged.setting, judged.value, found.value AS later
+            FROM namesrv_settings AS judged
+            LEFT JOIN (SELECT * FROM namesrv_settings
+                       WHERE source IN ('stated', 'inferred') AND from_seq = process_seq) AS found
+              ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
+             AND found.from_seq = judged.from_seq AND found.day > judged.day""",
         ),
     ),
     "route_mismatches": (
-        Rule("answered_that_day", "day = CAST(answer_time AS DATE)", "day is the UTC date of answer_time."),
+        Rule("answered_that_day", is_day_of("answer_time"), "day is the UTC date of answer_time."),
         warn(
             "is_explained",
             "classification <> 'mismatched'",
             "The replayed registry gives every answer that was given.",
         ),
         warn("answer_follows_question", "request_time <= answer_time", "An answer comes after its question."),
-        Rule(
+        reference(
             "answer_is_recorded",
-            "known IS NOT NULL",
             "Every event_id is in route_observations or, for a response, among the events.",
-            kind="reference",
-            over="""
-                SELECT judged.day, judged.namesrv_id, judged.event_id, answers.event_id AS known
-                FROM {route_mismatches} AS judged
-                LEFT JOIN (
-                  SELECT event_id FROM {route_observations} UNION SELECT event_id FROM {registrations}
-                  UNION SELECT event_id FROM {heartbeats} UNION SELECT event_id FROM {admin_events}) AS answers
-                  ON answers.event_id = judged.event_id""",
+            f"""
+            SELECT judged.day, judged.namesrv_id, judged.event_id, answers.event_id AS known
+            FROM route_mismatches AS judged
+            LEFT JOIN (
+              SELECT DISTINCT event_id FROM ({union(_ANSWERS, "event_id")})
+              SEMI JOIN route_mismatches USING (event_id)) AS answers
+              ON answers.event_id = judged.event_id""",
         ),
-        Rule(
+        reference(
             "decision_is_recorded",
-            "known IS NOT NULL",
             "Every decision_id is in order_decisions.",
-            kind="reference",
-            over="""
-                SELECT judged.day, judged.namesrv_id, judged.decision_id, decisions.decision_id AS known
-                FROM {route_mismatches} AS judged
-                LEFT JOIN (SELECT DISTINCT decision_id FROM {order_decisions}) AS decisions
-                  ON decisions.decision_id = judged.decision_id
-                WHERE judged.decision_id IS NOT NULL""",
+            """
+            SELECT judged.day, judged.namesrv_id, judged.decision_id, decisions.decision_id AS known
+            FROM route_mismatches AS judged
+            LEFT JOIN (SELECT DISTINCT decision_id FROM order_decisions) AS decisions
+              ON decisions.decision_id = judged.decision_id
+            WHERE judged.decision_id IS NOT NULL""",
         ),
     ),
     "answer_checks": (
@@ -338,20 +331,17 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             "mismatched = 0",
             "The replayed registry gives every answer that was given.",
         ),
-        Rule(
+        query(
             "mismatches_are_listed",
             "listed = mismatched",
             "Every mismatched answer is in route_mismatches.",
-            kind="query",
-            over="""
-                SELECT checks.day, checks.namesrv_id, checks.code, checks.mismatched,
-                       coalesce(rows.listed, 0) AS listed
-                FROM {answer_checks} AS checks
-                LEFT JOIN (
-                  SELECT day, namesrv_id, code, count(*) AS listed FROM {route_mismatches}
-                  WHERE classification = 'mismatched' GROUP BY day, namesrv_id, code) AS rows
-                  ON rows.day = checks.day AND rows.namesrv_id = checks.namesrv_id
-                 AND rows.code = checks.code""",
+            """
+            SELECT judged.day, judged.namesrv_id, judged.code, judged.mismatched, coalesce(found.listed, 0) AS listed
+            FROM answer_checks AS judged
+            LEFT JOIN (
+              SELECT day, namesrv_id, code, count(*) AS listed FROM route_mismatches
+              WHERE classification = 'mismatched' GROUP BY ALL) AS found
+              ON found.day = judged.day AND found.namesrv_id = judged.namesrv_id AND found.code = judged.code""",
         ),
     ),
 }

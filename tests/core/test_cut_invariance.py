@@ -31,7 +31,7 @@ from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.trace.trace import Trace
 from namesrv_core.trace.trace_events import _EVENTS, event_of
 from namesrv_core.trace.trace_json import state_of
-from schemas.intervals import carried_over, interval_of, interval_row
+from schemas.intervals import carried_over, columns_of, intervals_of
 from tests.core.adversary import (
     DEFERRED,
     EVENTS,
@@ -92,8 +92,10 @@ def proceed(run: Run, timed: Timed, number: int, namesrv: Namesrv) -> Run:
 
 def through_rows(intervals: Iterable[Interval]) -> list[Interval]:
     """Write intervals as rows and read them again, last row first: a table has no order."""
-    rows = [(f"{interval.table}_history", interval_row(interval, "ns")) for interval in intervals]
-    return [interval_of(history, row) for history, row in reversed(rows)]
+    by_table: dict[str, list[Interval]] = {}
+    for interval in intervals:
+        by_table.setdefault(interval.table, []).insert(0, interval)
+    return [row for table, rows in by_table.items() for row in intervals_of(table, columns_of(table, rows))]
 
 
 def scan_halted(steps: Iterable[Step]) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Outcome, Registry
-from namesrv_core.machine import events
+from namesrv_core.machine import events, loop
 from namesrv_core.machine.loop import OrderError, Taken, TimedEvent, replay, scan_id
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
+from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by, weighted
 
 MASTER = "10.0.0.1:10911"
 TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])
@@ -163,6 +166,68 @@ def test_ghost_is_met_in_the_next_part_of_a_replay_too() -> None:
     list(replay(registry, first, namesrv, schedule, until_seq=134_000 * MS))
     found = replay(registry, second, namesrv, schedule, from_seq=134_000 * MS, until_seq=240_000 * MS)
     assert [t.step.outcome for t in found] == [Outcome.EXPIRED, Outcome.REFRESHED]
+
+
+def test_process_that_is_seen_first_while_a_lease_has_ended_scans_at_its_own_ticks() -> None:
+    """The tick at 125 s is not waited for: from 121.5 s on there is one at 123 s."""
+    namesrv = Namesrv(V4_9_7)
+    epochs = [ScanEpoch(0, 0, phase_known=True), ScanEpoch(121_500 * MS, 118_000 * MS, phase_known=True)]
+    schedule = ScanSchedule(epochs, namesrv.scan_period_ms)
+    nothing = [at(ms, events.WipeWritePerm("none")) for ms in (121_400, 121_600, 124_000)]
+    found = replay(Registry(V4_9_7), [at(1_000, register()), *nothing], namesrv, schedule)
+    assert [t.timed.effect_us for t in found] == [1_000_000, 121_400_000, 121_600_000, 123_000_000, 124_000_000]
+
+
+class LooksAlways(loop._Scans):
+    """Ticks that are looked for before each event, whether or not something could expire."""
+
+    @property  # type: ignore[override]
+    def none_before(self) -> int:
+        """Return what never keeps the loop from looking."""
+        return -1
+
+    @none_before.setter
+    def none_before(self, _: int) -> None:
+        """Forget it."""
+
+
+ADDRS = st.sampled_from([MASTER, "10.0.0.2:10911", "10.0.0.3:10911"])
+MASTERS = st.builds(
+    lambda addr, timeout_ms: register(name=addr, channel=addr)._replace(
+        broker_addr=addr, heartbeat_timeout_ms=timeout_ms
+    ),
+    ADDRS,
+    st.sampled_from([None, 10_000, 30_000]),
+)
+BEATS = st.builds(events.QueryDataVersion, st.just("C"), ADDRS, st.just(DataVersion(0, 1, 1)))
+
+
+@settings(max_examples=300)
+@given(
+    NAMESRVS,
+    st.lists(st.tuples(weighted([(4, MASTERS), (4, BEATS), (2, EVENTS)]), PAUSES_MS | st.just(6_000)), max_size=12),
+    st.lists(st.tuples(st.integers(0, 300_000), st.integers(0, 9_999)), max_size=3),
+)
+def test_ticks_are_looked_for_no_more_often_than_they_matter(
+    namesrv: Namesrv, said: list[tuple[events.Event, int]], starts: list[tuple[int, int]]
+) -> None:
+    """Leases that are renewed, ghosts, processes that start in between: what is not looked for would not be found."""
+    at_ms, log = 0, []
+    for number, (event, pause) in enumerate(said):
+        at_ms += pause
+        if understood_by(namesrv, event):
+            log.append(at(at_ms, event, number))
+    epochs = [ScanEpoch(0, 0, phase_known=True)]
+    epochs += [ScanEpoch(ms * MS, (ms + phase) * MS, phase_known=False) for ms, phase in starts]
+    schedule = ScanSchedule(epochs, namesrv.scan_period_ms)
+
+    def replayed() -> list[Taken]:
+        return list(replay(Registry(namesrv.profile), log, namesrv, schedule, until_seq=(at_ms + 400_000) * MS))
+
+    found = replayed()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "_Scans", LooksAlways)
+        assert replayed() == found
 
 
 def test_scan_reads_the_clock_in_whole_milliseconds() -> None:

@@ -262,10 +262,11 @@ def test_help_starts_neither_spark_nor_java(bin_dir: Path, tmp_path: Path, argum
 
 def test_zip_for_executors_carries_sql_and_no_caches(tmp_path: Path) -> None:
     """The zip holds modules and data files of all packages, and nothing that Python made beside them."""
-    expected = ["jobs/d.py", "namesrv_core/a.py", "namesrv_wire/b.py", "schemas/views/c.sql"]
+    expected = ["jobs/d.py", "namesrv_core/a.py", "namesrv_day/e.py", "namesrv_wire/b.py", "schemas/views/c.sql"]
     for name in (
         "namesrv_core/a.py",
         "namesrv_wire/b.py",
+        "namesrv_day/e.py",
         "schemas/views/c.sql",
         "jobs/d.py",
         "jobs/__pycache__/d.pyc",

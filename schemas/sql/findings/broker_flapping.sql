@@ -1,31 +1,25 @@
 -- Live entries that went three times and more within an hour.
 WITH gone AS (
-    SELECT l.namesrv_id, l.day, l.cluster_name, l.broker_addr, l.valid_to AS at, l.closed_by AS event_id,
-        lead(l.valid_to, 2) OVER (
-            PARTITION BY l.namesrv_id, l.day, l.cluster_name, l.broker_addr ORDER BY l.closed_at.seq
-        ) AS third,
-        lag(l.valid_to, 2) OVER (
-            PARTITION BY l.namesrv_id, l.day, l.cluster_name, l.broker_addr ORDER BY l.closed_at.seq
-        ) AS third_last,
-        lag(l.valid_to, 1) OVER (
-            PARTITION BY l.namesrv_id, l.day, l.cluster_name, l.broker_addr ORDER BY l.closed_at.seq
-        ) AS before,
-        lead(l.valid_to, 1) OVER (
-            PARTITION BY l.namesrv_id, l.day, l.cluster_name, l.broker_addr ORDER BY l.closed_at.seq
-        ) AS after
-    FROM {broker_live_history} AS l
+    SELECT
+        l.cluster_name, l.broker_addr, l.valid_to AS gone_time, l.closed_by AS event_id, epoch_us(l.valid_to) AS us,
+        lead(us, 2) OVER entry AS third, lag(us, 2) OVER entry AS third_last,
+        lag(us) OVER entry AS before, lead(us) OVER entry AS after
+    FROM broker_live_history AS l
     -- a row that is replaced by the same event is no departure
-    LEFT ANTI JOIN {broker_live_history} AS next
-        ON next.namesrv_id = l.namesrv_id AND next.day = l.day AND next.cluster_name <=> l.cluster_name
-        AND next.broker_addr <=> l.broker_addr AND next.opened_at.seq = l.closed_at.seq
+    ANTI JOIN broker_live_history AS next
+        ON next.cluster_name IS NOT DISTINCT FROM l.cluster_name
+        AND next.broker_addr IS NOT DISTINCT FROM l.broker_addr AND next.opened_at.seq = l.closed_at.seq
+    -- nor is the end of the name server's own process
+    ANTI JOIN event_outcomes AS o
+        ON o.event_id = l.closed_by AND o.operation IN ('namesrv_stopped', 'namesrv_started')
     WHERE l.closed_by IS NOT NULL
+    WINDOW entry AS (PARTITION BY l.cluster_name, l.broker_addr ORDER BY l.closed_at.seq)
 )
+
 SELECT
-    namesrv_id, 'BROKER_FLAPPING' AS code, 'critical' AS severity, broker_addr AS subject,
-    min(at) AS from_time, max(at) AS to_time, concat(count(*), ' times gone, three and more within an hour') AS detail,
-    sort_array(collect_set(event_id)) AS evidence, day
+    'critical' AS severity, broker_addr AS subject, min(gone_time) AS from_time, max(gone_time) AS to_time,
+    count(*) || ' times gone, three and more within an hour' AS detail,
+    list_sort(list(DISTINCT event_id)) AS evidence
 FROM gone
-WHERE third <= at + INTERVAL 1 HOUR
-    OR third_last >= at - INTERVAL 1 HOUR
-    OR (before >= after - INTERVAL 1 HOUR)
-GROUP BY namesrv_id, day, cluster_name, broker_addr
+WHERE third <= us + $flapping_us OR third_last >= us - $flapping_us OR before >= after - $flapping_us
+GROUP BY cluster_name, broker_addr

@@ -1,10 +1,25 @@
--- Brokers that fell silent and were removed.
+-- Brokers that fell silent and were removed. One that is not back by the end of its day is waited for; the day's live entries
+-- say whether it has come back since. `expired_before`: those of earlier days that were not back.
+WITH away AS (
+    SELECT e.*, arg_min(l.opened_by, l.opened_at.seq) AS back_by, min(l.valid_from) AS back_time
+    FROM expired_before AS e
+    LEFT JOIN broker_live_history AS l
+        ON l.broker_addr IS NOT DISTINCT FROM e.broker_addr AND l.broker_name IS NOT DISTINCT FROM e.broker_name
+        AND l.valid_from > e.removed_time
+    WHERE e.removed_by IN (SELECT evidence[1] FROM standing)
+    GROUP BY ALL
+),
+
+expired AS (
+    FROM expired_brokers
+    UNION ALL BY NAME
+    SELECT * REPLACE (back_time AS returned_time, back_by AS returned_by) FROM away
+)
+
 SELECT
-    namesrv_id, 'EXPIRED_BROKER' AS code, IF(size(topics_lost) > 0, 'critical', 'warning') AS severity,
-    concat_ws(' ', broker_name, broker_addr) AS subject, last_beat_time AS from_time, returned_time AS to_time,
-    concat(
-        'removed by ', cause, ' ', detection_lag_ms, ' ms after its last refresh (lease ', heartbeat_timeout_ms, ' ms); ',
-        size(topics_lost), ' topics lost queues'
-    ) AS detail,
-    filter(array(removed_by, returned_by), id -> id IS NOT NULL) AS evidence, day
-FROM {expired_brokers}
+    if(len(topics_lost) > 0, 'critical', 'warning') AS severity, concat_ws(' ', broker_name, broker_addr) AS subject,
+    last_beat_time AS from_time, returned_time AS to_time,
+    'removed by ' || cause || ' ' || detection_lag_ms || ' ms after its last refresh (lease ' || heartbeat_timeout_ms
+        || ' ms); ' || len(topics_lost) || ' topics lost queues' AS detail,
+    list_filter([removed_by, returned_by], lambda id: id IS NOT NULL) AS evidence, len(topics_lost) AS topics
+FROM expired

@@ -3,48 +3,46 @@
 WITH silenced AS (
     -- Brokers whose lease ran out when no other live entry outlived them. One that did is soon found: nobody counts them.
     SELECT DISTINCT
-        e.namesrv_id, e.day, e.cluster_name, e.broker_addr, e.removed_by, e.removed_time, e.last_beat_time, e.returned_time
-    FROM {expired_brokers} AS e
-    LEFT ANTI JOIN {broker_live_history} AS l
-        ON l.namesrv_id = e.namesrv_id AND l.day = e.day AND l.valid_from <= e.removed_time
-        AND (l.valid_to IS NULL OR l.valid_to > e.removed_time + INTERVAL 1 MINUTE)
+        e.cluster_name, e.broker_addr, e.removed_by, epoch_us(e.removed_time) AS removed_us, e.last_beat_time, e.returned_time
+    FROM expired_brokers AS e
+    ANTI JOIN broker_live_history AS l
+        ON l.valid_from <= e.removed_time
+        AND (l.valid_to IS NULL OR epoch_us(l.valid_to) > epoch_us(e.removed_time) + 60000000)
     WHERE e.cause = 'scan'
 ),
 
 first_of_wave AS (
-    SELECT
-        *,
-        coalesce(
-            removed_time > lag(removed_time) OVER (PARTITION BY namesrv_id, day ORDER BY removed_time) + INTERVAL 2 MINUTES,
-            TRUE
-        ) AS is_first
+    SELECT *, coalesce(removed_us > lag(removed_us) OVER (ORDER BY removed_us) + 120000000, TRUE) AS is_first
     FROM silenced
 ),
 
 waves AS (
-    SELECT *, count_if(is_first) OVER (PARTITION BY namesrv_id, day ORDER BY removed_time) AS wave
-    FROM first_of_wave
+    SELECT *, count_if(is_first) OVER (ORDER BY removed_us) AS wave FROM first_of_wave
 )
 
 SELECT
-    namesrv_id, 'LOG_GAP' AS code, 'warning' AS severity, namesrv_id AS subject,
-    effect_time AS from_time, timestamp_millis(CAST(detail AS BIGINT)) AS to_time,
-    concat(
-        'nothing was recorded for ', CAST(detail AS BIGINT) DIV 1000 - unix_seconds(effect_time), ' s: what happened in it is not '
-        'known, leases count from its end, and what the tables say is only believed until an event or an answer shows it'
-    ) AS detail,
-    array(event_id) AS evidence, day
-FROM {event_outcomes}
+    'warning' AS severity, namesrv_id AS subject,
+    effect_time AS from_time, make_timestamptz(CAST(detail AS BIGINT) * 1000) AS to_time,
+    'nothing was recorded for ' || CAST(detail AS BIGINT) // 1000 - epoch_us(effect_time) // 1000000
+        || ' s: what happened in it is not known, leases count from its end, and what the tables say is only believed until '
+        || 'an event or an answer shows it' AS detail,
+    [event_id] AS evidence
+FROM event_outcomes
 WHERE outcome = 'unrecorded'
 UNION ALL
 SELECT
-    namesrv_id, 'LOG_GAP' AS code, 'warning' AS severity, namesrv_id AS subject,
-    max(last_beat_time) AS from_time, min(returned_time) AS to_time,
-    concat(
-        'all ', count(*), ' brokers fell silent and expired: an outage, or a gap in the log; if it is one, these expiries are not '
-        'trustworthy'
-    ) AS detail,
-    sort_array(collect_set(removed_by)) AS evidence, day
+    'warning', $namesrv_id, max(last_beat_time), min(returned_time),
+    'all ' || count(*) || ' brokers fell silent and expired: an outage, or a gap in the log; if it is one, these expiries are '
+        || 'not trustworthy',
+    list_sort(list(DISTINCT removed_by))
 FROM waves
-GROUP BY namesrv_id, day, wave
+GROUP BY wave
 HAVING count(*) > 1
+UNION ALL
+-- One that no broker had ended when its day did ends with the first that registers.
+SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)
+FROM standing AS s, (
+    SELECT min(valid_from) AS valid_from, arg_min(opened_by, valid_from) AS opened_by
+    FROM broker_live_history
+    WHERE valid_from >= $start
+) AS f

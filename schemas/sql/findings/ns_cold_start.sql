@@ -1,14 +1,19 @@
 -- Starts of a name server: it knows no route until brokers register again.
 SELECT
-    s.namesrv_id, 'NS_COLD_START' AS code, 'warning' AS severity, s.namesrv_id AS subject,
-    s.effect_time AS from_time, min(q.valid_from) AS to_time,
+    'warning' AS severity, s.namesrv_id AS subject, s.effect_time AS from_time, min(q.valid_from) AS to_time,
     coalesce(
-        concat('first route ', timestampdiff(MILLISECOND, s.effect_time, min(q.valid_from)), ' ms after the start'),
+        'first route ' || (epoch_us(min(q.valid_from)) - epoch_us(s.effect_time)) // 1000 || ' ms after the start',
         'no route that day'
     ) AS detail,
-    filter(array(s.event_id, min_by(q.opened_by, q.opened_at)), id -> id IS NOT NULL) AS evidence, s.day
-FROM {event_outcomes} AS s
-LEFT JOIN {topic_queue_history} AS q
-    ON q.namesrv_id = s.namesrv_id AND q.day = s.day AND q.opened_at.seq > s.seq
+    list_filter([s.event_id, arg_min(q.opened_by, (q.opened_at.seq, q.opened_at.no))], lambda id: id IS NOT NULL) AS evidence
+FROM event_outcomes AS s
+LEFT JOIN topic_queue_history AS q ON q.opened_at.seq > s.seq
 WHERE s.operation = 'namesrv_started'
-GROUP BY s.namesrv_id, s.day, s.event_id, s.effect_time
+GROUP BY s.namesrv_id, s.event_id, s.effect_time
+UNION ALL
+SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)
+FROM standing AS s, (
+    SELECT min(valid_from) AS valid_from, arg_min(opened_by, (opened_at.seq, opened_at.no)) AS opened_by
+    FROM topic_queue_history
+    WHERE valid_from >= $start
+) AS f

@@ -1,8 +1,22 @@
--- Queues that are written to and that nobody reads.
+-- Queues that are written to and that nobody reads, those of a cluster and day together.
+WITH clusters AS (
+    SELECT broker_name, min(cluster_name) AS cluster_name FROM cluster_addr_history GROUP BY broker_name
+),
+
+unread AS (
+    FROM topic_queue_history WHERE read_queue_nums < write_queue_nums
+)
+
 SELECT
-    namesrv_id, 'READ_LT_WRITE' AS code, 'warning' AS severity, concat_ws('@', topic, broker_name) AS subject,
-    valid_from AS from_time, valid_to AS to_time,
-    concat(read_queue_nums, ' queues to read from, ', write_queue_nums, ' to write to') AS detail,
-    filter(array(opened_by, closed_by), id -> id IS NOT NULL) AS evidence, day
-FROM {topic_queue_history}
-WHERE read_queue_nums < write_queue_nums
+    'warning' AS severity, coalesce(c.cluster_name, q.namesrv_id) AS subject, min(q.valid_from) AS from_time,
+    if(count(q.valid_to) = count(*), max(q.valid_to), NULL) AS to_time,
+    count(DISTINCT q.topic) || if(count(DISTINCT q.topic) = 1, ' topic', ' topics')
+        || ' with fewer queues to read from than to write to: '
+        || array_to_string(
+            list_sort(list(DISTINCT concat_ws('@', q.topic, q.broker_name) || ' ' || read_queue_nums || ' of ' || write_queue_nums))[1:10],
+            ', '
+        ) AS detail,
+    list_sort(list(DISTINCT q.opened_by))[1:20] AS evidence
+FROM unread AS q
+LEFT JOIN clusters AS c ON c.broker_name = q.broker_name
+GROUP BY coalesce(c.cluster_name, q.namesrv_id), CAST(q.valid_from AS DATE)

@@ -1,0 +1,109 @@
+"""Every failure that is known: its message is one sentence for a person, its exit code is for whoever started the run."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
+EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK = 7, 8, 9, 10, 11
+
+
+class JobError(Exception):
+    """A known failure."""
+
+    exit_code: ClassVar[int] = EXIT_FAILED
+
+    @property
+    def sentence(self) -> str:
+        """Return what the user is told."""
+        return str(self)
+
+
+class UsageError(JobError):
+    """An argument that cannot be."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConfError(UsageError):
+    """A configuration that says something unknown or impossible."""
+
+
+class FleetError(UsageError):
+    """Options that no fleet can have."""
+
+
+class SnapshotUnknownError(UsageError):
+    """The tables do not say what the name server held at the instant."""
+
+
+class GateError(JobError):
+    """Critical rules are broken; nothing was published."""
+
+    exit_code = EXIT_GATE
+
+    @property
+    def sentence(self) -> str:
+        """Return what the user is told."""
+        return f"the quality gate refused: {self}. Nothing was published."
+
+
+class WarehouseBusyError(JobError):
+    """Another run is writing to the same warehouse."""
+
+    exit_code = EXIT_BUSY
+
+
+class NothingPublishedError(JobError):
+    """There is no published run to read from."""
+
+    exit_code = EXIT_UNPUBLISHED
+
+
+class NoLongerReadableError(JobError):
+    """Maintenance has deleted what a run had pinned."""
+
+    exit_code = EXIT_UNPUBLISHED
+
+
+class MissingDayError(JobError):
+    """A day was asked for on which nothing is recorded."""
+
+    exit_code = EXIT_MISSING_DAY
+
+
+class TamperedError(JobError):
+    """Rows on disk are not those that a published run read or wrote, or cannot be read."""
+
+    exit_code = EXIT_TAMPERED
+
+
+class BrokenLogError(TamperedError):
+    """A Delta log lacks a commit that it must have, or has one that cannot be read."""
+
+
+class ReaderFeatureError(TamperedError):
+    """Somebody gave a table a feature with which its rows are no longer those of its files."""
+
+
+class CompactionError(TamperedError):
+    """Compaction has changed rows."""
+
+
+class LayoutError(JobError):
+    """The warehouse was written by a version of this software that lays it out otherwise."""
+
+    exit_code = EXIT_LAYOUT
+
+
+class ClockError(JobError):
+    """A source's clock goes back by more than it may, and there was nothing else to read."""
+
+    exit_code = EXIT_CLOCK
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Return the exit code of a failure; EXIT_FAILED for one that is not known. A full disk is told by `store.disk`."""
+    if isinstance(error, FileNotFoundError):
+        return EXIT_USAGE
+    return error.exit_code if isinstance(error, JobError) else EXIT_FAILED

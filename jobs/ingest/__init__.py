@@ -1,0 +1,1 @@
+"""From captures, event logs and snapshots into the bronze tables, in this process and without Spark."""

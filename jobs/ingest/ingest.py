@@ -1,0 +1,89 @@
+"""Read captures, event logs and snapshots into the bronze tables.
+
+Reads   packet captures and JSON-lines event logs, files or folders; snapshot files
+Writes  all bronze tables; a file that was read before, by content, changes nothing. What breaks a rule goes to quarantine
+
+Each table has one commit, and `sources` the last: a file is known from then on, and what was read of it is in the tables.
+Until then readers see none of it, so that a run that dies leaves nothing that would have to be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.errors import ClockError, GateError
+from jobs.ingest.ingested import Ingested
+from jobs.ingest.reading import Reading
+from jobs.ingest.sources import Source, sources_of
+from jobs.ingest.staging import staging_in
+from jobs.ingest.writing import write_staged
+from jobs.store.files import write_file
+from jobs.store.warehouse import Warehouse
+from namesrv_day.rows import rows_of, table_of
+from namesrv_wire.lateness import Lateness
+from schemas import bronze, times
+from schemas.table import Table
+
+
+def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Ingested:
+    """Read `inputs` and `snapshots` into the bronze tables of the warehouse and return what was read.
+
+    Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
+    anything is committed, if a frame is unaccounted for.
+    """
+    result = Ingested()
+    sources = _fresh_sources(house, inputs, snapshots, result)
+    if not sources:
+        return result
+    watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
+    lateness = Lateness(watermarks, house.conf.late_limit_days)
+    with staging_in(Path(house.staging), house.run_id, house.started.date()) as staging:
+        reading = Reading(house, staging, lateness, result)
+        read = reading.read(sources)
+        has_logs = any(source.kind == "event_log" for source in sources)
+        last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
+        write_staged(house, staging, result, last_day, has_logs=has_logs)
+    if result.unaccounted:
+        raise GateError(
+            f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
+            "counts as read"
+        )
+    _upsert(house, bronze.OPEN_STREAMS, reading.open_streams)
+    # Never beyond the run's own clock: else one event from the future would make everything after it too late.
+    reached = {name: min(us, times.instant_us(house.started)) for name, us in sorted(lateness.latest_us.items())}
+    moved = [{"namesrv_id": name, "latest_time": us} for name, us in reached.items() if us > watermarks.get(name, -1)]
+    _upsert(house, bronze.WATERMARKS, moved)
+    noted = table_of(read, bronze.SOURCES, days=result.days, ingest_run=house.run_id)
+    house.change(bronze.SOURCES, [write_file(noted, house.path, bronze.SOURCES, None, house.run_id)])
+    house.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES])
+    if result.unordered and not result.events + result.observations + result.duplicates:
+        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
+    return result
+
+
+def _fresh_sources(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str], result: Ingested) -> list[Source]:
+    """Return the files that no run has noted, each content once, in order of time; note the others in `result`."""
+    known = {source.sha256: source.frames for source in house.recorded()} if inputs or snapshots else {}
+    fresh: dict[str, Source] = {}
+    for source in sources_of(inputs, snapshots):
+        if source.sha256 in known:
+            result.frames += known[source.sha256]
+            result.duplicates += known[source.sha256]
+            result.known_sources.append(source.path.name)
+        else:
+            fresh.setdefault(source.sha256, source)
+    return list(fresh.values())
+
+
+def _upsert(house: Warehouse, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Have `rows` in a small table, which is not cut by day, instead of those with their keys."""
+    if rows:
+        added, key = table_of(rows, table, ingest_run=house.run_id), table.key[0]
+        others = house.rows(table, filter=~pc.field(key).isin(added[key]))
+        file = write_file(pa.concat_tables([others, added]), house.path, table, None, house.run_id)
+        house.replace(table, None, [file])

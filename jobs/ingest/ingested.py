@@ -1,0 +1,37 @@
+"""What a run has read, in numbers that must add up."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Ingested:
+    """What a run read. The law: frames = events + observations + duplicates + quarantined + the sum of `ignored`.
+
+    The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
+    `refused`: of the quarantined, rows that were too late or whose clock went back, by reason. `unordered`: files whose clock
+    went back too far. `days`: with rows that the run has written or changed.
+    """
+
+    frames: int = 0
+    packets: int = 0
+    events: int = 0
+    observations: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    sources: list[str] = field(default_factory=list)
+    known_sources: list[str] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    unordered: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    days: list[dt.date] = field(default_factory=list)
+
+    @property
+    def unaccounted(self) -> int:
+        """Return frames that are in none of the classes: 0, or something was lost, or counted twice."""
+        classes = self.events + self.observations + self.duplicates + self.quarantined
+        return self.frames - classes - sum(self.ignored.values())

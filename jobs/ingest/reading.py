@@ -1,0 +1,216 @@
+"""Files through their readers into the staging area, and what reading them counts."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from jobs.conf import PipelineConf
+from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Source, instant
+from jobs.ingest.staging import Staging
+from jobs.store.warehouse import Warehouse
+from namesrv_core.history.snapshot import SnapshotError, snapshot_of
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_day.rows import rows_of
+from namesrv_wire.capture import read_capture
+from namesrv_wire.errors import CaptureError, Reason, UnorderedError
+from namesrv_wire.event_log import read_event_log
+from namesrv_wire.lateness import Lateness
+from namesrv_wire.rows import FRAME_TABLES, Row
+from namesrv_wire.tally import Tally
+from namesrv_wire.transcript import Transcript
+from schemas import bronze
+
+log = logging.getLogger(__name__)
+Values = dict[str, Any]
+_NS_PER_DAY = 86_400_000_000_000
+_PEEKED_PACKETS = 2_000
+"""Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
+_OVERLAP_NS = 1_000_000_000
+"""Captures that follow each other may overlap by this much."""
+
+
+class Reading:
+    """Reads files of one run: their rows go past the judge of their times into the staging area.
+
+    `open_streams`: afterwards the rows that say where reading stopped in each name server's connections.
+    """
+
+    def __init__(self, house: Warehouse, staging: Staging, lateness: Lateness, result: Ingested) -> None:
+        self._staging = staging
+        self._lateness = lateness
+        self._result = result
+        self._lines = 0
+        streams = list(rows_of(house.rows(bronze.OPEN_STREAMS)))
+        self._last_ns = {row["namesrv_id"]: row["last_time"] * NS_PER_US for row in streams}
+        self._transcript = _transcript(house.conf, {row["namesrv_id"]: row["state"] for row in streams})
+        # Captures that go back behind what was read: connections that are open now are not those of then.
+        self._earlier = _transcript(house.conf, {})
+        self._known_from = _known_from(house)
+        self.open_streams: list[Values] = []
+
+    def read(self, sources: Sequence[Source]) -> list[Values]:
+        """Read the files, which are in order of time; return their rows for `sources`."""
+        noted = []
+        for source in sources:
+            self._lateness.begin_file()
+            row = self._read(source)
+            if row["error"]:
+                self._result.errors.append(row["error"])
+                log.error("source=%s error=%s", source.path.name, row["error"])
+            noted.append(row)
+            self._result.sources.append(source.path.name)
+        for transcript in (self._transcript, self._earlier):
+            self._finish(transcript)
+        self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
+        last_ns = self._transcript.last_time_ns()
+        self.open_streams = [
+            {
+                "namesrv_id": name,
+                "state": state,
+                "sha256": hashlib.sha256(state.encode()).hexdigest(),
+                "last_time": instant(last_ns[name]),
+            }
+            for name, state in sorted(self._transcript.carry().items())
+            if name in last_ns
+        ]
+        return noted
+
+    def _read(self, source: Source) -> Values:
+        """Read one file; return its row for `sources`, with the reason if reading stopped early."""
+        if source.kind == "event_log":
+            return self._read_log(source)
+        if source.kind == "snapshot":
+            return source.row(error=self._read_snapshot(source))
+        is_earlier = goes_back(source.path, self._last_ns)
+        return self._read_capture(source, self._earlier if is_earlier else self._transcript)
+
+    def _read_capture(self, source: Source, transcript: Transcript) -> Values:
+        frames, packets = transcript.counts.frames, transcript.counts.packets
+        last_ns, latest_ns, error = None, 0, None
+        furthest_back_ns = self._lateness.limit_days * _NS_PER_DAY
+        try:
+            for segment in read_capture(source.path):
+                last_ns = segment.time_ns
+                if latest_ns - last_ns > furthest_back_ns:
+                    what = (
+                        f"the clock goes back from {instant(latest_ns)} to {instant(last_ns)}, beyond late.limit_days"
+                    )
+                    raise UnorderedError(source.path, segment.packet_no, what)
+                latest_ns = max(latest_ns, last_ns)
+                for row in transcript.feed(segment, source.path.name):
+                    self._add(row, transcript)
+        except CaptureError as stopped:
+            error = str(stopped)
+            if isinstance(stopped, UnorderedError):
+                self._result.unordered.append(source.path.name)
+        counts = transcript.counts
+        return source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
+
+    def _add(self, row: Row, transcript: Transcript) -> None:
+        """Stage a row of a capture."""
+        values, is_earlier = row.values, transcript is self._earlier
+        # A late capture also begins somewhere, but in the middle of what is known.
+        is_beginning = is_earlier and values.get("kind") == "observed_from"
+        if is_beginning and self._known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
+            return
+        is_frame = row.table in FRAME_TABLES and values["event_id"] not in transcript.counted_before
+        judged = self._lateness.judged(row, in_order=False)
+        # Below 0: not the number of a line.
+        self._staging.add(judged, frame=-1 - is_earlier if is_frame else None)
+
+    def _finish(self, transcript: Transcript) -> None:
+        """Stage what holds if nothing follows, and count what the transcript has met."""
+        for row in transcript.finish():
+            self._add(row, transcript)
+        counts = transcript.counts
+        self._result.frames += counts.frames
+        self._result.packets += counts.packets
+        self._result.quarantined += counts.quarantined_frames
+        self._result.ignored.update(counts.ignored)
+        if counts.dropped_rows:
+            self._result.ignored["before_known_as_namesrv"] += counts.dropped_rows
+
+    def _read_log(self, source: Source) -> Values:
+        tally, error = Tally(), None
+        refused, name = self._lateness.refused, source.path.name
+        backwards = refused[Reason.CLOCK_WENT_BACK]
+        try:
+            for row in read_event_log(source.path, tally):
+                # A line of any kind is a frame; a topic table is a part of its registration's line.
+                self._lines += 1
+                is_line = row.table != bronze.TOPIC_CONFIGS_TABLE.name
+                self._staging.add(self._lateness.judged(row), frame=self._lines if is_line else None)
+        except (CaptureError, OSError, EOFError) as stopped:
+            error = str(stopped)
+        for fact in self._lateness.steps_back():
+            self._staging.add(fact, frame=None)
+        backwards = refused[Reason.CLOCK_WENT_BACK] - backwards
+        if backwards:
+            self._result.unordered.append(name)
+            error = error or (
+                f"{name}: the clock goes back by more than {self._lateness.limit_days} days (late.limit_days); "
+                f"{backwards} lines were refused, see quarantine: {Reason.CLOCK_WENT_BACK.value}"
+            )
+        self._result.frames += tally.frames
+        return source.row(tally.frames, error=error)
+
+    def _read_snapshot(self, source: Source) -> str | None:
+        """Stage one snapshot; return what is wrong with it, if anything is."""
+        try:
+            text = source.path.read_text(encoding="utf-8")
+            snapshot = snapshot_of(text)
+        except (SnapshotError, OSError, UnicodeDecodeError) as error:
+            return f"{source.path.name}: {error}"
+        values = {
+            "namesrv_id": snapshot.namesrv_id,
+            "seq": snapshot.at_us * NS_PER_US,
+            "event_id": source.sha256[:32],
+            "effect_time": snapshot.at_us,
+            "snapshot": text,
+            "source_file": source.path.name,
+            "source_offset": 1,
+        }
+        self._staging.add(Row(bronze.SNAPSHOTS.name, values), frame=None)
+        return None
+
+
+def _transcript(conf: PipelineConf, carry: Mapping[str, str]) -> Transcript:
+    idle_ms = {
+        name: said.settings["channel_max_idle_ms"]
+        for name, said in conf.namesrvs.items()
+        if "channel_max_idle_ms" in said.settings
+    }
+    return Transcript(idle_ms=idle_ms, namesrv=tuple(conf.namesrvs) or None, carry=carry)
+
+
+def _known_from(house: Warehouse) -> dict[str, int]:
+    """Return the position from which each name server is known."""
+    is_beginning = pc.field("kind").isin(["started", "observed_from"])
+    known = house.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_id", "seq"], filter=is_beginning)
+    first = known.group_by("namesrv_id").aggregate([("seq", "min")])
+    return dict(zip(first["namesrv_id"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
+
+
+def goes_back(path: Path, last_ns: Mapping[str, int]) -> bool:
+    """Return whether a capture begins before the end of what was read of a name server in it (`last_ns`).
+
+    Its connections are then not those that are open at that end.
+    """
+    if not last_ns:
+        return False
+    try:
+        return any(
+            segment.time_ns < last_ns.get(end, 0) - _OVERLAP_NS
+            for segment in islice(read_capture(path), _PEEKED_PACKETS)
+            for end in (segment.src, segment.dst)
+        )
+    except CaptureError:
+        return False  # its reader says what is wrong with it

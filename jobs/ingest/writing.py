@@ -1,0 +1,210 @@
+"""Staged rows into the bronze tables: what is new or changed, and what breaks a rule into quarantine."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.ingest.ingested import Ingested
+from jobs.ingest.positions import give_own_positions
+from jobs.ingest.staging import ROWS_AT_A_TIME, WRITTEN, Staging, parts_of
+from jobs.store.files import DataFile, read_files, write_file
+from jobs.store.warehouse import Warehouse
+from namesrv_day.rows import conformed
+from namesrv_day.rules import reasons
+from namesrv_wire.errors import Reason
+from namesrv_wire.limits import FIRST_BYTES
+from namesrv_wire.rows import DECODER_VERSION, REVOKED, Row
+from schemas import bronze, times
+from schemas.rules import BROKEN_RULE
+from schemas.table import Table
+
+_BYTES_PER_FILE = 256 << 20
+_WHENCE = ("ingest_run", "source_file", "source_offset")
+Values = Mapping[str, Any]
+
+
+def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, *, has_logs: bool) -> None:
+    """Have what is new in the staged rows in the tables, and then what they refused, and count both in `result`.
+
+    Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there. `has_logs`: some rows come
+    from event logs; the positions of captures' rows are their own anyway.
+    """
+    for name in staging.tables - {bronze.QUARANTINE.name}:
+        staging.settle(name)
+    if has_logs:
+        give_own_positions(house, staging)
+    days = _revoke(house, staging)
+    for name in sorted(staging.tables & WRITTEN.keys()):
+        counted = _write_new(house, staging, WRITTEN[name])
+        if name == bronze.ROUTE_OBSERVATIONS.name:
+            result.observations += counted["new"]
+        else:
+            result.events += counted["new"]
+        result.duplicates += counted["repeated"]
+        result.quarantined += counted["refused"]
+        days.update(counted["days"])
+    if bronze.QUARANTINE.name in staging.tables:
+        # What was refused has no part in the history of its own day: that day need not be recomputed.
+        days = days or {last_day}
+        staging.settle(bronze.QUARANTINE.name, max(days))
+        counted = _write_new(house, staging, bronze.QUARANTINE)
+        result.quarantined += counted["new"] + counted["repeated"]
+    result.days = sorted(days)
+
+
+def _revoke(house: Warehouse, staging: Staging) -> set[dt.date]:
+    """Take back stored rows that later packets have proved wrong; return the days that they were on."""
+    if REVOKED not in staging.tables:
+        return set()
+    revoked = staging.ask(f'SELECT "table", list(event_id) AS ids FROM kept_{REVOKED} GROUP BY "table"').to_pylist()
+    days: set[dt.date] = set()
+    for row in revoked:
+        table = WRITTEN[row["table"]]
+        # Mostly they are of the last day.
+        days |= _take_out(house, table, row["ids"], reversed(house.files(table)))
+    return days
+
+
+def _take_out(house: Warehouse, table: Table, keys: Iterable[str], files: Iterable[DataFile]) -> set[dt.date]:
+    """Have `files` without the rows of these keys, of which each is there once; return the days that they were on."""
+    left, days = set(keys), set[dt.date]()
+    for file in files:
+        if not left:
+            break
+        is_one = pc.field(table.key[0]).isin(sorted(left))
+        found = read_files(house.path, table, [file], table.key, is_one)[0]
+        if len(found):
+            rest = read_files(house.path, table, [file], filter=~is_one)
+            added = [write_file(rest, house.path, table, file.day, house.run_id)] if len(rest) else []
+            house.change(table, added, [file])
+            left.difference_update(found.to_pylist())
+            days.update([file.day] if file.day else [])
+    return days
+
+
+def _judged(staging: Staging, table: Table, rows: pa.Table) -> pa.Table:
+    """Return the rows with `_is_refused`, and stage what stands in quarantine for those that are: they break rules or have no place."""
+    broken = reasons(conformed(rows, table), table.name)
+    is_refused = pc.or_(pc.greater(pc.list_value_length(broken), 0), rows["_seq_is_taken"])
+    for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
+        taken = [Reason.SEQ_TAKEN.value] if row["_seq_is_taken"] else []
+        staging.add(_refusal_of(row, table, [*row["_broken"], *taken]), frame=None)
+    return rows.append_column("_is_refused", is_refused)
+
+
+def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
+    """Return the quarantine row for a row of `table` that breaks these rules; the refused piece is the row as JSON."""
+    said = {name: row[name] for name in table.column_names if name not in (*_WHENCE, "day")}
+    piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_shown).encode()
+    reason = Reason.SEQ_TAKEN.value if Reason.SEQ_TAKEN.value in broken else BROKEN_RULE
+    identity = f"{reason}\n{table.name}\n".encode() + piece
+    values = {
+        "quarantine_id": hashlib.sha256(identity).hexdigest()[:32],
+        "reason": reason,
+        "detail": f"{table.name}: {', '.join(broken)}",
+        "length": len(piece),
+        "sha256": hashlib.sha256(piece).hexdigest(),
+        "first_bytes": piece[:FIRST_BYTES].hex(),
+        "decoder_version": DECODER_VERSION,
+        "event_time": times.instant_us(row["event_time"]),
+    }
+    shared = ("namesrv_id", "channel_id", "source_file", "source_offset")
+    return Row(bronze.QUARANTINE.name, {**{name: row[name] for name in shared}, **values})
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(of) for name, of in value.items() if of is not None}
+    return [_without_nulls(of) for of in value] if isinstance(value, list) else value
+
+
+def _shown(at: dt.datetime) -> str:
+    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
+    """Have the kept rows in `table` that it does not hold yet or holds otherwise, unless they are refused.
+
+    Returns the frames for which rows stand: new, repeated, refused; and the days of new and changed rows, before and after.
+    """
+    day = "day" if "day" in table.column_names else "NULL::DATE"
+    said = ", ".join(column for column in table.column_names if column not in _WHENCE)
+    facts = f"{table.key[0]} AS key, {day} AS day, hash({said}) AS content"
+    is_judged = table in bronze.RECORDED_TABLES
+    staging.ask(_FACTS)
+    for rows in staging.rows(table.name):
+        judged = (
+            _judged(staging, table, rows)
+            if is_judged
+            else rows.append_column("_is_refused", pa.repeat(False, len(rows)))
+        )
+        staging.ask(
+            f"INSERT INTO facts SELECT {facts}, _n, _frames, _seq_is_given, _is_refused FROM judged", judged=judged
+        )
+    # Neither a piece of quarantine nor a topic table has one day on which it would be found again.
+    files = house.files(table, staging.days if is_judged else None)
+    for part in parts_of(files):
+        keys = read_files(house.path, table, part, table.key).rename_columns(["key"])
+        met = staging.ask("SELECT key FROM keys SEMI JOIN facts USING (key)", keys=keys)["key"]
+        if len(met):
+            stored = read_files(house.path, table, part, filter=pc.field(table.key[0]).isin(met))
+            staging.ask(f"INSERT INTO known SELECT {facts} FROM stored", stored=stored)
+    staging.ask(_OUTCOMES)
+    _take_out(house, table, staging.ask("SELECT key FROM outcomes WHERE outcome = 'changed'")["key"].to_pylist(), files)
+    added = list(_new_files(house, staging, table))
+    if added:
+        house.change(table, added)
+    counted: Values = staging.ask(_COUNTED).to_pylist()[0]
+    return counted
+
+
+_FACTS = """
+CREATE OR REPLACE TABLE known (key VARCHAR, day DATE, content UBIGINT);
+CREATE OR REPLACE TABLE facts (
+  key VARCHAR, day DATE, content UBIGINT, _n BIGINT, frames BIGINT, is_given BOOLEAN, is_refused BOOLEAN
+)
+"""
+# A position that was made is no news: in a file of other lines it would have been another.
+_OUTCOMES = """
+CREATE OR REPLACE TABLE outcomes AS
+SELECT _n, key, facts.day, old.day AS old_day, frames,
+       CASE WHEN is_refused THEN 'refused' WHEN old.key IS NULL THEN 'new'
+            WHEN is_given AND old.content <> facts.content THEN 'changed' ELSE 'known' END AS outcome
+FROM facts LEFT JOIN (SELECT DISTINCT ON (key) * FROM known) AS old USING (key)
+"""
+_COUNTED = """
+SELECT count_if(outcome = 'new' AND frames > 0)::BIGINT AS new,
+       count_if(outcome = 'refused' AND frames > 0)::BIGINT AS refused,
+       sum(frames)::BIGINT - new - refused AS repeated,
+       coalesce(list_distinct(flatten(list([day, old_day]) FILTER (outcome IN ('new', 'changed')))), []) AS days
+FROM outcomes
+"""
+_WANTED = "SELECT * FROM rows WHERE _n IN (SELECT _n FROM outcomes WHERE outcome IN ('new', 'changed'))"
+
+
+def _new_files(house: Warehouse, staging: Staging, table: Table) -> Iterator[DataFile]:
+    """Write the wanted rows of `table` in files of one day, in which they are in order, and yield these."""
+    order = [(column, "ascending") for column in ("namesrv_id", "seq", table.key[0]) if column in table.column_names]
+    for rows in _as_large_as_files(staging.ask(_WANTED, rows=rows) for rows in staging.rows(table.name)):
+        for day in pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]:
+            of_day = rows if day is None else rows.filter(pc.field("day") == day)
+            yield write_file(of_day.sort_by(order), house.path, table, day, house.run_id)
+
+
+def _as_large_as_files(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= ROWS_AT_A_TIME or sum(part.nbytes for part in held) >= _BYTES_PER_FILE:
+            yield pa.concat_tables(held)
+            held = []
+    yield from [pa.concat_tables(held)] if any(map(len, held)) else []

@@ -1,0 +1,1 @@
+"""A night: which days, the passes over them, what is published."""

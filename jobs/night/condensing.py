@@ -1,0 +1,136 @@
+"""The first pass: every bronze file of the days is read once, and leaves little.
+
+Beats become hours (`namesrv_day.condense`); of every table the rules are counted and digests are taken, which also tell what
+was heard of whom. Gold slices from which a night starts are held against their digests in the same pass.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import heapq
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.night import stash
+from jobs.night.opened import TABLES
+from jobs.night.passes import Passes
+from jobs.store.files import DataFile, digests_of, local_path, read_files, table_path
+from jobs.store.warehouse import Warehouse
+from namesrv_day import condense
+from namesrv_day.day_events import BEATS
+from namesrv_day.digest import Digest, Slice
+from namesrv_day.sql import connection
+from schemas import bronze, gold
+from schemas.table import Table
+
+_ONE_DAY = dt.timedelta(days=1)
+# So many pieces of work for each core: the last ones to end are small.
+_ROUNDS = 4
+_LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One data file of a table cut by day, by the table's name."""
+
+    name: str
+    file: DataFile
+
+    @property
+    def table(self) -> Table:
+        """Return the table."""
+        return TABLES[self.name]
+
+
+@dataclass(frozen=True)
+class CondenseWork:
+    """Pieces for one task; hours are stashed below `staging`. `leases`: where addresses say for how long they live, by day."""
+
+    root: str
+    pieces: tuple[Piece, ...]
+    leases: dict[dt.date, tuple[Piece, ...]]
+    staging: str
+
+
+@dataclass
+class Condensed:
+    """What the pass has found: digests of slices, and where the hours of each day are stashed."""
+
+    digests: dict[Slice, Digest] = field(default_factory=dict)
+    hours: dict[dt.date, tuple[str, ...]] = field(default_factory=dict)
+
+    def add(self, other: Condensed) -> None:
+        """Add what another task, or an earlier pass, has found."""
+        for cut, digest in other.digests.items():
+            self.digests[cut] = self.digests.get(cut, Digest()) + digest
+        for day, places in other.hours.items():
+            self.hours[day] = (*self.hours.get(day, ()), *places)
+
+
+def condensed(house: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> Condensed:
+    """Read what is recorded on `days`, and the gold slices of `starts`, once."""
+    by_day = [table for table in bronze.TABLES if table.partition_by]
+    pieces = [Piece(table.name, file) for table in by_day for file in house.files(table, days)]
+    for table in (*gold.HISTORY_TABLES, *gold.REPORT_TABLES):
+        pieces += [Piece(table.name, file) for file in house.files(table, starts)] if starts else []
+    leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
+    work = [
+        CondenseWork(house.path, tuple(some), leases, house.staging)
+        for some in _shared_out(pieces, passes.width * _ROUNDS)
+    ]
+    total = Condensed()
+    for found in passes.each(condense_files, work):
+        total.add(found)
+    return total
+
+
+def condense_files(work: CondenseWork) -> Condensed:
+    """Read some files: the task of the pass."""
+    found = Condensed()
+    for piece in work.pieces:
+        day = piece.file.day
+        found.add(Condensed(digests_of(work.root, piece.table, [piece.file])))
+        if piece.table in BEATS and day is not None:
+            hours = condense.hours_from(_relation(work.root, piece), piece.table.name, _leases(work, day))
+            found.add(Condensed(hours={day: (stash.put(work.staging, {"hours": hours}),)}))
+    return found
+
+
+def _lease_pieces(house: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Iterator[Piece]:
+    """Yield the files that say for how long an address lives on `day`: who registered, then or on the day before, or was live."""
+    for file in house.files(bronze.REGISTRATIONS, [day - _ONE_DAY, day]):
+        yield Piece(bronze.REGISTRATIONS.name, file)
+    last = max((start for start in starts if start < day), default=None)
+    for file in house.files(gold.BROKER_LIVE_HISTORY, [last]) if last else ():
+        yield Piece(gold.BROKER_LIVE_HISTORY.name, file)
+
+
+def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
+    said = {}
+    for table in (gold.BROKER_LIVE_HISTORY, bronze.REGISTRATIONS):
+        files = [piece.file for piece in work.leases[day] if piece.table is table]
+        is_open = pc.field("closed_by").is_null() if table is gold.BROKER_LIVE_HISTORY else None
+        said[table] = read_files(work.root, table, files, _LEASES, is_open)
+    return condense.leases_from(said[gold.BROKER_LIVE_HISTORY], said[bronze.REGISTRATIONS])
+
+
+def _relation(root: str, piece: Piece) -> duckdb.DuckDBPyRelation:
+    """Return the rows of a file as DuckDB reads them; without `day`, which is in no file."""
+    folder = local_path(table_path(root, piece.table))
+    if folder is None:
+        return connection().from_arrow(read_files(root, piece.table, [piece.file]))
+    return connection().read_parquet([str(folder / piece.file.path)], hive_partitioning=False)
+
+
+def _shared_out(pieces: Iterable[Piece], count: int) -> list[list[Piece]]:
+    """Return the pieces in at most so many heaps of about the same size, the largest first."""
+    heaps: list[tuple[int, int, list[Piece]]] = [(0, number, []) for number in range(count)]
+    for piece in sorted(pieces, key=lambda piece: -piece.file.size):
+        size, number, heap = heaps[0]
+        heap.append(piece)
+        heapq.heapreplace(heaps, (size + piece.file.size, number, heap))
+    return [heap for _, _, heap in sorted(heaps, key=lambda heap: -heap[0]) if heap]

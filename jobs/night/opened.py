@@ -1,0 +1,74 @@
+"""What a task of a night opens: files of tables, of one name server or of all. Made by the driver, read by the task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.store.files import DataFile, read_files
+from jobs.store.warehouse import Warehouse
+from schemas import bronze, gold
+from schemas.table import Table
+
+TABLES = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
+Named = Mapping[str, tuple[DataFile, ...]]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Data files by the name of their table, below the warehouse `root`. A table that is missing has no rows."""
+
+    root: str
+    named: Named = field(default_factory=dict)
+
+    def rows(self, table: Table, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """Return the rows of a table: all columns or some, all rows or those `where`. Raises TamperedError."""
+        return read_files(self.root, table, self.named.get(table.name, ()), columns, where)
+
+    def of(self, namesrv_id: str) -> OfNamesrv:
+        """Return the same, of one name server."""
+        return OfNamesrv(self, namesrv_id)
+
+
+@dataclass(frozen=True)
+class OfNamesrv:
+    """Rows of one name server."""
+
+    files: Files
+    namesrv_id: str
+
+    def rows(self, table: Table, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        """Return its rows of a table, as `Files.rows`."""
+        own = pc.field("namesrv_id") == self.namesrv_id
+        return self.files.rows(table, columns, own if where is None else own & where)
+
+    def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
+        """Return its rows of several tables by name, each read when it is asked for."""
+        return _Frames(self, {table.name: table for table in tables}, where)
+
+
+class _Frames(Mapping[str, pa.Table]):
+    """Tables by name that are read when they are asked for, and then kept."""
+
+    def __init__(self, of: OfNamesrv, tables: Mapping[str, Table], where: pc.Expression | None) -> None:
+        self._of, self._tables, self._where = of, tables, where
+        self._read: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in self._read:
+            self._read[name] = self._of.rows(self._tables[name], where=self._where)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+
+def files_of(house: Warehouse, tables: Iterable[Table], days: Sequence[object] | None) -> Files:
+    """Return the files of some days (None: all) as this run sees them."""
+    return Files(house.path, {table.name: tuple(house.files(table, days)) for table in tables})

@@ -1,0 +1,82 @@
+"""Who calls the passes of a night: Spark, on any number of machines, or this process alone.
+
+A pass is one function and the pieces of work that it is called with. The pieces are small (names of files, settings of a name
+server); what is large lies in files, which each call opens and writes itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+P = TypeVar("P")
+R = TypeVar("R")
+_DONE = pa.schema([("number", pa.int32()), ("done", pa.binary())])
+
+
+class Passes(Protocol):
+    """Calls a function once for each piece of work."""
+
+    @property
+    def width(self) -> int:
+        """Return how many pieces are worked on at once: so many packs keep all cores busy."""
+        ...
+
+    def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
+        """Return what `task` returns for each piece of work, in their order.
+
+        A piece may be worked on more than once (a lost executor, speculation); only what is returned counts.
+        """
+        ...
+
+
+class InProcess:
+    """One process without a JVM."""
+
+    def __init__(self, width: int = 1) -> None:
+        self.width = width
+
+    def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
+        """See `Passes`."""
+        return [task(piece) for piece in work]
+
+
+class OnSpark:
+    """Tasks of a Spark job: pieces of work grouped by their number, one group a task."""
+
+    def __init__(self, session: Callable[[], SparkSession]) -> None:
+        self._session = session
+
+    @property
+    def width(self) -> int:
+        """See `Passes`."""
+        return max(1, self._session().sparkContext.defaultParallelism)
+
+    def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
+        """See `Passes`."""
+        if not work:
+            return []
+        spark = self._session()
+        numbers = pa.array(range(len(work)), pa.int32())
+        pieces = pa.table({"number": numbers, "work": pa.array(map(cloudpickle.dumps, work), pa.binary())})
+        placed = spark.createDataFrame(pieces).repartitionById(len(work), "number")
+        done = placed.groupBy("number").applyInArrow(_calling(task), "number INT, done BINARY").toArrow()
+        found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
+        # Written by our own tasks of this run: nothing from outside is ever unpickled.
+        return [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
+
+
+def _calling(task: Callable[[P], R]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                piece = pickle.loads(row["work"])  # noqa: S301  as above
+                done = cloudpickle.dumps(task(piece))
+                yield pa.RecordBatch.from_pylist([{"number": row["number"], "done": done}], schema=_DONE)
+
+    return call

@@ -1,0 +1,223 @@
+"""The second and third pass over a day: what is settled of each name server, and the replay of its packs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.night import stash
+from jobs.night.opened import TABLES, Files, OfNamesrv
+from jobs.store.files import DataFile, write_file
+from namesrv_core.inference.settings import Value
+from namesrv_day.condense import PERIOD_US
+from namesrv_day.context import NamesrvDay
+from namesrv_day.day_events import BEATS, OTHERS, day_events, moved
+from namesrv_day.pack import PackInput, replay_pack
+from namesrv_day.placing import KEYS, packed
+from namesrv_day.plan import planned
+from namesrv_day.rows import empty
+from namesrv_day.settle import SettleInput, settle
+from schemas import bronze, gold
+from schemas.table import Table
+
+_OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
+_IS_OPEN = pc.field("closed_by").is_null()
+REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
+"""The tables whose slices packs write."""
+
+
+@dataclass(frozen=True)
+class NamesrvWork:
+    """One name server's day: what is to be settled, and from which files.
+
+    `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
+    and snapshots up to the day, channel_events of a week. `hours`: where hours are stashed. `settings_before`,
+    `settings_later`, `scan_life`: rows of this name server, as `SettleInput` has them.
+    """
+
+    namesrv_id: str
+    day: dt.date
+    run_id: str
+    today: Files
+    before: Files
+    ever: Files
+    hours: tuple[str, ...]
+    settings_before: pa.Table
+    settings_later: pa.Table
+    scan_life: pa.Table
+    given: Mapping[str, Value]
+    first_seen_seq: int | None
+    going_on: bool
+    packs: int
+    quiet_road: bool
+    staging: str
+
+
+@dataclass(frozen=True)
+class NamesrvSettled:
+    """What was settled of a name server's day.
+
+    `files`: its rows of namesrv_settings and order_decisions, written. `reconsidered_since`: from that position on earlier days
+    were replayed with a value that turns out wrong. `stashed`: its plan; `packs`: with their weights.
+    """
+
+    work: NamesrvWork
+    context: NamesrvDay
+    files: dict[str, tuple[DataFile, ...]]
+    reconsidered_since: int | None
+    stashed: str
+    packs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class PackWork:
+    """One pack of a name server's day."""
+
+    settled: NamesrvSettled
+    pack: int
+
+
+@dataclass(frozen=True)
+class PackReplayed:
+    """What a pack left: files of the replayed tables, and where its part of event_outcomes is stashed."""
+
+    namesrv_id: str
+    files: dict[str, tuple[DataFile, ...]]
+    stashed: str
+    counters: dict[str, int]
+
+
+def settle_namesrv(work: NamesrvWork) -> NamesrvSettled:
+    """Settle one name server's day, and plan its replay."""
+    today, before = work.today.of(work.namesrv_id), work.before.of(work.namesrv_id)
+    frames = {**{table.name: today.rows(table) for table in _OF_DAY}, "hours": hours_of(work)}
+    settled = settle(_input(work, frames))
+    rows = {gold.NAMESRV_SETTINGS: settled.settings, gold.ORDER_DECISIONS: settled.order_decisions}
+    files = written(work, rows)
+    frames[bronze.CHANNEL_EVENTS.name] = settled.channel_events
+    events = day_events(frames, tables=OTHERS, with_answers=settled.context.has_unknown_past)
+    events = moved(events, settled.moves)
+    plan = planned(events, frames["hours"], _keys(before), settled.context, work.packs, quiet_road=work.quiet_road)
+    parts = {
+        "nodes": plan.nodes,
+        "eventful": plan.eventful,
+        "events": packed(events, plan.nodes),
+        "moves": settled.moves,
+    }
+    stashed = stash.put(work.staging, parts)
+    return NamesrvSettled(work, settled.context, files, settled.reconsidered_since, stashed, tuple(plan.packs))
+
+
+def replay_units(work: PackWork) -> PackReplayed:
+    """Replay one pack, and write its slices."""
+    settled = work.settled
+    of, context = settled.work, settled.context
+    own = pc.field("pack") == work.pack
+    plan = {name: stash.take([settled.stashed], name) for name in ("eventful", "moves")}
+    nodes, events = (stash.take([settled.stashed], name, own) for name in ("nodes", "events"))
+    before = of.before.of(of.namesrv_id)
+    done = replay_pack(
+        PackInput(
+            context,
+            of.day,
+            nodes.drop_columns("pack"),
+            plan["eventful"],
+            hours_of(of),
+            events.drop_columns("pack"),
+            _open_rows(before),
+            partial(topic_configs, of.today),
+            partial(_single_beats, of, plan["moves"]),
+        )
+    )
+    stashed = stash.put(of.staging, {"outcomes": done.outcomes})
+    named = {TABLES[name]: rows for name, rows in done.slices.items()}
+    return PackReplayed(of.namesrv_id, written(of, named), stashed, done.counters)
+
+
+def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tuple[DataFile, ...]]:
+    """Write rows of tables as files of the day; return the files, none for a table without rows."""
+    found = {}
+    for table, of_table in rows.items():
+        name = f"{work.run_id}-{len(found)}"
+        some = [write_file(of_table, work.today.root, table, work.day, name)] if of_table.num_rows else []
+        found[table.name] = tuple(some)
+    return found
+
+
+def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
+    before, ever = work.before.of(work.namesrv_id), work.ever.of(work.namesrv_id)
+    not_by_client = pc.field("closed_by") != "client"
+    return SettleInput(
+        work.namesrv_id,
+        work.day,
+        frames,
+        partial(raw_beats, work),
+        partial(topic_configs, work.today),
+        carried=ChainMap({gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before)),
+        ever={
+            bronze.NAMESRV_EVENTS.name: ever.rows(bronze.NAMESRV_EVENTS),
+            bronze.SNAPSHOTS.name: ever.rows(bronze.SNAPSHOTS),
+            bronze.CHANNEL_EVENTS.name: ever.rows(bronze.CHANNEL_EVENTS, where=not_by_client),
+        },
+        settings_before=work.settings_before,
+        settings_later=work.settings_later,
+        given=work.given,
+        first_seen_seq=work.first_seen_seq,
+        going_on=work.going_on,
+    )
+
+
+def _open_rows(before: OfNamesrv) -> ChainMap[str, pa.Table]:
+    """Return the rows that were open when the day began, and what was known of the past, each table read when it is asked for."""
+    return ChainMap(before.frames(gold.HISTORY_TABLES, _IS_OPEN), before.frames([gold.PAST_KNOWLEDGE]))  # type: ignore[arg-type]  # it only reads
+
+
+def hours_of(work: NamesrvWork) -> pa.Table:
+    """Return the condensed beats of a name server's day."""
+    return stash.take(work.hours, "hours", pc.field("namesrv_id") == work.namesrv_id)
+
+
+def _keys(before: OfNamesrv) -> dict[str, pa.Table]:
+    """Return of the open rows what a plan looks at."""
+    return {table.name: before.rows(table, columns, _IS_OPEN) for table, columns in KEYS.items()}
+
+
+def topic_configs(files: Files, digests: pa.ChunkedArray) -> pa.Table:
+    """Return the topic tables of some digests."""
+    table = bronze.TOPIC_CONFIGS_TABLE
+    if not len(digests):
+        return empty(table)
+    return files.rows(table, where=pc.field("topic_config_digest").isin(_flat(digests)))
+
+
+def raw_beats(
+    work: NamesrvWork, kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+) -> pa.Table:
+    """Return single beats of one table, as `RawBeats`."""
+    return work.today.of(work.namesrv_id).rows(TABLES[kind], columns, where)
+
+
+def _single_beats(work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int]) -> pa.Table:
+    """Return the single beats of addresses (None: of those without) in periods, as events, where they take effect."""
+    known = pa.array([addr for addr in addrs if addr is not None], pa.string())
+    wanted = pc.field("broker_addr").isin(known)
+    if None in addrs:
+        wanted |= pc.field("broker_addr").is_null()
+    first, last = min(periods) * PERIOD_US, (max(periods) + 1) * PERIOD_US
+    wanted &= (pc.field("effect_time") >= _instant(first)) & (pc.field("effect_time") < _instant(last))
+    frames = {table.name: raw_beats(work, table.name, where=wanted) for table in BEATS}
+    return moved(day_events(frames, tables=BEATS), moves)
+
+
+def _instant(at_us: int) -> pa.Scalar:
+    return pa.scalar(at_us, pa.timestamp("us", tz="UTC"))
+
+
+def _flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -1,0 +1,248 @@
+"""The log of a Delta table: which files a version has, who made it, and how the next one is made.
+
+delta-rs reads and commits; commits that are looked at for their author, or for what they removed, are read here.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+
+from jobs.errors import BrokenLogError, ReaderFeatureError, WarehouseBusyError
+from jobs.store.disk import full_disk
+from jobs.store.files import DataFile, described, filesystem_of, first_line, table_path
+from schemas.table import Table
+
+LOG: Final = "_delta_log"
+KEPT_DAYS: Final = 400
+WRITER: Final = "namesrv-history"
+"""First word of what every commit of ours says of itself; the second is the run."""
+_ENTRY = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
+# Features with which the rows of a table may still be those of its files.
+_PLAIN = frozenset({"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+# To find a version, the log is read from the last checkpoint on.
+_COMMITS_A_CHECKPOINT = "20"
+
+
+class Commit(NamedTuple):
+    """One version: the run of ours that made it (None: somebody else did), and the data files that it removed.
+
+    `days`: of which rows changed; None stands for rows of no day. Empty if only files or properties changed.
+    """
+
+    version: int
+    run_id: str | None
+    days: frozenset[dt.date | None]
+    removed: tuple[str, ...]
+
+
+class Version:
+    """A version of a table: its number and its data files."""
+
+    def __init__(self, root: str, table: Table, delta: DeltaTable) -> None:
+        self._root, self._table, self.delta = root, table, delta
+        self.number: int = delta.version()
+
+    @cached_property
+    def _found(self) -> pa.Table:
+        found = pa.table(self.delta.get_add_actions(flatten=True))
+        names = {
+            "path": "path",
+            "size": "size_bytes",
+            "rows": "num_records",
+            "day": "partition.day",
+            "low": "min.namesrv_id",
+            "high": "max.namesrv_id",
+            "nulls": "null_count.namesrv_id",
+        }
+        nothing = pa.nulls(found.num_rows)
+        return pa.table({name: found[of] if of in found.column_names else nothing for name, of in names.items()})
+
+    def files(self, days: Collection[dt.date] | None = None) -> list[DataFile]:
+        """Return the data files, all or those of some days. Raises TamperedError for one without statistics that is not there."""
+        found = self._found
+        if days is not None and self._table.partition_by:
+            found = found.filter(pc.is_in(found["day"], pa.array(sorted(days), pa.date32())))
+        return [self._file(row) for row in found.to_pylist()]
+
+    def _file(self, row: Mapping[str, Any]) -> DataFile:
+        if row["rows"] is None:
+            return described(self._root, self._table, row["path"], row["day"])
+        stats = {
+            "numRecords": row["rows"],
+            "minValues": {"namesrv_id": row["low"]},
+            "maxValues": {"namesrv_id": row["high"]},
+            "nullCount": {"namesrv_id": row["nulls"]},
+        }
+        return DataFile(row["path"], row["size"], row["rows"], row["day"], json.dumps(stats))
+
+
+def open_version(root: str, table: Table, number: int) -> Version:
+    """Return a version of `table` that was committed.
+
+    Raises BrokenLogError if the log cannot be read, ReaderFeatureError if the table is more than its files.
+    """
+    path = table_path(root, table)
+    try:
+        delta = DeltaTable(_uri(path), version=number)
+    except TableNotFoundError as error:
+        raise BrokenLogError(f"{table.name}: version {number} is needed, and there is no table at {path}") from error
+    except (DeltaError, OSError) as error:
+        raise BrokenLogError(f"{table.name}: the log of {path} cannot be read: {first_line(error)}") from error
+    _require_plain(delta, table)
+    return Version(root, table, delta)
+
+
+def _require_plain(delta: DeltaTable, table: Table) -> None:
+    known = delta.metadata()
+    features = set(delta.protocol().reader_features or ()) - _PLAIN
+    if known.configuration.get("delta.columnMapping.mode", "none") != "none":
+        features.add("columnMapping")
+    if features:
+        raise ReaderFeatureError(
+            f"{table.name}: somebody gave the table {', '.join(sorted(features))}, with which its rows are not those of its "
+            "files; it is not read. Make it plain again with `sql`: REORG TABLE ... APPLY (PURGE), ALTER TABLE ... DROP FEATURE"
+        )
+    if tuple(known.partition_columns) != table.partition_by:
+        cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, table.partition_by))
+        raise ReaderFeatureError(f"{table.name}: somebody has the table cut by {cut}; it was cut by {was}")
+
+
+# -- commits that there are ------------------------------------------------------------------------------------------
+
+
+def log_of(root: str, table: Table) -> dict[str, tuple[int, str]]:
+    """Return the entries of a table's log by file name: version, and json, crc or checkpoint.parquet."""
+    system, folder = filesystem_of(f"{table_path(root, table)}/{LOG}")
+    found = system.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    entries = ((info.base_name, _ENTRY.fullmatch(info.base_name)) for info in found)
+    return {name: (int(entry[1]), entry[2]) for name, entry in entries if entry}
+
+
+def head_of(root: str, table: Table) -> int:
+    """Return the number of the newest version; -1 if the table was never written."""
+    return max((number for number, kind in log_of(root, table).values() if kind == "json"), default=-1)
+
+
+def commits_of(root: str, table: Table, after: int, last: int) -> Iterator[Commit]:
+    """Yield the commits of `table` with numbers above `after` up to `last`, the newest first. Raises BrokenLogError."""
+    system, folder = filesystem_of(f"{table_path(root, table)}/{LOG}")
+    for number in range(last, after, -1):
+        path = f"{folder}/{number:020d}.json"
+        try:
+            with system.open_input_stream(path) as stream:
+                actions = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
+        except FileNotFoundError as error:
+            raise BrokenLogError(
+                f"{table.name}: no commit {number} in the log, and version {after} before it is pinned"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise BrokenLogError(f"{table.name}: cannot be read: {path}: {first_line(error)}") from error
+        yield _commit(number, actions)
+
+
+def _commit(number: int, actions: Iterable[Mapping[str, Any]]) -> Commit:
+    run_id, days, removed = None, set(), []
+    for kind, said in (entry for action in actions for entry in action.items()):
+        if kind == "commitInfo":
+            writer, _, run = str(said.get("userMetadata") or "").partition(" ")
+            run_id = run if writer == WRITER else None
+        elif kind in ("add", "remove"):
+            if said.get("dataChange", True):
+                day = (said.get("partitionValues") or {}).get("day")
+                days.add(dt.date.fromisoformat(day) if day else None)
+            if kind == "remove":
+                removed.append(unquote(said["path"]))
+    return Commit(number, run_id, frozenset(days), tuple(removed))
+
+
+# -- commits that are made -------------------------------------------------------------------------------------------
+
+
+def properties(retain_days: int = KEPT_DAYS) -> dict[str, str]:
+    """Return the properties of a table: Delta, and a VACUUM by hand, must not delete by age what is pinned by number."""
+    kept = f"interval {max(retain_days, KEPT_DAYS)} days"
+    return {
+        "delta.enableExpiredLogCleanup": "false",
+        "delta.logRetentionDuration": kept,
+        "delta.deletedFileRetentionDuration": kept,
+        "delta.enableDeletionVectors": "false",
+        "delta.checkpointInterval": _COMMITS_A_CHECKPOINT,
+    }
+
+
+def create(root: str, table: Table, files: Iterable[DataFile], run_id: str) -> int:
+    """Create `table`, which was never written, with its comments, its properties and `files`; return the version."""
+    fields = [pa.field(f.name, f.type, metadata=f.metadata) for f in table.schema]
+    create_table_with_add_actions(
+        _uri(table_path(root, table)),
+        Schema.from_arrow(pa.schema(fields)),
+        [_added(file) for file in files],
+        partition_by=list(table.partition_by),
+        description=table.grain,
+        configuration=properties(),
+        commit_properties=_by(run_id),
+    )
+    return 0
+
+
+def commit(
+    version: Version, add: Iterable[DataFile], remove: Iterable[DataFile], run_id: str, *, rows_change: bool = True
+) -> int:
+    """Make a version that is `version`, the newest, with `add` and without `remove`; return its number.
+
+    Raises WarehouseBusyError if somebody else has made one.
+    """
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [_added(file, rows_change=rows_change) for file in add]
+    actions += [RemoveAction(file.path, rows_change, now, file.size, _partition(file)) for file in remove]
+    partition_by = version.delta.metadata().partition_columns
+    try:
+        version.delta.create_write_transaction(
+            actions, "append", version.delta.schema(), partition_by, commit_properties=_by(run_id)
+        )
+    except CommitFailedError as error:
+        if full_disk(error, None) is not None:
+            raise
+        raise WarehouseBusyError(
+            f"{version.delta.table_uri}: somebody else writes to this table. Nothing was published; run the same again"
+        ) from error
+    return version.number + 1
+
+
+def set_properties(version: Version, wanted: Mapping[str, str], run_id: str) -> None:
+    """Set those of a table's properties that are not so already, in one commit."""
+    known = version.delta.metadata().configuration
+    changed = {name: value for name, value in wanted.items() if known.get(name) != value}
+    if changed:
+        version.delta.alter.set_table_properties(changed, raise_if_not_exists=False, commit_properties=_by(run_id))
+
+
+def _added(file: DataFile, *, rows_change: bool = True) -> AddAction:
+    return AddAction(file.path, file.size, _partition(file), int(time.time() * 1000), rows_change, file.stats)
+
+
+def _partition(file: DataFile) -> dict[str, str | None]:
+    return {} if file.day is None else {"day": file.day.isoformat()}
+
+
+def _by(run_id: str) -> CommitProperties:
+    """Return what a commit says of itself. It is made on what was read, or not at all: hence no retries."""
+    return CommitProperties({"userMetadata": f"{WRITER} {run_id}"}, max_commit_retries=0)
+
+
+def _uri(path: str) -> str:
+    return path.replace("s3a://", "s3://", 1)

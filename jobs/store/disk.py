@@ -1,0 +1,46 @@
+"""A disk that is full, told from other failures."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_SAYS_SO = "No space left on device"
+
+
+def full_disk(error: BaseException, warehouse: str | None) -> str | None:
+    """Return a sentence that names the disk, if `error` comes from a full one; None if it does not."""
+    said = [text for text in _said(error) if _SAYS_SO in text]
+    if not said:
+        return None
+    temporary = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
+    folders = [str(Path(folder).resolve()) for folder in (warehouse, temporary) if folder]
+    named = [folder for folder in folders if any(folder in text for text in said)]
+    # Of a folder within another one the inner is meant.
+    named = [folder for folder in named if not any(other.startswith(f"{folder}/") for other in named)]
+    shown = " or ".join(f"{folder} ({_free_mib(folder)} MiB free)" for folder in named or folders)
+    return f"the disk of {shown} is full. Nothing was published; make room and run the same again"
+
+
+def _free_mib(folder: str) -> int:
+    """Return what is free now; a run that fails gives its temporary files back."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize >> 20
+
+
+def _said(error: BaseException | None) -> Iterator[str]:
+    """Yield what an exception and its causes say; those of the JVM, and of its tasks, are in the text that PySpark makes."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            yield f"{_SAYS_SO}: {error.filename or ''}"
+        yield str(error)
+        yield str(getattr(error, "_stackTrace", ""))
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,316 @@
+"""Data files of tables: Parquet, written by whoever made the rows and read back, wherever they lie. No version names them yet."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import posixpath
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import and_
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from jobs.errors import TamperedError
+from namesrv_day.digest import Digest, Slice, slices_of
+from namesrv_day.rows import conformed, plain
+from namesrv_day.sql import connection
+from schemas.table import Table
+
+# Rows that are read or left out together: those of a name server or a broker lie in few of so many.
+_ROWS_PER_GROUP = 128 * 1024
+# Neighbours differ by little.
+_RISING: Final = frozenset({"seq", "event_time", "effect_time", "source_offset"})
+# No two are equal.
+_UNIQUE: Final = frozenset({"event_id", "quarantine_id"})
+_BOUNDED: Final = frozenset(
+    {
+        *("namesrv_id", "cluster_name", "broker_name", "broker_addr", "topic", "run_id"),
+        *("seq", "event_time", "effect_time", "valid_from", "valid_to", "from_time", "to_time", "hour"),
+    }
+)
+"""Columns by whose least and greatest values readers leave files out."""
+# Delta's own limit.
+_STATS_CHARS = 32
+_MS = dt.timedelta(milliseconds=1)
+
+
+class DataFile(NamedTuple):
+    """A data file: its path below the table's folder, its bytes and rows, its day (None: the table is not cut by day).
+
+    `stats`: rows, and least and greatest values, as JSON in the form of Delta's log. Of a file that was found in a log
+    these are those of namesrv_id alone.
+    """
+
+    path: str
+    size: int
+    rows: int
+    day: dt.date | None
+    stats: str
+
+
+def table_path(root: str, table: Table) -> str:
+    """Return where `table` lies: `<root>/<layer>/<name>`."""
+    return f"{root}/{table.layer}/{table.name}"
+
+
+def local_path(path: str) -> Path | None:
+    """Return where `path` lies on a local disk; None for a remote file system."""
+    if path.startswith("file:"):
+        return Path("/" + path.removeprefix("file:").lstrip("/"))
+    return None if "://" in path else Path(path)
+
+
+def filesystem_of(path: str) -> tuple[Any, str]:
+    """Return the file system (pyarrow's) on which `path` lies, and the path there."""
+    local = local_path(path)
+    if local is not None:
+        return pafs.LocalFileSystem(), str(local)
+    found: tuple[Any, str] = pafs.FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
+    return found
+
+
+def write_file(
+    rows: pa.Table | Iterable[pa.Table | pa.RecordBatch], root: str, table: Table, day: dt.date | None, name: str
+) -> DataFile:
+    """Write rows of one day (None: the table is not cut by day) as a data file, with the columns of `table`, in their order.
+
+    The file's name is `name` and something random: no attempt writes over what another one has written.
+    """
+    path = f"{f'day={day}/' if day else ''}{name}-{uuid.uuid4().hex[:12]}.zstd.parquet"
+    system, folder = filesystem_of(table_path(root, table))
+    if isinstance(system, pafs.LocalFileSystem):
+        system.create_dir(posixpath.dirname(f"{folder}/{path}"))
+    schema = _stored(table)
+    with system.open_output_stream(f"{folder}/{path}") as stream:
+        with pq.ParquetWriter(stream, schema, **_encodings(schema)) as writer:
+            for group in _groups([rows] if isinstance(rows, pa.Table) else rows, table, schema.names):
+                writer.write_table(group, _ROWS_PER_GROUP)
+        size = stream.tell()
+    footer = writer.writer.metadata
+    return DataFile(path, size, footer.num_rows, day, _stats(footer))
+
+
+def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:
+    """Return a data file with all that its footer says of it. Raises TamperedError."""
+    system, folder = filesystem_of(table_path(root, table))
+    try:
+        with system.open_input_file(f"{folder}/{path}") as file:
+            footer = pq.read_metadata(file)
+            return DataFile(path, file.size(), footer.num_rows, day, _stats(footer))
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(root, table, path, error) from error
+
+
+def read_files(
+    root: str,
+    table: Table,
+    files: Iterable[DataFile],
+    columns: Sequence[str] | None = None,
+    filter: pc.Expression | None = None,  # noqa: A002  pyarrow's own name for it
+) -> pa.Table:
+    """Return the rows of data files of `table`, file after file: all columns or some, all rows or those of `filter`.
+
+    Files that cannot have such rows are not opened. Raises TamperedError, which names the file, if one cannot be read.
+    """
+    listed = list(files)
+    schema = plain(table.schema)
+    names = list(columns) if columns is not None else schema.names
+    if not listed:
+        return schema.empty_table().select(names)
+    try:
+        return _dataset(root, table, listed).to_table(names, filter=filter)
+    except (OSError, pa.ArrowException):
+        for _ in batches_of(root, table, listed):
+            pass
+        raise  # each can be read: it is what was asked for that cannot be
+
+
+def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
+    """Yield the rows of data files a part at a time: memory does not grow with their number. Raises as `read_files`."""
+    for file in files:
+        yield from _batches(root, table, file)
+
+
+def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
+    try:
+        for batch in _dataset(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
+            yield pa.Table.from_batches([batch])
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(root, table, file.path, error) from error
+
+
+def relation_of(root: str, table: Table, file: DataFile) -> duckdb.DuckDBPyRelation:
+    """Return the rows of a data file, with the columns of `table`, as this thread's DuckDB reads them when it is asked.
+
+    It reads files of ours itself, much faster than through Arrow. Raises TamperedError if the file cannot be opened.
+    """
+    dataset = _dataset(root, table, [file])
+    (fragment,) = dataset.get_fragments()
+    try:
+        is_ours = fragment.physical_schema.equals(_stored(table))
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(root, table, file.path, error) from error
+    if not is_ours or local_path(root) is None:
+        return connection().from_arrow(dataset)
+    rows = connection().read_parquet(fragment.path, hive_partitioning=False)
+    columns = (
+        f'"{name}"' if name != "day" or file.day is None else f"DATE '{file.day}' AS day" for name in table.column_names
+    )
+    return rows.project(", ".join(columns))
+
+
+def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
+    """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
+    found: dict[Slice, Digest] = {}
+    for file in files:
+        for cut, digest in _digests(root, table, file).items():
+            found[cut] = found.get(cut, Digest()) + digest
+    return found
+
+
+def _digests(root: str, table: Table, file: DataFile) -> dict[Slice, Digest]:
+    try:
+        return slices_of(table.name, relation_of(root, table, file))
+    except (duckdb.Error, OSError):
+        for _ in batches_of(root, table, [file]):
+            pass
+        raise
+
+
+def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
+    """Return the name servers that the files have rows of; a file of one alone is not opened for it."""
+    found, opened = set(), []
+    for file in files:
+        low, high = bounds_of(file)
+        if low is not None and low == high:
+            found.add(low)
+        elif file.rows:
+            opened.append(file)
+    column = read_files(root, table, opened, ["namesrv_id"]).column(0)
+    return found | {name for name in pc.unique(column).to_pylist() if name is not None}
+
+
+def _dataset(root: str, table: Table, files: Sequence[DataFile]) -> ds.FileSystemDataset:
+    system, folder = filesystem_of(table_path(root, table))
+    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    fragments = [form.make_fragment(f"{folder}/{file.path}", system, _guarantee(file)) for file in files]
+    return ds.FileSystemDataset(fragments, plain(table.schema), form, system)
+
+
+def _guarantee(file: DataFile) -> pc.Expression:
+    """Return what holds of all rows of a file; of what has one value the rows themselves need not say it."""
+    facts = [pc.scalar(True)] if file.day is None else [pc.field("day") == pa.scalar(file.day)]
+    low, high = bounds_of(file)
+    if low is not None:
+        facts += [pc.field("namesrv_id") >= low, pc.field("namesrv_id") <= high]
+    return reduce(and_, facts)
+
+
+def bounds_of(file: DataFile) -> tuple[str | None, str | None]:
+    """Return the least and greatest name server of a file; None where that is not known, or some rows have none."""
+    stats = json.loads(file.stats or "{}")
+    if stats.get("nullCount", {}).get("namesrv_id") != 0:
+        return None, None
+    low, high = (stats.get(which, {}).get("namesrv_id") for which in ("minValues", "maxValues"))
+    return (low, high) if low is not None and high is not None else (None, None)
+
+
+def _unreadable(root: str, table: Table, path: str, error: BaseException) -> TamperedError:
+    return TamperedError(f"{table.name}: cannot be read: {table_path(root, table)}/{path}: {first_line(error)}")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+# -- how rows are stored ---------------------------------------------------------------------------------------------
+
+
+def _stored(table: Table) -> pa.Schema:
+    """Return the columns of the table's files: all but those by which it is cut."""
+    return pa.schema([field for field in plain(table.schema) if field.name not in table.partition_by])
+
+
+def _groups(parts: Iterable[pa.Table | pa.RecordBatch], table: Table, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield rows, however small the parts are in which they come, so many at a time as lie together in a file."""
+    waiting: list[pa.Table] = []
+    for part in parts:
+        rows = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
+        waiting.append(conformed(rows, table).select(names))
+        if sum(rows.num_rows for rows in waiting) >= _ROWS_PER_GROUP:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    rising = [name for name in schema.names if name in _RISING]
+    few = [path for field in schema if field.name not in _RISING | _UNIQUE for path in _leaves(field.name, field.type)]
+    return {
+        "compression": "zstd",
+        "use_dictionary": few,
+        "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+        "store_schema": False,
+    }
+
+
+def _leaves(path: str, of: pa.DataType) -> Iterator[str]:
+    """Yield the paths of the Parquet columns that a column becomes."""
+    if pa.types.is_struct(of):
+        for field in of:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(of):
+        yield f"{path}.key_value.key"
+        yield from _leaves(f"{path}.key_value.value", of.item_type)
+    elif pa.types.is_list(of):
+        yield from _leaves(f"{path}.list.element", of.value_type)
+    else:
+        yield path
+
+
+def _stats(footer: pq.FileMetaData) -> str:
+    """Return the statistics of a file as Delta's log has them, of the columns that readers look for."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for number in range(footer.num_columns if footer.num_row_groups else 0):
+        name = footer.schema.column(number).path
+        if name not in _BOUNDED:
+            continue
+        groups = [footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)]
+        if any(group is None for group in groups):
+            continue
+        nulls[name] = sum(group.null_count for group in groups)
+        known = [group for group in groups if group.has_min_max]
+        rows = sum(group.num_values for group in known) + nulls[name]
+        if known and rows == footer.num_rows:
+            low[name] = _floor(min(group.min for group in known))
+            greatest = _ceiling(max(group.max for group in known))
+            if greatest is not None:
+                high[name] = greatest
+    return json.dumps({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+
+
+def _floor(value: Any) -> Any:
+    """Return a value of Delta's statistics that is no greater: texts are cut, instants are whole milliseconds."""
+    if isinstance(value, dt.datetime):
+        return f"{value.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    return value[:_STATS_CHARS] if isinstance(value, str) else value
+
+
+def _ceiling(value: Any) -> Any:
+    """Return one that is no less; None for a longer text."""
+    if isinstance(value, dt.datetime):
+        return _floor(value if value.microsecond % 1000 == 0 else value + _MS)
+    return None if isinstance(value, str) and len(value) > _STATS_CHARS else value

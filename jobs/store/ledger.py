@@ -1,0 +1,174 @@
+"""The ledger, `runs`: what published runs read and wrote, and whether that is still so."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.errors import LayoutError, TamperedError
+from namesrv_day.digest import Digest, Slice
+from namesrv_day.sql import ask
+from schemas import bronze
+
+LAYOUT: Final = 3
+"""Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
+HALTED: Final = "outcome.scan_failed"
+"""Key of `counts`: events that ended a name server's periodic scan."""
+_SCAN_LIFE = (HALTED, "outcome.started", "outcome.stopped")
+_UNNUMBERED_LAYOUT = 1
+_RUN = ("run_id", "finished_time", "days", "versions", "digests", "counts", "config_sha256", "code_version", "report")
+COLUMNS: Final = (*_RUN, "layout", "status", "ingest_runs")
+"""The columns of `runs` that are read to know what was published; what slices there are is asked for apart."""
+_IN_FORCE = """
+    WITH published AS (
+        SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
+            outputs || list_filter(inputs, lambda cut: list_contains($bronze, cut."table")) AS cuts
+        FROM runs WHERE status = 'published'
+    ),
+    last AS (SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day)
+    SELECT cut."table", cut.day, cut.namesrv_id, cut.digest
+    FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
+    JOIN last ON last.number = cuts.number AND last.day = cut.day"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One published run, as far as later ones ask about it."""
+
+    run_id: str
+    finished_time: dt.datetime
+    days: list[dt.date]
+    versions: Mapping[str, int]
+    digests: Mapping[str, Digest]
+    counts: Mapping[str, int]
+    config_sha256: str
+    code_version: str
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the published runs say together; `last` is None where nothing has been published.
+
+    `covered`: ingest runs whose rows are published; `days`: days that are; `halting_days`: those of runs in which a scan
+    failed; `scan_days`: those of runs in which a scan failed or a name server started or stopped.
+    """
+
+    last: Run | None = None
+    covered: frozenset[str] = frozenset()
+    days: frozenset[dt.date] = frozenset()
+    halting_days: frozenset[dt.date] = frozenset()
+    scan_days: frozenset[dt.date] = frozenset()
+
+
+def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
+    """Return what the published runs say together; `runs` has `COLUMNS`. Raises LayoutError."""
+    published = runs.filter(pc.field("status") == "published")
+    for layout in published.column("layout").to_pylist():
+        if layout != LAYOUT:
+            raise _layout_error(warehouse, layout or _UNNUMBERED_LAYOUT)
+    if not published.num_rows:
+        return Ledger()
+    counts = published.column("counts").combine_chunks()
+    happened = {key: pc.map_lookup(counts, pa.scalar(key), "first").to_pylist() for key in _SCAN_LIFE}
+    days = published.column("days").to_pylist()
+    halting = {day for halted, of in zip(happened[HALTED], days, strict=True) if halted for day in of}
+    scans = {day for *counted, of in zip(*happened.values(), days, strict=True) if any(counted) for day in of}
+    return Ledger(
+        _last(published),
+        frozenset(run for of in published.column("ingest_runs").to_pylist() for run in of),
+        frozenset(day for of in days for day in of),
+        frozenset(halting),
+        frozenset(scans),
+    )
+
+
+def run_known_at(runs: pa.Table, asked: str | dt.datetime) -> Run | None:
+    """Return the published run with the id `asked`, or the last one that had been published at that instant."""
+    known = pc.field("run_id") == asked if isinstance(asked, str) else pc.field("finished_time") <= asked
+    found = runs.filter((pc.field("status") == "published") & known)
+    return _last(found) if found.num_rows else None
+
+
+def slices_in_force(
+    runs: pa.Table, days: Collection[dt.date] | None = None, known_at: Run | None = None
+) -> dict[Slice, Digest]:
+    """Return the digest of each slice as the ledger has it: of gold tables as written, of bronze ones as read.
+
+    A day is as the last run left it that recomputed it; `known_at`: of the runs up to that one. `days`: only of these.
+    """
+    if known_at is not None:
+        runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
+    found = ask(_IN_FORCE, {"runs": runs}, bronze=[table.name for table in bronze.TABLES])
+    if days is not None:
+        found = found.filter(pc.field("day").isin(pa.array(sorted(days), pa.date32())))
+    return {
+        Slice(row["table"], row["day"], row["namesrv_id"]): Digest.parse(row["digest"]) for row in found.to_pylist()
+    }
+
+
+def as_rows(digests: Mapping[Slice, Digest]) -> list[dict[str, Any]]:
+    """Return slices with their digests as `inputs` and `outputs` hold them."""
+    return [{**cut._asdict(), "digest": str(digests[cut])} for cut in sorted(digests, key=_place)]
+
+
+_FROM_BACKUP = (
+    "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
+    "`nightly --from DAY --to DAY`"
+)
+
+
+def require_same(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest], remedy: str = _FROM_BACKUP) -> None:
+    """Raise TamperedError, naming the first slice that differs and the remedy, if `found` is not what the ledger expects."""
+    wrong = differing(found, expected)
+    if wrong:
+        more = f" ({len(wrong) - 1} more slices differ)" if len(wrong) > 1 else ""
+        raise TamperedError(f"{wrong[0]}{more}. Nothing was published. `check` lists every such slice. {remedy}")
+
+
+def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -> list[str]:
+    """Return a sentence for each slice whose digests differ."""
+    none = Digest()
+    wrong = (cut for cut in {**expected, **found} if found.get(cut, none) != expected.get(cut, none))
+    return [
+        f"{cut.table} of {cut.day} ({cut.namesrv_id or 'no name server'}): its rows have digest "
+        f"{found.get(cut, none)}, the ledger says {expected.get(cut, none)}"
+        for cut in sorted(wrong, key=_place)
+    ]
+
+
+def finished_after(last: Run | None, now: dt.datetime) -> dt.datetime:
+    """Return `now`, or just after the run `last`: runs are ordered by this time, also where the machine's clock went back."""
+    return now if last is None else max(now, last.finished_time + dt.timedelta(microseconds=1))
+
+
+def _place(cut: Slice) -> tuple[dt.date, str, str]:
+    return cut.day, cut.table, cut.namesrv_id or ""
+
+
+def _last(published: pa.Table) -> Run:
+    order = pc.sort_indices(
+        published.select(["finished_time", "run_id"]), [("finished_time", "descending"), ("run_id", "descending")]
+    )
+    row = published.select(_RUN).slice(order[0].as_py(), 1).to_pylist(maps_as_pydicts="strict")[0]
+    digests = {table: Digest.parse(text) for table, text in row.pop("digests").items()}
+    return Run(**{**row, "digests": digests, "report": json.loads(row["report"] or "{}")})
+
+
+def _layout_error(warehouse: str, layout: int) -> LayoutError:
+    older = layout < LAYOUT
+    advice = (
+        "Run `nightly` with the same inputs, or with what `export` of that version writes, into a new folder"
+        if older
+        else "Use that version with it"
+    )
+    return LayoutError(
+        f"{warehouse} has layout {layout}, of {'an older' if older else 'a newer'} version of this software; this one reads and "
+        f"writes layout {LAYOUT}. {advice}. Nothing was changed"
+    )

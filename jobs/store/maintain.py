@@ -1,0 +1,216 @@
+"""Maintenance: fewer, larger files, and nothing on disk that no reader may ask for any more.
+
+Writes  compacted files with the same rows, in new versions
+Deletes data files and log entries that no version from the oldest pinned one on needs; what crashed runs left in staging
+
+Delta's VACUUM goes by the age of a file; versions that readers have pinned go by number. So what a version needs is read
+off the log.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from jobs.errors import CompactionError
+from jobs.store import delta_log, retention
+from jobs.store.delta_log import LOG, Version
+from jobs.store.files import DataFile, batches_of, bounds_of, filesystem_of, table_path, write_file
+from jobs.store.warehouse import Warehouse
+from namesrv_day.digest import Digest, digests_by, sum_of
+from schemas import bronze, gold
+from schemas.table import Table
+
+_ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
+# No run pins these, but somebody may be reading them as they are.
+_UNPINNED = (gold.RUNS.name, gold.RESTATEMENTS.name)
+# A day with this many files of less than this size is rewritten: opening a file costs about as much as reading that much.
+_CROWD, _SMALL_BYTES, _FULL_BYTES = 4, 16 << 20, 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Files and bytes on disk."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum."""
+        return Usage(self.files + other.files, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCare:
+    """What maintenance did, or would do, to one table: its files before and after, data and log; how many days it compacted."""
+
+    before: Usage
+    after: Usage
+    compacted_days: int
+
+
+@dataclass
+class Maintained:
+    """What maintenance did: by table, and the staging folders that it removed. `readable` of all published `runs` still are."""
+
+    by_table: dict[str, TableCare] = field(default_factory=dict)
+    staging: list[str] = field(default_factory=list)
+    readable: int = 0
+    runs: int = 0
+
+    @property
+    def total(self) -> TableCare:
+        """Return all tables together."""
+        cares = self.by_table.values()
+        return TableCare(
+            sum((care.before for care in cares), Usage()),
+            sum((care.after for care in cares), Usage()),
+            sum(care.compacted_days for care in cares),
+        )
+
+
+def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_run: bool = False) -> Maintained:
+    """Compact, then delete what no run published in the last `retain_days` days, nor the last published one, needs.
+
+    To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
+    are. Raises CompactionError before anything is deleted, BrokenLogError for a log with a hole.
+    """
+    root = house.path
+    existing = {
+        table.name: (table, delta_log.open_version(root, table, head))
+        for table in _ALL_TABLES
+        if (head := delta_log.head_of(root, table)) >= 0
+    }
+    pinned = retention.pinned_by(house.rows(gold.RUNS, columns=["status", "finished_time", "versions"]))
+    oldest = retention.oldest_versions(pinned, house.started - dt.timedelta(days=retain_days))
+    if gold.RUNS.name in existing:
+        # What an earlier maintenance with a shorter retention has deleted stays deleted.
+        gone = retention.marked(existing[gold.RUNS.name][1])
+        oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
+    crowded = {name: _crowded(version) for name, (_, version) in existing.items()}
+    done = Maintained(
+        {}, _staging(root), sum(retention.is_readable(run.versions, oldest) for run in pinned), len(pinned)
+    )
+    before = {name: _usage(_files(root, table)) for name, (table, _) in existing.items()}
+    if not dry_run:
+        for name, (table, version) in existing.items():
+            compacted = _compacted(house, table, version, crowded[name])
+            delta_log.set_properties(compacted, delta_log.properties(retain_days), house.run_id)
+        if gold.RUNS.name in existing:
+            runs = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
+            retention.mark(runs, oldest, house.run_id)
+        house.clear_staging()
+    for name, (table, version) in existing.items():
+        first = version.number if name in _UNPINNED else oldest.get(name, 0)
+        left = _cleaned(root, table, first, dry_run=dry_run)
+        done.by_table[name] = TableCare(before[name], _usage(left), len(crowded[name]))
+    return done
+
+
+# -- compaction ------------------------------------------------------------------------------------------------------
+
+
+def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
+    """Return the small files of each day that has many; None stands for a table that is not cut by day."""
+    small: dict[dt.date | None, list[DataFile]] = {}
+    for file in version.files():
+        if file.size < _SMALL_BYTES:
+            small.setdefault(file.day, []).append(file)
+    return {day: files for day, files in small.items() if len(files) >= _CROWD}
+
+
+def _compacted(
+    house: Warehouse, table: Table, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]
+) -> Version:
+    """Put the small files together, prove that their rows are what they were, and return the version that has them so."""
+    groups = [group for files in crowded.values() for group in _groups_of(files)]
+    if not groups:
+        return version
+    add = [_rewritten(house, table, group) for group in groups]
+    remove = [file for group in groups for file in group]
+    number = delta_log.commit(version, add, remove, house.run_id, rows_change=False)
+    return delta_log.open_version(house.path, table, number)
+
+
+def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
+    """Yield files that make one full file together, those of a name server beside each other."""
+    group: list[DataFile] = []
+    for file in sorted(files, key=lambda file: (bounds_of(file)[0] or "", file.path)):
+        if group and sum(other.size for other in group) + file.size > _FULL_BYTES:
+            yield group
+            group = []
+        group.append(file)
+    if group:
+        yield group
+
+
+def _rewritten(house: Warehouse, table: Table, files: Sequence[DataFile]) -> DataFile:
+    before: list[Digest] = []
+
+    def parts() -> Iterator[pa.Table]:
+        for rows in batches_of(house.path, table, files):
+            before.append(_digest(rows))
+            yield rows
+
+    written = write_file(parts(), house.path, table, files[0].day, f"compacted-{house.run_id}")
+    after = [_digest(rows) for rows in batches_of(house.path, table, [written])]
+    if sum_of(before) != sum_of(after):
+        raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted")
+    return written
+
+
+def _digest(rows: pa.Table) -> Digest:
+    return sum_of(digests_by(rows).values())
+
+
+# -- what nobody needs -----------------------------------------------------------------------------------------------
+
+
+def _cleaned(root: str, table: Table, oldest: int, *, dry_run: bool) -> dict[str, int]:
+    """Delete the files that no version from `oldest` on needs; return those that are left, with their bytes."""
+    files, log = _files(root, table), delta_log.log_of(root, table)
+    head = delta_log.head_of(root, table)
+    needed = {file.path for file in delta_log.open_version(root, table, head).files()}
+    for commit in delta_log.commits_of(root, table, oldest, head):
+        needed.update(commit.removed)
+    # Spark's checksums on a local disk stay as long as their files; names with an underscore are Delta's own.
+    needed |= {re.sub("([^/]+)$", r".\1.crc", path) for path in needed}
+    useless = {
+        name for name in files if not any(part.startswith("_") for part in name.split("/")) and name not in needed
+    }
+    useless |= {f"{LOG}/{name}" for name in log_before(log, oldest)}.intersection(files)
+    if not dry_run:
+        system, folder = filesystem_of(table_path(root, table))
+        for name in sorted(useless):
+            system.delete_file(f"{folder}/{name}")
+    return {name: size for name, size in files.items() if name not in useless}
+
+
+def log_before(log: Mapping[str, tuple[int, str]], version: int) -> set[str]:
+    """Return the entries of a log that no version from `version` on needs: all before the last checkpoint up to it."""
+    checkpoints = (number for number, kind in log.values() if kind.startswith("checkpoint") and number <= version)
+    first = max(checkpoints, default=0)
+    return {name for name, (number, _) in log.items() if number < first}
+
+
+def _files(root: str, table: Table) -> dict[str, int]:
+    """Return the bytes of every file below a table's folder, by path below it."""
+    system, folder = filesystem_of(table_path(root, table))
+    found = system.get_file_info(pafs.FileSelector(folder, recursive=True))
+    return {info.path.removeprefix(f"{folder}/"): info.size for info in found if info.is_file}
+
+
+def _usage(files: Mapping[str, int]) -> Usage:
+    return Usage(len(files), sum(files.values()))
+
+
+def _staging(root: str) -> list[str]:
+    """Return the folders that runs have left in staging: whoever holds the lock is the only run."""
+    system, folder = filesystem_of(f"{root}/_staging")
+    found = system.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    return sorted(info.base_name for info in found)

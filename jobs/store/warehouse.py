@@ -1,0 +1,380 @@
+"""A warehouse as one run sees it: the versions from which it starts, what it changes, and what has been recorded.
+
+Nothing on disk is taken back. What a run that died has committed is left out by whoever reads, and by the next commit.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from jobs import __version__
+from jobs.conf import PipelineConf
+from jobs.errors import TamperedError, WarehouseBusyError
+from jobs.store import delta_log
+from jobs.store.crash import crash_points
+from jobs.store.delta_log import Version
+from jobs.store.files import (
+    DataFile,
+    batches_of,
+    described,
+    digests_of,
+    filesystem_of,
+    namesrvs_in,
+    read_files,
+    table_path,
+    write_file,
+)
+from jobs.store.ledger import (
+    COLUMNS,
+    LAYOUT,
+    Ledger,
+    Run,
+    finished_after,
+    read_ledger,
+    require_same,
+    slices_in_force,
+)
+from namesrv_day.digest import Digest, Slice
+from namesrv_day.rows import table_of
+from schemas import bronze, gold
+from schemas.table import Table
+
+log = logging.getLogger(__name__)
+DATA_TABLES: Final = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
+"""The gold tables without the ledger: all are cut by day."""
+WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
+"""The tables of which a run pins the versions."""
+_DATA = frozenset(table.name for table in DATA_TABLES)
+_PINNED = frozenset(table.name for table in WRITTEN_TABLES)
+_MANY, _SMALL_BYTES = 16, 16 << 20
+_RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
+
+
+class Recorded(NamedTuple):
+    """A file that was read: its digest, by which run, how much was in it, and on which days rows of that run are."""
+
+    sha256: str
+    ingest_run: str
+    frames: int
+    days: frozenset[dt.date]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a run has done to a table and not yet committed, by path."""
+
+    added: dict[str, DataFile] = field(default_factory=dict)
+    dropped: dict[str, DataFile] = field(default_factory=dict)
+
+
+class Warehouse:
+    """A warehouse with the settings of one run. One thread at a time.
+
+    Bronze tables are seen as finished runs, which have noted their files in `sources`, and other people left them; gold
+    tables as they are, or after `start_from_published` as the last published run left them.
+    """
+
+    def __init__(self, path: str, conf: PipelineConf, run_id: str, started: dt.datetime) -> None:
+        self.path, self.conf, self.run_id, self.started = path, conf, run_id, started
+        self._from_published = False
+        self._heads: dict[str, int] = {}
+        self._bases: dict[str, int] = {}
+        self._versions: dict[tuple[str, int], Version] = {}
+        self._changes: dict[str, tuple[Table, _Change]] = {}
+        self._ledger: Ledger | None = None
+        self._recorded: list[Recorded] | None = None
+        self._in_force: dict[Slice, Digest] | None = None
+        self._heard: dict[dt.date, set[str]] | None = None
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def files(self, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
+        """Return the data files of `table`, all or of some days, with this run's changes; in the order of days and names."""
+        found = self._files_at(table, self._base(table), days)
+        if table.name in self._changes:
+            change = self._changes[table.name][1]
+            mine = (file for file in change.added.values() if days is None or file.day is None or file.day in days)
+            found = [*(file for file in found if file.path not in change.dropped), *mine]
+        return sorted(found, key=lambda file: (file.day or dt.date.min, file.path))
+
+    def rows(
+        self,
+        table: Table,
+        days: Collection[dt.date] | None = None,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  pyarrow's own name for it
+    ) -> pa.Table:
+        """Return the rows of `files`. Raises TamperedError if a file cannot be read."""
+        return read_files(self.path, table, self.files(table, days), columns, filter)
+
+    def published_files(self, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
+        """Return the data files of `table` as the last published run left it; none where that run did not know it."""
+        last = self.ledger().last
+        return [] if last is None else self._files_at(table, last.versions.get(table.name, -1), days)
+
+    def published_rows(
+        self,
+        table: Table,
+        days: Collection[dt.date] | None = None,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002  as above
+    ) -> pa.Table:
+        """Return the rows of `published_files`."""
+        return read_files(self.path, table, self.published_files(table, days), columns, filter)
+
+    def _files_at(self, table: Table, number: int, days: Collection[dt.date] | None) -> list[DataFile]:
+        return [] if number < 0 else self._version(table, number).files(days)
+
+    def _version(self, table: Table, number: int) -> Version:
+        if (table.name, number) not in self._versions:
+            self._versions[table.name, number] = delta_log.open_version(self.path, table, number)
+        return self._versions[table.name, number]
+
+    # -- where a run starts --------------------------------------------------------------------------------------------
+
+    def start_from_published(self) -> None:
+        """See gold tables as the last published run left them, whatever dead or refused runs have left in them since.
+
+        Raises TamperedError where somebody else has changed what is published.
+        """
+        self.clear_staging()
+        self._from_published = True
+        self._bases.clear()
+        last = self.ledger().last
+        for table in WRITTEN_TABLES:
+            base, pinned = self._base(table), -1 if last is None else last.versions.get(table.name, -1)
+            if pinned >= 0 and table.partition_by and self._heads[table.name] != pinned:
+                self._require_published(table, pinned)
+            if base != self._heads[table.name]:
+                reason = "no run has published it" if table.name in _DATA else "the run that wrote it noted no file"
+                log.warning("taken back, since %s: %s", reason, table.name)
+
+    def _require_published(self, table: Table, pinned: int) -> None:
+        """Raise TamperedError if somebody else has changed published slices. Days with new rows are not judged."""
+        head = self._heads[table.name]
+        commits = delta_log.commits_of(self.path, table, pinned, head)
+        foreign = [commit for commit in commits if commit.days and commit.run_id is None]
+        if not foreign:
+            return
+        days = set(self.ledger().days)
+        if table.name not in _DATA:
+            days -= {day for source in self._uncovered() for day in source.days}
+        changed = {day for commit in foreign for day in commit.days}
+        days = days if None in changed else days & changed
+        expected = {cut: of for cut, of in self.slices_in_force(days).items() if cut.table == table.name}
+        first = foreign[-1].version
+        restore = f"RESTORE TABLE delta.`{table_path(self.path, table)}` TO VERSION AS OF {first - 1}"
+        require_same(
+            digests_of(self.path, table, self._files_at(table, head, days)),
+            expected,
+            f"Version {first} of the table is not ours; take it back with `sql`: {restore}",
+        )
+
+    def _base(self, table: Table) -> int:
+        """Return the version from which this run starts, or that it has made; -1: there is none."""
+        if table.name not in self._bases:
+            self._heads[table.name] = delta_log.head_of(self.path, table)
+            self._bases[table.name] = self._found_base(table, self._heads[table.name])
+        return self._bases[table.name]
+
+    def _found_base(self, table: Table, head: int) -> int:
+        if table.name not in _PINNED:
+            return head
+        last = self.ledger().last
+        pinned = -1 if last is None else last.versions.get(table.name, -1)
+        if head < pinned:
+            raise TamperedError(f"{table.name}: the ledger pins version {pinned}, but the table is at {head}")
+        is_gold = table.name in _DATA
+        if table is bronze.SOURCES or (is_gold and not self._from_published):
+            return head
+        finished = set() if is_gold else {source.ingest_run for source in self.recorded()}
+        base = head
+        for commit in delta_log.commits_of(self.path, table, pinned, head):
+            if commit.days:
+                if not is_gold and (commit.run_id is None or commit.run_id in finished):
+                    break
+                base = commit.version - 1
+        return base
+
+    # -- what a run changes --------------------------------------------------------------------------------------------
+
+    def replace(self, table: Table, days: Collection[dt.date] | None, files: Iterable[DataFile]) -> None:
+        """Have `files` in place of what `table` holds of `days` (None: at all). Until `commit` only this run sees it."""
+        self.change(table, files, self.files(table, days))
+
+    def change(self, table: Table, add: Iterable[DataFile], remove: Iterable[DataFile] = ()) -> None:
+        """Add files to `table` and leave others out. Until `commit` only this run sees it."""
+        change = self._changes.setdefault(table.name, (table, _Change()))[1]
+        for file in remove:
+            if change.added.pop(file.path, None) is None:
+                change.dropped[file.path] = file
+        change.added.update((file.path, file) for file in add)
+        self._forget(table)
+
+    def append(self, table: Table, rows: pa.Table) -> None:
+        """Add rows to a table that is not cut by day. Until `commit` only this run sees it.
+
+        Each run adds a few, and each reads them all: small files are put together when there are many.
+        """
+        small = [file for file in self.files(table) if file.size < _SMALL_BYTES]
+        again = small if len(small) >= _MANY else []
+        parts = [*batches_of(self.path, table, again), rows]
+        self.change(table, [write_file(parts, self.path, table, None, self.run_id)], again)
+
+    def commit(self, tables: Iterable[Table] | None = None) -> dict[str, int]:
+        """Commit what this run has changed in `tables`, or in all: one version a table, in this order; return the versions.
+
+        What dead runs have left above the version from which this one started goes with the same commit. A table that is
+        not there is created. Raises WarehouseBusyError if somebody else has changed rows since this run looked.
+        """
+        wanted = [table for table, _ in self._changes.values()] if tables is None else list(tables)
+        for table in wanted:
+            if table.name in self._changes:
+                with crash_points(table.name):
+                    self._bases[table.name] = self._committed(table)
+                self._forget(table)
+        return {table.name: self._base(table) for table in wanted}
+
+    def _committed(self, table: Table) -> int:
+        base, head = self._base(table), delta_log.head_of(self.path, table)
+        files = {file.path: file for file in self.files(table)} if base != head else {}
+        change = self._changes.pop(table.name)[1]
+        seen, self._heads[table.name] = self._heads[table.name], head
+        if head < 0:
+            self._heads[table.name] = delta_log.create(self.path, table, change.added.values(), self.run_id)
+            return self._heads[table.name]
+        if any(commit.days for commit in delta_log.commits_of(self.path, table, seen, head)):
+            raise WarehouseBusyError(
+                f"{table_path(self.path, table)}: somebody else has changed this table while this run was at work. "
+                "Nothing was published; run the same again"
+            )
+        add, remove = list(change.added.values()), list(change.dropped.values())
+        newest = self._version(table, head)
+        if base != head:
+            there = {file.path: file for file in newest.files()}
+            back = [file for path, file in files.items() if path not in there and path not in change.added]
+            add += [described(self.path, table, file.path, file.day) for file in back]
+            remove = [file for path, file in there.items() if path not in files]
+        if add or remove:
+            self._heads[table.name] = delta_log.commit(newest, add, remove, self.run_id)
+        return self._heads[table.name]
+
+    def _forget(self, table: Table) -> None:
+        """Ask anew for what follows from rows of `table`."""
+        if table is gold.RUNS:
+            self._ledger = self._in_force = None
+        if table is bronze.SOURCES:
+            self._recorded = None
+        if table.name in _RECORDED or table in (gold.RUNS, bronze.SOURCES):
+            self._heard = None
+
+    def versions(self) -> dict[str, int]:
+        """Return the version of each table as this run sees it, of those that were ever written."""
+        return {table.name: base for table in WRITTEN_TABLES if (base := self._base(table)) >= 0}
+
+    # -- what has been recorded ----------------------------------------------------------------------------------------
+
+    def ledger(self) -> Ledger:
+        """Return what the published runs say together. Raises LayoutError where the warehouse has another layout."""
+        if self._ledger is None:
+            self._ledger = read_ledger(self.rows(gold.RUNS, columns=COLUMNS), self.path)
+        return self._ledger
+
+    def slices_in_force(
+        self, days: Collection[dt.date] | None = None, known_at: Run | None = None
+    ) -> dict[Slice, Digest]:
+        """Return the digest of each slice (of `days`) as the ledger has it, now or as of the run `known_at`."""
+        columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
+        if known_at is not None or (days is not None and self._in_force is None):
+            return slices_in_force(self.rows(gold.RUNS, columns=columns), days, known_at)
+        if self._in_force is None:
+            self._in_force = slices_in_force(self.rows(gold.RUNS, columns=columns))
+        return {cut: digest for cut, digest in self._in_force.items() if days is None or cut.day in days}
+
+    def note_run(self, days: Sequence[dt.date], said: Mapping[str, Any]) -> None:
+        """Write the run's row into the ledger: if it is published, readers see from then on what the run has committed.
+
+        `said`: status, gate, and further columns of `runs`.
+        """
+        last = self.ledger().last
+        row = {
+            "run_id": self.run_id,
+            "layout": LAYOUT,
+            "parent_run": None if last is None else last.run_id,
+            "started_time": self.started,
+            "finished_time": finished_after(last, dt.datetime.now(dt.timezone.utc)),
+            "days": list(days),
+            **dict.fromkeys(("ingest_runs", "sources", "inputs", "outputs"), ()),
+            "versions": self.versions(),
+            "digests": {},
+            "code_version": __version__,
+            "config_sha256": self.conf.sha256,
+            **said,
+        }
+        pairs = {name: list(value.items()) if isinstance(value, Mapping) else value for name, value in row.items()}
+        with crash_points("ledger"):
+            self.append(gold.RUNS, table_of([pairs], gold.RUNS))
+            self.commit([gold.RUNS])
+
+    def recorded(self) -> list[Recorded]:
+        """Return the files that were read."""
+        if self._recorded is None:
+            rows = self.rows(bronze.SOURCES, columns=["content_sha256", "ingest_run", "frames", "days"])
+            columns = (column.to_pylist() for column in rows.columns)
+            self._recorded = [
+                Recorded(sha256, run, frames, frozenset(days))
+                for sha256, run, frames, days in zip(*columns, strict=True)
+            ]
+        return self._recorded
+
+    def _uncovered(self) -> list[Recorded]:
+        return [source for source in self.recorded() if source.ingest_run not in self.ledger().covered]
+
+    def namesrvs_on(self, day: dt.date) -> set[str]:
+        """Return the name servers of which something is recorded on `day`; of what is published, the ledger knows it."""
+        if self._heard is None:
+            new = {day for source in self._uncovered() for day in source.days}
+            self._heard = {day: set() for day in self.ledger().days - new}
+            for cut in self.slices_in_force():
+                if cut.table in _RECORDED and cut.namesrv_id is not None and cut.day in self._heard:
+                    self._heard[cut.day].add(cut.namesrv_id)
+        if day not in self._heard:
+            found = (namesrvs_in(self.path, table, self.files(table, [day])) for table in bronze.RECORDED_TABLES)
+            self._heard[day] = set().union(*found)
+        return self._heard[day]
+
+    def going_on(self, names: Collection[str], day: dt.date) -> set[str]:
+        """Return those of the name servers of which something is recorded after `day`."""
+        found: set[str] = set()
+        for later in days_of(self.recorded(), first=day + dt.timedelta(days=1)):
+            if found.issuperset(names):
+                break
+            found |= self.namesrvs_on(later).intersection(names)
+        return found
+
+    # -- beside the tables ---------------------------------------------------------------------------------------------
+
+    @property
+    def staging(self) -> str:
+        """Return this run's folder for what travels between its steps."""
+        return f"{self.path}/_staging/{self.run_id}"
+
+    def clear_staging(self) -> None:
+        """Remove what runs have left in staging."""
+        system, folder = filesystem_of(f"{self.path}/_staging")
+        if system.get_file_info(folder).type != pafs.FileType.NotFound:
+            system.delete_dir(folder)
+
+
+def days_of(read: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
+    """Return the days with recorded rows, from `first` to `last`."""
+    days = {day for source in read for day in source.days}
+    return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))

@@ -1,0 +1,118 @@
+"""Heartbeats and registrations condensed to hours: what was said again and again is one row with a bit for each time slot.
+
+Sixty slots make a bucket, one bit each, and a slot is at most half a lease: where every slot between the first and the last
+beat of a bucket has one, no lease can have ended. No sort, and nothing is read twice: a bucket is one row of an aggregate.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_core.machine.quiet import SLOTS, slot_seconds
+from namesrv_day.day_events import BEATS
+from namesrv_day.sql import ask, connection
+from schemas.bronze import HEARTBEATS, REGISTRATIONS
+from schemas.table import LONG, STRING
+
+PERIOD_US = 3_600_000_000
+"""A live entry is replayed event by event, or as one run, for a period. Buckets divide it."""
+LONGEST_LEASE_MS = 10**12
+"""31 years. With a longer lease the name server's sum may overflow: it ends at once, or nobody here can say when."""
+_US_PER_S = 1_000_000
+_NO_LEASE_SLOT_US = 60 * _US_PER_S
+_TYPE_OF = {column.name: column.type for table in BEATS for column in table.columns}
+VERSION = {"version_state": "state_version", "version_timestamp": "timestamp", "version_counter": "counter"}
+"""Columns of a version, and the fields of bronze's data_version that they are."""
+_ASKED = ("cluster_name", "broker_name", "broker_addr", "code")
+_REGISTERED = (
+    *("broker_id", "channel_id", "ha_server_addr", "enable_acting_master", "heartbeat_timeout_ms", "zone_name"),
+    *("topic_config_digest", "filter_servers", "refusal"),
+)
+_SAID = {HEARTBEATS.name: _ASKED, REGISTRATIONS.name: (*_ASKED, *_REGISTERED)}
+SAID = (*_ASKED, *VERSION, *_REGISTERED)
+"""What a beat says: beats that say the same do the same."""
+MEASURES = ("slots", "beats", "first_us", "last_us", "lag_ns", "first_seq", "last_seq")
+HOURS = pa.schema(
+    [
+        ("namesrv_id", STRING),
+        ("kind", STRING),
+        *((name, _TYPE_OF.get(name, LONG)) for name in SAID),
+        *((name, LONG) for name in ("slot_us", "bucket", *MEASURES)),
+    ]
+)
+"""Columns of condensed beats, one row for each distinct beat and bucket of a file.
+
+`kind`: the table. What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
+`slot_us`: width of a slot; `bucket`: 60 slots, counted from the epoch; `slots`: a bit each; `beats` in it, with their first and
+last time and position; `lag_ns`: the longest that an answered one took from its arrival to its effect.
+"""
+
+
+def leases_from(live: pa.Table, registered: pa.Table) -> pa.Table:
+    """Return (namesrv_id, broker_addr, slot_us): the width of slots for the shortest lease of each address.
+
+    `live`: open rows of broker_live_history; `registered`: the day's registrations. A lease counts that an address has or asks
+    for, whether or not its name server grants it: narrower slots only prove less. `slot_us` is NULL where a lease is too short
+    for any.
+    """
+    tables = {"live": live, "registered": registered}
+    found = ask(_LEASES, tables, default_ms=BROKER_CHANNEL_EXPIRED_MS, longest_ms=LONGEST_LEASE_MS)
+    slots = [_slot_us(lease_ms) for lease_ms in found["lease_ms"].to_pylist()]
+    return found.select(["namesrv_id", "broker_addr"]).append_column("slot_us", pa.array(slots, LONG))
+
+
+_LEASES = """
+SELECT namesrv_id, broker_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease_ms, 0)) AS lease_ms FROM (
+    SELECT namesrv_id, broker_addr, heartbeat_timeout_ms AS lease_ms FROM live
+    UNION ALL
+    SELECT namesrv_id, broker_addr, least(coalesce(heartbeat_timeout_ms, $default_ms), $default_ms) FROM registered
+) GROUP BY namesrv_id, broker_addr
+"""
+
+
+def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> pa.Table:
+    """Return the rows of one table of beats, of `kind`, condensed: columns `HOURS`, in no order.
+
+    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers.
+    """
+    slot_us = "b.slot_us"
+    widths = pc.unique(pc.drop_null(leases["slot_us"])).to_pylist()
+    beats = beats.set_alias("b")
+    if len(widths) > 1:
+        # An address without a lease has slots, too: what they are is told by their width.
+        same = "l.namesrv_id = b.namesrv_id AND l.broker_addr IS NOT DISTINCT FROM b.broker_addr"
+        beats = beats.join(connection().from_arrow(leases).set_alias("l"), same, how="left")
+        slot_us = f"coalesce(l.slot_us, {_NO_LEASE_SLOT_US})"
+    else:
+        slot_us = str(widths[0] if widths else _NO_LEASE_SLOT_US)
+    # Fields of the version are keys of their own: a struct among the keys would keep them from being hashed as columns.
+    said = {name: f"b.{name}" for name in _SAID[kind]} | {
+        name: f"b.data_version.{part}" for name, part in VERSION.items()
+    }
+    slot = f"epoch_us(b.effect_time) // {slot_us}"
+    found = beats.aggregate(
+        f"""b.namesrv_id, {", ".join(f"{sql} AS {name}" for name, sql in said.items())},
+        {slot_us} AS slot_us, ({slot}) // {SLOTS} AS bucket,
+        bit_or(1::BIGINT << (({slot}) % {SLOTS})) AS slots,
+        count(*) AS beats,
+        min(epoch_us(b.effect_time)) AS first_us,
+        max(epoch_us(b.effect_time)) AS last_us,
+        max(CASE WHEN b.response_code IS NOT NULL THEN b.seq - epoch_us(b.event_time) * {NS_PER_US} END) AS lag_ns,
+        min(b.seq) AS first_seq,
+        max(b.seq) AS last_seq"""
+    ).to_arrow_table()
+    given = {name: found[name] for name in found.column_names} | {"kind": pa.repeat(kind, found.num_rows)}
+    typed = [given[f.name].cast(f.type) if f.name in given else pa.nulls(found.num_rows, f.type) for f in HOURS]
+    return pa.table(typed, schema=HOURS)
+
+
+@cache
+def _slot_us(lease_ms: int) -> int | None:
+    seconds = slot_seconds(lease_ms)
+    return None if seconds is None else seconds * _US_PER_S

@@ -1,0 +1,225 @@
+"""What speaks for a setting while it is open: answers and closes of a day that only one of its values explains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.inference import evidence
+from namesrv_core.inference.races import Day
+from namesrv_core.inference.settings import Known, Value, Votes, namesrv_of, settle
+from namesrv_core.machine.events import RegisterBroker
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, profile_named
+from namesrv_core.machine.rows import TopicTable
+from namesrv_day.context import SettleInput, frame
+from namesrv_day.rows import rows_of
+from namesrv_day.settings import DELETION, IDLE_LIMIT
+from namesrv_day.sql import ask
+from namesrv_day.timed import topic_tables_of
+from namesrv_wire.closing import EARLY_NS, LATE_NS
+from schemas import bronze, gold
+
+_LISTS = (206, 224, 311, 312, 313)
+
+
+def votes(given: SettleInput, known: Known) -> list[Votes]:
+    """Return what the day's answers and closes say, read as they are, about the settings that are open."""
+    settled = settle(known)
+    period_ms = profile_named(str(settled[0].value)).scan_period_ms
+    wanted = {setting.name for setting in settled if setting.source.is_open}
+    cast = [vote for name, votes_of in _VOTES.items() if name in wanted for vote in votes_of(given, period_ms)]
+    return evidence.tally(cast, known.lives, known.statements)
+
+
+def weighed_deletion(known: Known, day: Day) -> list[Votes]:
+    """Return what the answers say about topics that a registration leaves out: deleted or not, in two replays of `day`."""
+    settled = settle(known)
+
+    def under(value: Value) -> Day:
+        assumed = [s._replace(value=value) if s.name == DELETION and s.source.is_open else s for s in settled]
+        return day._replace(namesrv=namesrv_of(assumed, day.from_seq))
+
+    return _weighed(DELETION, known, {value: under(value) for value in (False, True)})
+
+
+def weighed_idle_limit(known: Known, channel_events: pa.Table, day: Day) -> list[Votes]:
+    """Return what the answers say about the default idle limit and a longer one, in two replays of `day`.
+
+    With a longer one the timer did nothing, and late packets were ends. `channel_events`: as recorded; `day` has them all.
+    """
+    late, timed = pc.field("kind") == "late_close", pc.field("closed_by") == "timer"
+    silences = [_silence({**row, "how": "closed_late"}) for row in rows_of(channel_events.filter(late))]
+
+    def without(ends: pc.Expression) -> Day:
+        ids = set(channel_events.filter(ends)["event_id"].to_pylist())
+        return day._replace(timed_events=[timed for timed in day.timed_events if timed.event_id not in ids])
+
+    limits: dict[Value, Day] = {CHANNEL_MAX_IDLE_MS: without(late), evidence.longer_limit(silences): without(timed)}
+    return _weighed(IDLE_LIMIT, known, limits)
+
+
+def _weighed(name: str, known: Known, days: Mapping[Value, Day]) -> list[Votes]:
+    return evidence.tally(evidence.weighed_votes(name, days), known.lives, known.statements)
+
+
+def closes_late(given: SettleInput) -> bool:
+    """Return whether a packet ended a connection after the default idle limit."""
+    return bool(frame(given.today, bronze.CHANNEL_EVENTS).filter(pc.field("kind") == "late_close").num_rows)
+
+
+def loses_topics(given: SettleInput) -> bool:
+    """Return whether a registration leaves out a topic that an earlier one of its broker name had."""
+    tables = ask(_TOPIC_TABLES, {"hours": given.today["hours"]})
+    if not tables.num_rows:
+        return False
+    listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
+    # The first and the last registration with a table tell as much as all of them.
+    registered = [
+        TimedEvent(row[at], "", 0, _registration(row["broker_name"], listed[row["topic_config_digest"]]))
+        for row in rows_of(tables)
+        for at in ("first_seq", "last_seq")
+    ]
+    return evidence.loses_topics(sorted(registered, key=lambda timed: timed.seq))
+
+
+def _registration(broker_name: str | None, topics: TopicTable) -> RegisterBroker:
+    return RegisterBroker(None, None, broker_name, 0, None, None, topics, None, None)
+
+
+_TOPIC_TABLES = """
+SELECT broker_name, topic_config_digest, min(first_seq) AS first_seq, max(last_seq) AS last_seq
+FROM hours
+WHERE kind = 'registrations' AND refusal IS NULL AND topic_config_digest IS NOT NULL
+GROUP BY broker_name, topic_config_digest
+QUALIFY count(*) OVER (PARTITION BY broker_name) > 1
+"""
+
+
+def _list_votes(codes: Iterable[int], given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+    """Read whether questions for lists of topics were refused."""
+    rows = ask(
+        """
+        SELECT seq, event_id, code, response_code = 1 AS disabled FROM answers
+        WHERE code IN $codes AND (response_code = 0 OR response_code = 1 AND remark = 'disable')
+        """,
+        {"answers": frame(given.today, bronze.ROUTE_OBSERVATIONS)},
+        codes=list(codes),
+    )
+    return evidence.topic_list_votes(
+        evidence.ListAnswer(row["seq"], row["event_id"], row["code"] == _LISTS[0], row["disabled"])
+        for row in rows_of(rows)
+    )
+
+
+def _order_message_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+    """Read the topics' order configurations, and the routes of such topics or with an order configuration."""
+    kept = frame(given.carried, gold.KV_CONFIG_HISTORY)
+    confs = ask(
+        f"""
+        SELECT config_key AS topic, epoch_us(event_time) * {NS_PER_US} AS arrival_seq, seq,
+            code = 100 AND config_value IS NOT NULL AS present
+        FROM requests WHERE code IN (100, 102) AND response_code = 0 AND namespace = $namespace
+        UNION ALL
+        SELECT config_key, 0, 0, TRUE
+        FROM kept WHERE config_value IS NOT NULL AND config_key IS NOT NULL AND namespace = $namespace
+        """,  # noqa: S608  a number of its own
+        {"requests": frame(given.today, bronze.ADMIN_EVENTS), "kept": kept},
+        namespace=ORDER_TOPIC_CONFIG,
+    )
+    answers = _routes(given, """contains(body, '"orderTopicConf"') OR subject IN (SELECT topic FROM rows)""", confs)
+    return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))
+
+
+def _acting_master_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+    """Read routes of groups that allow acting masters, without a write bit, and who is a member of such a group."""
+    which = """contains(body, '"enableActingMaster":true') AND regexp_matches(body, '"perm":[0145][,}]')"""
+    answers = _routes(given, which)
+    if not answers:
+        return ()
+    members = ask(
+        """
+        SELECT min(first_seq) AS seq, broker_name, broker_addr, broker_id FROM hours
+        WHERE kind = 'registrations' AND enable_acting_master AND refusal IS NULL AND broker_id IS NOT NULL
+        GROUP BY ALL
+        UNION ALL
+        SELECT 0, broker_name, broker_addr, broker_id FROM kept
+        WHERE enable_acting_master AND broker_id IS NOT NULL
+        """,
+        {"hours": given.today["hours"], "kept": frame(given.carried, gold.BROKER_ADDR_HISTORY)},
+    )
+    return evidence.acting_master_votes(answers, [evidence.Membership(**row) for row in rows_of(members)])
+
+
+def _routes(given: SettleInput, which: str, rows: pa.Table | None = None) -> list[evidence.RouteAnswer]:
+    """Return the day's answers with a route of which the condition `which` holds; it may read `rows`."""
+    answers = ask(
+        f"""
+        SELECT event_id, request_seq, seq, subject AS topic, body FROM answers
+        WHERE code = 105 AND response_code = 0 AND ({which})
+        """,  # noqa: S608  conditions of this module
+        {"answers": frame(given.today, bronze.ROUTE_OBSERVATIONS)} | ({} if rows is None else {"rows": rows}),
+    )
+    return [evidence.RouteAnswer(**row) for row in rows_of(answers) if row["body"] is not None]
+
+
+def _idle_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+    """Read how connections ended that were silent for the default limit or longer, and which did not end."""
+    early_ms, late_ms = CHANNEL_MAX_IDLE_MS - EARLY_NS // NS_PER_MS, CHANNEL_MAX_IDLE_MS + LATE_NS // NS_PER_MS
+    # A frozen server closes late what was idle: that speaks neither for nor against.
+    rows = ask(
+        f"""
+        SELECT seq, event_id, silent_ms, if(kind = 'idle', 'closed_on_time', 'closed_late') AS how
+        FROM ends WHERE closed_by = 'namesrv'
+            AND (kind = 'late_close' OR kind = 'idle' AND silent_ms BETWEEN {early_ms} AND {late_ms})
+        UNION ALL
+        SELECT seq, event_id, NULL, 'used' FROM life WHERE kind = 'idle_limit_outlasted'
+        """,  # noqa: S608  numbers of its own
+        {"ends": frame(given.today, bronze.CHANNEL_EVENTS), "life": frame(given.today, bronze.NAMESRV_EVENTS)},
+    )
+    return evidence.idle_limit_votes([_silence(row) for row in rows_of(rows)], CHANNEL_MAX_IDLE_MS)
+
+
+def _silence(row: Mapping[str, Any]) -> evidence.Silence:
+    return evidence.Silence(row["seq"], row["event_id"], row["silent_ms"] or 0, row["how"])
+
+
+def _scan_votes(given: SettleInput, period_ms: int) -> Iterable[evidence.Vote]:
+    """Read closes by the server of brokers' channels that were silent for longer than the lease on them."""
+    rows = ask(
+        f"""
+        WITH leases AS (
+            SELECT channel_id, max(coalesce(heartbeat_timeout_ms, {BROKER_CHANNEL_EXPIRED_MS})) AS lease_ms
+            FROM hours WHERE kind = 'registrations' AND refusal IS NULL GROUP BY channel_id
+        )
+        SELECT seq, event_id, silent_ms - lease_ms AS late_ms FROM ends JOIN leases USING (channel_id)
+        WHERE kind = 'close' AND closed_by = 'namesrv' AND silent_ms >= lease_ms
+            AND channel_id NOT IN (SELECT channel_id FROM ends WHERE kind = 'idle' AND channel_id IS NOT NULL)
+        """,  # noqa: S608  a number of its own
+        {"ends": frame(given.today, bronze.CHANNEL_EVENTS), "hours": given.today["hours"]},
+    )
+    return evidence.scan_period_votes([evidence.Expiry(**row) for row in rows_of(rows)], period_ms)
+
+
+def _notification_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+    """Read what the server told brokers of the smallest id of their group, which it does with the option only."""
+    told = frame(given.today, bronze.NAMESRV_EVENTS).filter(pc.field("kind") == "min_broker_id_notified")
+    return (evidence.Vote("notify_min_broker_id_changed", True, r["seq"], r["event_id"]) for r in rows_of(told))
+
+
+_VOTES: dict[str, Callable[[SettleInput, int], Iterable[evidence.Vote]]] = {
+    "order_message_enable": _order_message_votes,
+    "support_acting_master": _acting_master_votes,
+    "enable_all_topic_list": partial(_list_votes, _LISTS[:1]),
+    "enable_topic_list": partial(_list_votes, _LISTS[1:]),
+    IDLE_LIMIT: _idle_votes,
+    "scan_period_ms": _scan_votes,
+    "notify_min_broker_id_changed": _notification_votes,
+}
+"""What gives the votes about a setting; the number is the milliseconds between scans by default."""

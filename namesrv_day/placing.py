@@ -1,0 +1,182 @@
+"""Which unit each event and each open row of a name server's day belongs to.
+
+A node is a broker name, an address or a connection (`units.Edge`). Beside those that are mentioned there is one for KV entries and
+one for what belongs to nobody, each a unit of its own.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.profile import Namesrv
+from namesrv_day import units
+from namesrv_day.context import frame
+from namesrv_day.day_events import Frames
+from namesrv_day.sql import ask
+from schemas import gold
+from schemas.table import LONG, STRING
+
+ELSEWHERE, KV_UNIT, WHOLE_UNIT = "elsewhere", "kv", "whole"
+"""Units, and their nodes, of what belongs to no broker; the unit of everything where something of the past is unknown."""
+KEYS = {
+    gold.TOPIC_QUEUE_HISTORY: ("broker_name", "topic"),
+    gold.BROKER_ADDR_HISTORY: ("broker_name", "broker_addr"),
+    gold.CLUSTER_ADDR_HISTORY: ("broker_name", "cluster_name"),
+    gold.BROKER_LIVE_HISTORY: ("broker_addr", "cluster_name", "channel_id", "heartbeat_timeout_ms", "last_update_time"),
+    gold.DATA_VERSION_HISTORY: ("broker_name", "broker_addr"),
+    gold.FILTER_SERVER_HISTORY: ("broker_addr",),
+    gold.TOPIC_QUEUE_MAPPING_HISTORY: ("bname",),
+}
+"""Columns of the open rows that a plan looks at, by table."""
+_LOOKED_AT = ("kind", "code", "broker_addr", "broker_name", "channel_id", "remote_addr", "topic", "queue_datas")
+_DELETION = int(RequestCode.DELETE_TOPIC_IN_NAMESRV)
+_PERMISSIONS = [int(RequestCode.WIPE_WRITE_PERM_OF_BROKER), int(RequestCode.ADD_WRITE_PERM_OF_BROKER)]
+_KV = [int(RequestCode.PUT_KV_CONFIG), int(RequestCode.DELETE_KV_CONFIG)]
+
+
+def nodes_of(
+    events: pa.Table, hours: pa.Table, open_rows: Frames, namesrv: Namesrv, *, whole: bool = False
+) -> pa.Table:
+    """Return (node, unit) of everything that is mentioned in the day's events, its beats and the state in which it begins.
+
+    `whole`: all is one unit, what belongs to no broker, too.
+    """
+    keys = {table.name: frame(open_rows, table).select(columns) for table, columns in KEYS.items()}
+    mentions = {"events": events.select(_LOOKED_AT), "hours": hours, **keys}
+    drawn = ask(_EDGES, mentions)
+    edges = list(zip(drawn["one"].to_pylist(), drawn["other"].to_pylist(), strict=True))
+    unit_of = units.components(edges)
+    crossings = ask(_CROSSINGS, mentions, deletion=_DELETION, permissions=_PERMISSIONS)["what"].to_pylist()
+    if unit_of and units.must_stay_whole(edges, namesrv, crossings):
+        unit_of = dict.fromkeys(unit_of, min(unit_of))
+    unit_of |= {KV_UNIT: KV_UNIT, ELSEWHERE: ELSEWHERE}
+    found = [WHOLE_UNIT] * len(unit_of) if whole else list(unit_of.values())
+    return pa.table({"node": pa.array(unit_of, STRING), "unit": pa.array(found, STRING)})
+
+
+_EDGES = """
+WITH mentions AS (
+    SELECT kind, broker_addr, broker_name, channel_id FROM hours
+    UNION SELECT kind, broker_addr, broker_name, NULL FROM events WHERE kind IN ('unregistrations', 'admin_events')
+    UNION SELECT 'broker_addr', broker_addr, broker_name, NULL FROM broker_addr_history
+    UNION SELECT 'broker_live', broker_addr, NULL, channel_id FROM broker_live_history
+    UNION SELECT 'data_version', broker_addr, broker_name, NULL FROM data_version_history
+    UNION SELECT 'filter_server', broker_addr, NULL, NULL FROM filter_server_history
+    UNION SELECT 'cluster_addr', NULL, broker_name, NULL FROM cluster_addr_history
+    UNION SELECT 'topic_queue', NULL, broker_name, NULL FROM topic_queue_history
+    UNION SELECT 'topic_queue_mapping', NULL, bname, NULL FROM topic_queue_mapping_history
+), keyed AS (
+    SELECT kind, coalesce('a:' || broker_addr, 'a') AS addr_key, coalesce('n:' || broker_name, 'n') AS name_key,
+        'n:' || broker_name AS name, 'c:' || channel_id AS channel
+    FROM mentions
+), topics AS (
+    SELECT 'n:' || queue_datas[1].broker_name AS one, 'n:' || unnest(queue_datas).broker_name AS other FROM events
+), drawn AS (
+    SELECT addr_key AS one, name_key AS other FROM keyed WHERE kind IN ('registrations', 'unregistrations', 'broker_addr')
+    UNION SELECT addr_key, name FROM keyed WHERE kind IN ('heartbeats', 'data_version')
+    UNION SELECT addr_key, channel FROM keyed WHERE kind IN ('registrations', 'broker_live')
+    UNION SELECT addr_key, NULL FROM keyed WHERE kind = 'filter_server'
+    UNION SELECT name_key, NULL FROM keyed WHERE kind IN ('cluster_addr', 'topic_queue', 'topic_queue_mapping')
+    UNION SELECT name, NULL FROM keyed WHERE kind = 'admin_events'
+    UNION SELECT one, other FROM topics
+), edges AS (
+    SELECT coalesce(one, other) AS one, coalesce(other, one) AS other FROM drawn WHERE coalesce(one, other) IS NOT NULL
+), ends AS (
+    SELECT 'a:' || remote_addr AS one, 'c:' || channel_id AS other FROM events WHERE kind = 'channel_events'
+)
+SELECT one, other FROM edges
+UNION SELECT one, coalesce(other, one) FROM ends WHERE one IN (SELECT one FROM edges UNION ALL SELECT other FROM edges)
+"""
+"""What ties nodes together. A 4.x server takes a lost channel's remote address for a broker address."""
+_CROSSINGS = """
+SELECT 'no_channel' AS what FROM hours WHERE kind = 'registrations' AND channel_id IS NULL
+UNION SELECT 'no_channel' FROM broker_live_history WHERE channel_id IS NULL
+UNION SELECT 'no_addr' FROM hours WHERE kind = 'registrations' AND broker_addr IS NULL
+UNION SELECT 'no_addr' FROM broker_addr_history WHERE broker_addr IS NULL
+UNION SELECT 'no_key' FROM events WHERE kind = 'unregistrations' AND (broker_name IS NULL OR broker_addr IS NULL)
+UNION SELECT 'no_key' FROM events WHERE kind = 'admin_events' AND broker_name IS NULL AND list_contains($permissions, code)
+UNION SELECT 'no_key' FROM events WHERE kind = 'admin_events' AND topic IS NULL AND code = $deletion
+UNION SELECT 'several_brokers' FROM events WHERE len(queue_datas) > 1
+UNION SELECT 'several_clusters' FROM (
+    SELECT broker_name, cluster_name FROM hours WHERE kind = 'registrations'
+    UNION SELECT broker_name, cluster_name FROM cluster_addr_history
+) GROUP BY broker_name HAVING count(DISTINCT cluster_name) > 1
+"""
+"""What acts beyond its unit, by the names that `units` has for it."""
+
+
+def packed(events: pa.Table, nodes: pa.Table) -> pa.Table:
+    """Return events with the `pack` of their unit; one that concerns all units comes once for each pack."""
+    return _placed(events, nodes, "pack")
+
+
+def placed(events: pa.Table, nodes: pa.Table) -> pa.Table:
+    """Return events with their `unit`; one that concerns all units comes once for each.
+
+    `nodes`: all; or, of events that were `packed`, those of their pack, or some of these: what then belongs to none is left out.
+    """
+    return _placed(events, nodes, "unit")
+
+
+def _placed(events: pa.Table, nodes: pa.Table, place: str) -> pa.Table:
+    numbered = events.select(_LOOKED_AT).append_column("row", pa.array(range(events.num_rows), LONG))
+    given = {"events": numbered, "nodes": nodes.select(["node", place]).rename_columns(["node", "place"])}
+    found = ask(_PLACES, given, deletion=_DELETION, permissions=_PERMISSIONS, kv=_KV)
+    return events.take(found["row"]).append_column(place, found["place"])
+
+
+_PLACES = """
+WITH concerned AS (
+    -- The start and stop of the server, and a topic's deletion, concern whoever is registered.
+    SELECT *, kind = 'namesrv_events' OR code IS NOT DISTINCT FROM $deletion AS concerns_all FROM events
+), own AS (
+    SELECT row, if(list_contains($kv, code), 'kv', 'elsewhere') AS otherwise,
+        CASE
+            WHEN kind IN ('heartbeats', 'registrations', 'unregistrations') THEN coalesce('a:' || broker_addr, 'a')
+            WHEN list_contains($permissions, code) THEN coalesce('n:' || broker_name, 'n')
+            ELSE coalesce(
+                'a:' || broker_addr, 'n:' || broker_name, 'n:' || queue_datas[1].broker_name,
+                if(kind = 'channel_events', 'c:' || channel_id, NULL), 'a:' || remote_addr
+            )
+        END AS node
+    FROM concerned WHERE NOT concerns_all
+)
+SELECT row, coalesce(found.place, instead.place) AS place FROM own
+    LEFT JOIN nodes AS found USING (node)
+    LEFT JOIN nodes AS instead ON instead.node = own.otherwise
+    WHERE coalesce(found.place, instead.place) IS NOT NULL
+UNION ALL
+SELECT row, place FROM concerned, (SELECT DISTINCT place FROM nodes) WHERE concerns_all
+"""
+
+
+def carried(rows: pa.Table, table: str, nodes: pa.Table) -> pa.Table:
+    """Return those rows of a history table, or of past_knowledge, that belong to one of `nodes`, with their `unit`."""
+    column = next((name for name in _KEY_COLUMNS if name in rows.column_names), None)
+    if column is not None:
+        return of_nodes(rows, column, nodes)
+    fallback = KV_UNIT if table == gold.KV_CONFIG_HISTORY.name else ELSEWHERE
+    return _with_unit(rows, pa.repeat(fallback, rows.num_rows), nodes["node"], nodes["unit"])
+
+
+def of_nodes(rows: pa.Table, column: str, nodes: pa.Table) -> pa.Table:
+    """Return those rows that belong to one of `nodes` by a column with addresses or broker names, with their `unit`."""
+    nodes = nodes.filter(pc.starts_with(nodes["node"], _KEY_COLUMNS[column]))
+    return _with_unit(rows, rows[column], keys_of(nodes), nodes["unit"])
+
+
+def keys_of(nodes: pa.Table) -> pa.ChunkedArray:
+    """Return the broker names, addresses or connections that are `nodes`."""
+    is_null = pc.equal(pc.utf8_length(nodes["node"]), 1)
+    return pc.if_else(is_null, pa.scalar(None, STRING), pc.utf8_slice_codeunits(nodes["node"], 2))
+
+
+def _with_unit(rows: pa.Table, values: pa.ChunkedArray, keys: pa.ChunkedArray, units: pa.ChunkedArray) -> pa.Table:
+    at = pc.index_in(values, value_set=keys)
+    return rows.append_column("unit", units.take(at)).filter(pc.is_valid(at))
+
+
+_KEY_COLUMNS = {"broker_addr": "a", "broker_name": "n", "bname": "n"}
+"""Columns that say to which node a row belongs, the first of them that there is, and the kind of the node."""

@@ -1,0 +1,254 @@
+"""Decide what of a name server's day must be replayed, and in which pieces.
+
+A unit in which nothing but heartbeats happened, none of them too late, is quiet: its rows can be carried forward as they are. Of
+the others the core replays what happened in eventful periods, event by event; each period in between is one run of
+heartbeats for each live entry. The core refuses a run that would do more than renew a lease, and the unit is then replayed
+event by event: what this module decides costs or saves time, and never changes a result.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.inference.decisions import STALL_NS
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Profile
+from namesrv_day import condense
+from namesrv_day.condense import LONGEST_LEASE_MS
+from namesrv_day.context import NamesrvDay, frame
+from namesrv_day.day_events import Frames, as_events
+from namesrv_day.placing import KEYS, keys_of, nodes_of, of_nodes, placed
+from namesrv_day.sql import ask
+from schemas import gold
+from schemas.table import INT, LONG, Table
+
+# An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall.
+_MARGIN_US = 2 * STALL_NS // NS_PER_US
+_US_PER_S = 1_000_000
+_CARRIED_AT_ONCE = 16
+"""So many rows are carried forward in the time in which one is replayed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to replay of a name server's day.
+
+    `nodes`: (node, unit, pack, is_quiet); `eventful`: (unit, period) that are replayed event by event. `packs`: each with its
+    weight, about how many rows it replays, the heaviest first. `on_quiet_road`: units and periods were told apart; otherwise
+    every period with beats is eventful, and no unit is quiet.
+    """
+
+    nodes: pa.Table
+    eventful: pa.Table
+    packs: list[tuple[int, int]]
+    on_quiet_road: bool
+
+
+class Beaten(NamedTuple):
+    """Which beats to read one by one: those of these addresses (None: of beats without any) in one of these periods."""
+
+    addrs: list[str | None]
+    periods: list[int]
+
+
+def planned(
+    events: pa.Table, hours: pa.Table, open_rows: Frames, context: NamesrvDay, packs: int, *, quiet_road: bool = True
+) -> Plan:
+    """Return the plan of a day, in at most so many packs.
+
+    `events`: the day's that are no beats (`day_events`); `hours`: its beats; `open_rows`: what was open when it began, as far as
+    `placing.KEYS` goes. `quiet_road`: whether to tell units and periods apart.
+    """
+    nodes = nodes_of(events, hours, open_rows, context.namesrv, whole=context.has_unknown_past)
+    on_road = quiet_road and may_be_quiet(context, hours)
+    deletes = pc.equal(events["code"], RequestCode.DELETE_TOPIC_IN_NAMESRV)
+    deletes = pc.and_(pc.fill_null(deletes, False), pc.is_valid(events["topic"]))
+    given = {
+        "hours": of_nodes(hours, "broker_addr", nodes),
+        "live": of_nodes(_keys(open_rows, gold.BROKER_LIVE_HISTORY), "broker_addr", nodes),
+        "topics": of_nodes(_keys(open_rows, gold.TOPIC_QUEUE_HISTORY), "broker_name", nodes),
+        "deletions": events.filter(deletes),
+        "others": placed(events.filter(pc.invert(deletes)), nodes),
+    }
+    eventful = _eventful(given, context) if on_road else ask(_HEARD, given, period_us=condense.PERIOD_US)
+    given |= {"nodes": nodes, "eventful": eventful}
+    units = ask(_UNITS, given, period_us=condense.PERIOD_US, on_road=on_road, at_once=_CARRIED_AT_ONCE)
+    loads, pack_of = _packed(units["weight"].to_pylist(), packs)
+    at = pc.index_in(nodes["unit"], value_set=units["unit"])
+    nodes = nodes.append_column("pack", pa.array(pack_of, INT).take(at))
+    return Plan(nodes.append_column("is_quiet", units["is_quiet"].take(at)), eventful, loads, on_road)
+
+
+def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
+    """Return whether a name server's quiet brokers need no replay.
+
+    Not with an unknown past (an answer may show anything), with another configuration in mid-day, without scans, with
+    deleteTopicWithBrokerRegistration (an unchanged registration may delete topics), or where the name server stood still
+    for a while: what was under way then may have raced with anything.
+    """
+    return not (
+        context.has_unknown_past
+        or context.scan_halted
+        or context.namesrv.later
+        or context.namesrv.config.delete_topic_with_broker_registration
+        or (pc.max(hours["lag_ns"]).as_py() or 0) >= STALL_NS
+    )
+
+
+def _keys(open_rows: Frames, table: Table) -> pa.Table:
+    return frame(open_rows, table).select(KEYS[table])
+
+
+def _eventful(given: Frames, context: NamesrvDay) -> pa.Table:
+    profile = context.namesrv.profile
+    return ask(
+        _EVENTFUL,
+        given,
+        period_us=condense.PERIOD_US,
+        margin_us=_MARGIN_US,
+        expiry_us=2 * context.namesrv.scan_period_ms * US_PER_MS + _US_PER_S,
+        until_ms=context.until_seq // NS_PER_MS,
+        default_ms=BROKER_CHANNEL_EXPIRED_MS,
+        longest_ms=LONGEST_LEASE_MS,
+        own_lease=profile.own_heartbeat_timeout,
+        with_cluster=profile.live_key_has_cluster,
+    )
+
+
+_EVENTFUL = """
+WITH asked AS (
+    SELECT broker_addr, heartbeat_timeout_ms AS lease_ms FROM live
+    UNION ALL
+    SELECT broker_addr, coalesce(if($own_lease, heartbeat_timeout_ms, NULL), $default_ms) FROM hours
+        WHERE kind = 'registrations'
+), leases AS (
+    SELECT broker_addr AS of_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease_ms, 0)) AS lease_ms
+    FROM asked GROUP BY broker_addr
+), spans AS (
+    -- Of each live entry one row for the state in which the day begins, and one for each bucket.
+    SELECT unit, if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, NULL AS slot_us, NULL AS slots,
+        epoch_us(last_update_time) AS first_us, epoch_us(last_update_time) AS last_us, true AS begins
+    FROM live
+    UNION ALL
+    SELECT unit, if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, slot_us, bit_or(slots),
+        min(first_us), max(last_us), false
+    FROM hours GROUP BY unit, cluster, broker_addr, slot_us, bucket
+), followed AS (
+    SELECT *, first_us // 1000 - lag(last_us // 1000) OVER of_entry AS silent_ms,
+        coalesce(lead(first_us // 1000) OVER of_entry, $until_ms) - last_us // 1000 AS left_ms
+    FROM spans LEFT JOIN leases ON of_addr IS NOT DISTINCT FROM broker_addr
+    WINDOW of_entry AS (PARTITION BY cluster, broker_addr ORDER BY first_us)
+), disturbed AS (
+    -- The bits of a bucket are one run of ones if adding the lowest of them carries past all the others.
+    SELECT unit, first_us AS from_us, last_us AS to_us FROM followed
+    WHERE NOT begins AND NOT coalesce(
+        (slots & (slots + (slots & -slots))) = 0 AND 2 * slot_us <= 1000 * lease_ms AND silent_ms <= lease_ms, false
+    )
+    UNION ALL
+    SELECT unit, (last_us // 1000 + lease_ms) * 1000 AS ends_us, ends_us + $expiry_us FROM followed
+    WHERE left_ms > lease_ms
+    UNION ALL
+    SELECT unit, coalesce(received_us, effect_us), effect_us FROM others
+    UNION ALL
+    SELECT topics.unit, coalesce(received_us, effect_us), effect_us FROM topics JOIN deletions USING (topic)
+)
+SELECT DISTINCT unit, unnest(generate_series(
+    (least(from_us, to_us) - $margin_us) // $period_us, (greatest(from_us, to_us) + $margin_us) // $period_us
+)) AS period
+FROM disturbed
+"""
+"""When something may happen to a unit, for all that is told of it: its beats are not a run of ones, or too far apart; a lease
+ends, and is scanned for; a topic that it has is deleted; any other event.
+"""
+_HEARD = "SELECT DISTINCT unit, first_us // $period_us AS period FROM hours"
+_UNITS = """
+WITH counted AS (
+    SELECT unit, count(*) AS replayed, 0 AS carried FROM nodes GROUP BY unit
+    UNION ALL SELECT unit, count(*), 0 FROM others GROUP BY unit
+    UNION ALL SELECT hours.unit, sum(beats), 0 FROM hours SEMI JOIN eventful
+        ON hours.unit = eventful.unit AND first_us // $period_us = period GROUP BY hours.unit
+    UNION ALL SELECT unit, 0, count(*) FROM topics GROUP BY unit
+), told AS (
+    SELECT unit, unit IN ('kv', 'elsewhere') OR unit IN (SELECT unit FROM eventful) AS eventful FROM nodes GROUP BY unit
+)
+SELECT unit, $on_road AND NOT eventful AS is_quiet,
+    CAST(sum(replayed) + sum(carried) // if(is_quiet, $at_once, 1) AS BIGINT) AS weight
+FROM counted JOIN told USING (unit) GROUP BY unit, eventful ORDER BY weight DESC, unit
+"""
+"""Each unit with about how many rows of it are replayed, the heaviest first."""
+
+
+def _packed(weights: list[int], count: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """Return (pack, weight) of at most so many packs, the heaviest first, and the pack of each unit.
+
+    `weights` of the units are in descending order: each goes to the pack that is lightest so far.
+    """
+    loads = [(0, pack) for pack in range(count)]
+    pack_of = []
+    for weight in weights:
+        load, pack = loads[0]
+        heapq.heapreplace(loads, (load + weight, pack))
+        pack_of.append(pack)
+    return sorted(((pack, load) for load, pack in loads if load), key=lambda pack: (-pack[1], pack[0])), pack_of
+
+
+# -- what a pack does with its part of the plan ------------------------------------------------------------------------
+
+
+def raw_filter(nodes: pa.Table, eventful: pa.Table) -> Beaten:
+    """Return which single beats a reader must give for the eventful periods of units: some more than those."""
+    of_units = eventful.filter(pc.is_in(eventful["unit"], value_set=nodes["unit"]))
+    some = nodes.filter(pc.is_in(nodes["unit"], value_set=of_units["unit"]))
+    addrs = keys_of(some.filter(pc.starts_with(some["node"], "a")))
+    return Beaten(addrs.to_pylist(), sorted(pc.unique(of_units["period"]).to_pylist()))
+
+
+def raw_beats(beats: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
+    """Return those single beats (`day_events`) of nodes that are replayed one by one, with their `unit`."""
+    found = of_nodes(beats, "broker_addr", nodes)
+    return found.filter(_is_eventful(found, found["effect_us"], eventful))
+
+
+def uneventful(hours: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
+    """Return the hours of nodes, with their `unit`, that are not replayed one by one."""
+    found = of_nodes(hours, "broker_addr", nodes)
+    return found.filter(pc.invert(_is_eventful(found, found["first_us"], eventful)))
+
+
+def runs(hours: pa.Table, nodes: pa.Table, eventful: pa.Table, profile: Profile) -> pa.Table:
+    """Return the runs of the uneventful periods of nodes, as events (`EVENTS`) with their `unit`, and `is_run`, which is true.
+
+    A run stands for equal beats in one bucket, and begins where the first of them was. All beats of a live entry in one bucket
+    renew its lease as of the last of them, whatever they say.
+    """
+    found = ask(_RUNS, {"hours": uneventful(hours, nodes, eventful)}, with_cluster=profile.live_key_has_cluster)
+    is_run = pa.repeat(True, found.num_rows)
+    return as_events(found).append_column("unit", found["unit"]).append_column("is_run", is_run)
+
+
+def _is_eventful(rows: pa.Table, at_us: pa.ChunkedArray, eventful: pa.Table) -> pa.ChunkedArray:
+    """Return whether rows with a `unit` lie in one of the eventful periods."""
+    units = pc.unique(eventful["unit"])
+
+    def numbered(unit: pa.ChunkedArray, period: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pc.add(pc.multiply(pc.index_in(unit, value_set=units).cast(LONG), 1 << 32), period)
+
+    periods = pc.divide(at_us, condense.PERIOD_US)
+    return pc.is_in(numbered(rows["unit"], periods), value_set=numbered(eventful["unit"], eventful["period"]))
+
+
+_RUNS = """
+SELECT *, first_seq AS seq, 'run-' || first_seq AS event_id,
+    max(last_us) OVER (PARTITION BY if($with_cluster, cluster_name, NULL), broker_addr, slot_us, bucket) AS effect_us,
+    if(
+        coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,
+        {'state_version': version_state, 'timestamp': version_timestamp, 'counter': version_counter}
+    ) AS data_version
+FROM hours
+"""

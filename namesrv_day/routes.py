@@ -1,0 +1,171 @@
+"""What changed in the routes that clients see, and which topics could not be served: a sweep over the rows of each topic.
+
+Swept are stirred topics only: of any other, no row was opened or closed on the day, none was missing in a registration,
+and none was orphaned before.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.history.route_history import Orphan, RouteChange, RouteTable, sweep_route
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.profile import Namesrv
+from namesrv_day.context import RawBeats
+from namesrv_day.day_events import Frames
+from namesrv_day.rows import empty, table_of
+from namesrv_day.sql import ask
+from namesrv_day.sweep import open_orphans, route_parts
+from schemas import bronze, gold
+from schemas.findings import query
+from schemas.gold import ORPHANED_TOPICS, ROUTE_CHANGES
+from schemas.times import day_start_seq, day_start_us
+
+_LAST_IN_STEP = 2**31 - 1
+_REPORTING = (
+    *("broker_name", "broker_id", "seq", "event_id", "effect_time", "data_version", "refusal"),
+    *("topic_config_digest", "topic_count"),
+)
+Strings = Collection[str | None]
+
+
+class Reports(NamedTuple):
+    """What brokers say of their topics on a day: condensed beats, single ones, and the topic tables of digests.
+
+    `refused`: event ids of registrations that the registry did not take.
+    """
+
+    hours: pa.Table
+    raw_beats: RawBeats
+    topic_configs: Callable[[pa.ChunkedArray], pa.Table]
+    refused: pa.ChunkedArray
+
+
+class Routes(NamedTuple):
+    """What the sweep found: rows of `route_changes` and of `orphaned_topics`."""
+
+    changes: pa.Table
+    orphans: pa.Table
+
+
+def swept_routes(
+    slices: Frames, news: Frames, reports: Reports, orphans: pa.Table, namesrv: Namesrv, day: dt.date
+) -> Routes:
+    """Return how one name server's routes changed on `day`, and when topics could not be served as their route looks.
+
+    `slices`: the day's histories; `news`: their rows that were opened or closed on the day; `orphans`: `orphaned_topics` of
+    the last day before. The rows found have no `namesrv_id`; a change that was only learned is not told from others.
+    """
+    carried = open_orphans(orphans)
+    moved = {*_moved(slices, news), *carried}
+    queues = slices[gold.TOPIC_QUEUE_HISTORY.name]
+    held = _among(queues, "topic", moved | _unlisted(queues, reports))
+    if not held.num_rows:
+        return Routes(empty(ROUTE_CHANGES), empty(ORPHANED_TOPICS))
+    reported = _reported(held, reports)
+    topics = moved.union(reported.filter(pc.invert(reported["listed"]))["topic"].to_pylist())
+    parts = route_parts(_tables(slices, _among(held, "topic", topics), _among(reported, "topic", topics)), namesrv)
+    changes: list[dict[str, Any]] = []
+    intervals: list[dict[str, Any]] = []
+    for topic in topics:
+        rows = list(parts.rows(topic))
+        if rows:
+            start_us, before = day_start_us(day), carried.get(topic, ())
+            found = sweep_route(topic, rows, namesrv, start_us=start_us, open_orphans=before)
+            changes += (_change_row(topic, change) for change in found.changes)
+            intervals += (_orphan_row(topic, orphan) for orphan in found.orphans)
+    return Routes(table_of(changes, ROUTE_CHANGES, day=day), table_of(intervals, ORPHANED_TOPICS, day=day))
+
+
+def news_of(history: pa.Table, day: dt.date) -> pa.Table:
+    """Return the rows of a history's slice that were opened or closed on its `day`."""
+    opened_today = pc.greater_equal(pc.struct_field(history["opened_at"], "seq"), day_start_seq(day))
+    return history.filter(pc.or_(pc.is_valid(history["closed_by"]), opened_today))
+
+
+def _moved(slices: Frames, new: Frames) -> set[str | None]:
+    """Return the topics of whose routes a part was opened or closed on the day."""
+    members = slices[gold.BROKER_ADDR_HISTORY.name]
+    addrs = _values(new[gold.BROKER_LIVE_HISTORY.name], "broker_addr")
+    addrs |= _values(new[gold.FILTER_SERVER_HISTORY.name], "broker_addr")
+    names = _values(new[gold.BROKER_ADDR_HISTORY.name], "broker_name")
+    names |= _values(_among(members, "broker_addr", addrs), "broker_name")
+    return (
+        _values(new[gold.TOPIC_QUEUE_HISTORY.name], "topic")
+        | _values(_among(slices[gold.TOPIC_QUEUE_HISTORY.name], "broker_name", names), "topic")
+        | _values(new[gold.TOPIC_QUEUE_MAPPING_HISTORY.name], "topic")
+        | _values(_order_confs(new[gold.KV_CONFIG_HISTORY.name]), "topic")
+    )
+
+
+def _tables(slices: Frames, held: pa.Table, reported: pa.Table) -> list[tuple[RouteTable, pa.Table]]:
+    """Return the rows that the routes of the topics of `held` are made of, and what registrations say of them."""
+    topics = _values(held, "topic")
+    members = _among(slices[gold.BROKER_ADDR_HISTORY.name], "broker_name", _values(held, "broker_name"))
+    addrs = _values(members, "broker_addr")
+    return [
+        ("topic_queue_table", held),
+        ("broker_addr_table", members),
+        ("broker_live_table", _among(slices[gold.BROKER_LIVE_HISTORY.name], "broker_addr", addrs)),
+        ("filter_server_table", _among(slices[gold.FILTER_SERVER_HISTORY.name], "broker_addr", addrs)),
+        ("kv_config_table", _among(_order_confs(slices[gold.KV_CONFIG_HISTORY.name]), "topic", topics)),
+        ("topic_queue_mapping_info_table", slices[gold.TOPIC_QUEUE_MAPPING_HISTORY.name]),
+        ("reported", reported),
+    ]
+
+
+def _unlisted(queues: pa.Table, reports: Reports) -> set[str | None]:
+    """Return the topics that a broker's master may have left out of a registration of the day; some too many."""
+    said = ask(query("flags/said"), {"hours": reports.hours})
+    if not said.num_rows:
+        return set()
+    tables = {"said": said, "configs": reports.topic_configs(pc.unique(said["topic_config_digest"])), "queues": queues}
+    return _values(ask(query("flags/unlisted"), tables), "topic")
+
+
+def _reported(held: pa.Table, reports: Reports) -> pa.Table:
+    """Return whether the topics of `held` are listed by registrations of their brokers' masters, in order to be swept.
+
+    Only accepted registrations count, and only those whose topics differ from the one before. A registration
+    with one topic reports a change of that topic and says nothing about others; nor does one of several with the same
+    data version, into which a broker may split its topics (5.x).
+    """
+    of_names = pc.field("broker_name").isin(pc.drop_null(pc.unique(held["broker_name"])))
+    registrations = reports.raw_beats(bronze.REGISTRATIONS.name, columns=_REPORTING, where=of_names)
+    configs = reports.topic_configs(pc.drop_null(pc.unique(registrations["topic_config_digest"])))
+    refused = pa.table({"event_id": reports.refused})
+    tables = {"registrations": registrations, "refused": refused, "held": held, "configs": configs}
+    return ask(query("flags/reported"), tables, last=_LAST_IN_STEP)
+
+
+def _change_row(topic: str | None, change: RouteChange) -> dict[str, Any]:
+    row = change._asdict()
+    return {"topic": topic, "effect_time": row.pop("effect_us"), **row}
+
+
+def _orphan_row(topic: str | None, orphan: Orphan) -> dict[str, Any]:
+    row = orphan._asdict()
+    return {"topic": topic, "valid_from": row.pop("from_us"), "valid_to": row.pop("to_us"), **row}
+
+
+def _order_confs(kv_configs: pa.Table) -> pa.Table:
+    """Return the order configurations, with their key as `topic`."""
+    is_one = (pc.field("namespace") == ORDER_TOPIC_CONFIG) & pc.field("config_key").is_valid()
+    confs = kv_configs.filter(is_one)
+    return confs.append_column("topic", confs["config_key"])
+
+
+def _among(rows: pa.Table, column: str, values: Strings) -> pa.Table:
+    """Return the rows whose `column` is one of `values`; a NULL is a value like others."""
+    if not values:
+        return rows.slice(0, 0)
+    return rows.filter(pc.is_in(rows[column], pa.array(list(values), rows[column].type)))
+
+
+def _values(rows: pa.Table, column: str) -> set[str | None]:
+    return set(pc.unique(rows[column]).to_pylist())

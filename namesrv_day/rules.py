@@ -1,0 +1,176 @@
+"""The rules of `schemas.rules`, counted: how many rows of Arrow tables break each."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import duckdb
+import pyarrow as pa
+
+from namesrv_day.sql import ask, connection
+from schemas.rules import RULES, TABLES, Kind, Rule, Scope
+from schemas.table import Severity
+
+SAMPLES = 3
+SAMPLE_CHARS = 300
+SCOPES: tuple[Scope, ...] = ("row", "namesrv", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One rule counted on one table.
+
+    `rows` were judged (of the table, or of the rule's query), `broken` of them break the rule, and `sample`
+    shows a few of those as JSON. Where a table that the rule reads was not given, `missing` names it, and
+    nothing was counted.
+    """
+
+    table: str
+    rule: str
+    severity: Severity
+    kind: Kind
+    says: str
+    rows: int | None
+    broken: int | None
+    sample: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def measured(table: str, rule: Rule, rows: int | None, broken: int | None, sample: Sequence[str] = ()) -> Measurement:
+    """Return what was counted of `rule` of `table`."""
+    return Measurement(table, rule.name, rule.severity, rule.kind, rule.says, rows, broken, tuple(sample))
+
+
+def measure(
+    frames: Mapping[str, pa.Table],
+    only: Collection[str] | None = None,
+    days: Collection[dt.date] | None = None,
+    scopes: Collection[Scope] = SCOPES,
+) -> list[Measurement]:
+    """Return a measurement for every rule of every table in `frames`, in the order of `RULES`.
+
+    Rules may read other tables of `frames`; with `only`, just these tables are judged, with `days`, of what has a day just
+    these days, and with `scopes` just the rules that can be judged of so much together. Raises KeyError for a table without
+    rules.
+    """
+    asked = {name: RULES[name] for name in (frames if only is None else only)}
+    with _given(frames) as con:
+        return [
+            found
+            for name in RULES
+            if name in asked
+            for found in _measure_table(con, frames, name, [r for r in asked[name] if r.scope in scopes], days)
+        ]
+
+
+def merged(parts: Iterable[Measurement], tables: Collection[str]) -> list[Measurement]:
+    """Return one measurement for each rule of `tables`, in the order of `RULES`: what parts have counted apart, added up.
+
+    A rule that no part has counted had nothing to judge. What a part could not count, nobody has.
+    """
+    found = {(name, rule.name): measured(name, rule, 0, 0) for name in tables for rule in RULES[name]}
+    for part in parts:
+        before = found[part.table, part.rule]
+        if part.missing or before.missing:
+            missing = tuple(sorted({*before.missing, *part.missing}))
+            found[part.table, part.rule] = replace(before, rows=None, broken=None, sample=(), missing=missing)
+            continue
+        found[part.table, part.rule] = replace(
+            before,
+            rows=(before.rows or 0) + (part.rows or 0),
+            broken=(before.broken or 0) + (part.broken or 0),
+            sample=tuple(sorted({*before.sample, *part.sample})[:SAMPLES]),
+        )
+    return [found[name, rule.name] for name in RULES if name in tables for rule in RULES[name]]
+
+
+def reasons(rows: pa.Table, table: str) -> pa.ChunkedArray:
+    """Return for each row of `table` the names of the critical row rules that it breaks, in the order of `RULES`."""
+    critical = [rule for rule in RULES[table] if rule.kind == "row" and rule.severity == "critical"]
+    named = ", ".join(f"CASE WHEN {breaks(rule)} THEN '{rule.name}' END" for rule in critical)
+    return ask(f"SELECT list_filter([{named}], lambda name: name IS NOT NULL) AS reasons FROM rows", {"rows": rows})[0]
+
+
+def row_rules(table: str) -> list[Rule]:
+    """Return the rules of `table` that each row keeps or breaks by itself."""
+    return [rule for rule in RULES[table] if rule.kind == "row"]
+
+
+def counts_sql(rules: Iterable[Rule]) -> str:
+    """Return a select list: the number of rows, and of those that break each rule.
+
+    Over a relation of one Parquet file, what the statistics in its footer prove takes no reading: DuckDB knows then that no
+    row can break the rule.
+    """
+    return ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in rules)])
+
+
+@lru_cache(maxsize=None)
+def breaks(rule: Rule) -> str:
+    """Return the SQL boolean that a row breaks `rule`; never NULL."""
+    return f"NOT coalesce({rule.holds}, FALSE)"
+
+
+def samples_of(rows: duckdb.DuckDBPyRelation, table: str, rule: Rule) -> list[str]:
+    """Return up to SAMPLES of the `rows` that `rule` of `table` judges and that break it, as JSON without line breaks.
+
+    Of a table's own rows the key is shown, of a query's rows all columns.
+    """
+    columns = TABLES[table].key if rule.over is None else rows.columns
+    shown = ", ".join(f"'{name}': {name}" for name in columns)
+    cut = f"substr(CAST(to_json({{{shown}}}) AS VARCHAR), 1, {SAMPLE_CHARS}) AS sample"
+    found = rows.filter(breaks(rule)).project(cut).order("sample").limit(SAMPLES)
+    return [sample for (sample,) in found.fetchall()]
+
+
+@contextmanager
+def _given(frames: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
+    con = connection()
+    for name, frame in frames.items():
+        con.register(name, frame)
+    try:
+        yield con
+    finally:
+        for name in frames:
+            con.unregister(name)
+
+
+def _measure_table(
+    con: duckdb.DuckDBPyConnection,
+    frames: Mapping[str, pa.Table],
+    table: str,
+    rules: Sequence[Rule],
+    days: Collection[dt.date] | None,
+) -> list[Measurement]:
+    found: dict[str, Measurement] = {}
+    passes: dict[str | None, list[Rule]] = {}
+    for rule in rules:
+        missing = tuple(name for name in rule.needs if name not in frames)
+        # Rules judge rows of the tables that they read: where there are none, nothing need be asked.
+        some = any(name in frames and frames[name].num_rows for name in (table, *rule.needs))
+        found[rule.name] = measured(table, rule, 0, 0)
+        if missing:
+            found[rule.name] = replace(found[rule.name], rows=None, broken=None, missing=missing)
+        elif some:
+            passes.setdefault(rule.over, []).append(rule)
+    for over, together in passes.items():
+        judged = con.table(table) if over is None else con.sql(over)
+        if days is not None and "day" in judged.columns:
+            judged = judged.filter(f"day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})")
+        found |= {m.rule: m for m in counted(judged, table, together)}
+    return [found[rule.name] for rule in rules]
+
+
+def counted(rows: duckdb.DuckDBPyRelation, table: str, rules: Sequence[Rule]) -> list[Measurement]:
+    """Return what one pass over `rows` counts of `rules` of `table` that judge them, with samples of what is broken."""
+    [(count, *broken)] = rows.aggregate(counts_sql(rules)).fetchall()
+    return [
+        measured(table, rule, count, number or 0, samples_of(rows, table, rule) if number else ())
+        for rule, number in zip(rules, broken, strict=True)
+    ]

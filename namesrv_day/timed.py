@@ -1,0 +1,110 @@
+"""Events for the core: each distinct one is built once, then looped over as position, id, time and number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.events import AnswerObserved, Event, QueryDataVersion, RefreshRun, RegisterBroker
+from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_day.rows import rows_of
+from namesrv_day.sql import ask
+from schemas import codec
+
+# Columns that differ from row to row, and such as neither the core nor an outcome looks at.
+_OF_ROW = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq"}
+_UNREAD = {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count", "unit", "node", "period"}
+# As objects, rows take far more memory than as columns.
+_ROWS_AT_A_TIME = 100_000
+
+
+def timed_events(rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> Iterator[TimedEvent]:
+    """Yield the core's events of rows of `day_events`, in their order. Raises as `codec.event_of`."""
+    return (timed for _, timed in Timed(rows, topic_tables).numbered())
+
+
+class Report(NamedTuple):
+    """The data version that an event reports of a broker, which is (cluster name, broker name, address)."""
+
+    broker: tuple[str | None, str | None, str | None]
+    version: DataVersion | None
+
+
+class Timed:
+    """Events in the order of their rows.
+
+    `said`: what they say, one row for each distinct content; `events` and `reports`: the core's events of these, and the data
+    versions that some of them report. `numbers`: of each row, which content it has.
+    """
+
+    def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
+        """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
+        read = [c for c in rows.column_names if c not in _OF_ROW | _UNREAD]
+        given = [c for c in read if c == "kind" or rows[c].null_count < rows.num_rows]
+        content = ", ".join(f'"{name}"' for name in given)
+        table = rows.select(given).append_column("row", pa.array(np.arange(rows.num_rows)))
+        found = ask(f"SELECT {content}, list(row) AS rows FROM events GROUP BY {content}", {"events": table})  # noqa: S608
+        of_content = found["rows"].combine_chunks()
+        self.numbers = np.empty(rows.num_rows, dtype=np.int64)
+        sizes = of_content.value_lengths().to_numpy()
+        self.numbers[of_content.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), sizes)
+        self._rows = rows.select(["seq", "event_id", "effect_us", "request_seq"])
+        said = found.drop_columns("rows")
+        missing = {name: pa.nulls(found.num_rows, rows.schema.field(name).type) for name in read if name not in given}
+        self.said = pa.table({**dict(zip(said.column_names, said.columns, strict=True)), **missing})
+        absent = dict.fromkeys(rows.column_names)
+        self.events: list[Event] = []
+        self.reports: list[Report | None] = []
+        for row in rows_of(said):
+            event = codec.event_of({**absent, **row}, topic_tables)
+            self.reports.append(_report_of(event, row))
+            # What is no beat is refused where the run is taken.
+            self.events.append(RefreshRun(event) if row.get("is_run") else event)  # type: ignore[arg-type]
+        self._with_answers = any(type(event) is AnswerObserved for event in self.events)
+
+    def numbered(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, TimedEvent]]:
+        """Yield the events of rows from `start` until `stop`, each with the number of its content."""
+        stop = self._rows.num_rows if stop is None else stop
+        for first in range(start, stop, _ROWS_AT_A_TIME):
+            last = min(first + _ROWS_AT_A_TIME, stop)
+            numbers = self.numbers[first:last].tolist()
+            part = self._rows.slice(first, last - first)
+            seqs, ids, times, asked = (column.to_pylist() for column in part.columns)
+            events = map(self.events.__getitem__, numbers)
+            if self._with_answers:
+                events = map(_asked_at, events, asked)
+            yield from zip(numbers, map(TimedEvent, seqs, ids, times, events), strict=True)
+
+
+def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
+    """Return the core's topic tables of rows of topic_configs, by their digests."""
+    topics, mappings = _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo)
+    return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, mappings), strict=True))
+
+
+def _records(lists: pa.ChunkedArray, record: type[TopicConfig | TopicQueueMappingInfo]) -> list[list[Any]]:
+    """Return lists of structs as lists of `record`, whose fields the structs have."""
+    found = lists.combine_chunks()
+    structs = found.flatten()
+    of_all: list[Any] = list(map(record, *(pc.struct_field(structs, name).to_pylist() for name in record._fields)))
+    ends = np.cumsum(pc.fill_null(found.value_lengths(), 0).to_numpy()).tolist()
+    return [of_all[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _report_of(event: Event, row: Mapping[str, Any]) -> Report | None:
+    if not isinstance(event, (RegisterBroker, QueryDataVersion)):
+        return None
+    broker = (row.get("cluster_name"), row.get("broker_name"), row.get("broker_addr"))
+    return Report(broker, event.data_version)
+
+
+def _asked_at(event: Event, request_seq: int | None) -> Event:
+    """Return an event; an answer with the position of its question."""
+    if type(event) is not AnswerObserved or request_seq is None:
+        return event
+    return AnswerObserved(event.question, event.answered, request_seq)

@@ -1,0 +1,97 @@
+"""The catalogue of findings: what each is told of, how long it lasts, from when on it counts; a DuckDB query a file.
+
+A query gives one row for each thing that is so at some time of a name server's day: severity, subject, from_time, to_time
+(NULL: still so when the day ends), detail, evidence, and perhaps `topics`, how many go with it. It reads the day's tables by
+their names, `standing` (what of its code was open when the day began), `expired_before` (brokers that were away then), and
+values as `$name`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Literal
+
+Lasts = Literal["subject", "event", "day"]
+_BEAT_US = 30_000_000
+_MINUTE_US = 2 * _BEAT_US
+_HOUR_US = 60 * _MINUTE_US
+_DAY_US = 24 * _HOUR_US
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """From when on something is told.
+
+    Three departures within `flapping_us` are flapping; a broker that is back `soon_us` after its removal was hardly dead; an
+    address without live entry is a ghost after `ghost_us`; a topic has no writable queue after `unwritable_us`; a data
+    version is from the future `ahead_ms` ahead; `mass` topics lost by one event are many. After `waited_us` a broker that was
+    removed is not waited for any more.
+    """
+
+    flapping_us: int = _HOUR_US
+    soon_us: int = _MINUTE_US
+    ghost_us: int = 2 * _MINUTE_US
+    unwritable_us: int = 1_000_000
+    ahead_ms: int = 60_000
+    mass: int = 5
+    waited_us: int = 7 * _DAY_US
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One code of the catalogue.
+
+    `of`: the tables without rows of which there is no such finding; of a history, rows that were opened or closed on the day
+    count, without which what stood goes on. None: time alone can bring it. `lasts`: by what one that outlasts its day is
+    known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
+    None: it is over with its day. `near_us`: how soon after another one begins that is told together with it.
+    """
+
+    code: str
+    of: tuple[str, ...] = ()
+    lasts: Lasts | None = None
+    near_us: int = _BEAT_US
+
+    @property
+    def sql(self) -> str:
+        """Return its query."""
+        return query(f"findings/{self.code.lower()}")
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Return the words in its query, `$` before names of values: what it may read."""
+        return frozenset(re.findall(r"\$?\w+", self.sql))
+
+
+CATALOGUE = (
+    Finding("ADDR_MULTI_IDENTITY", ("broker_addr_history",), "subject"),
+    Finding("BROKER_FLAPPING", ("broker_live_history",)),
+    Finding("BROKER_NAME_CONFLICT", ("cluster_addr_history",), "subject"),
+    Finding("CLOCK_JUMP", ("namesrv_events",), near_us=_DAY_US),
+    Finding("CLOCK_SKEW", ("data_version_history",), near_us=_DAY_US),
+    Finding("EXPIRED_BROKER", ("expired_brokers",), "event"),
+    Finding("EXPIRED_WHILE_ALIVE", ("expired_brokers",)),
+    Finding("GHOST_BROKER", (), "subject"),
+    Finding("LOG_GAP", ("event_outcomes",), "subject"),
+    Finding("MASS_TOPIC_LOSS", ("route_changes",)),
+    Finding("NO_MASTER", ("broker_addr_history",), "subject"),
+    Finding("NO_WRITABLE_QUEUE", ("orphaned_topics",), "event"),
+    Finding("NS_COLD_START", ("event_outcomes",), "subject"),
+    Finding("ORPHAN_TOPIC", ("orphaned_topics",), "event"),
+    Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),
+    Finding("READ_LT_WRITE", ("topic_queue_history",), "day"),
+    Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
+    Finding("SINGLE_BROKER_TOPIC", ("topic_queue_history", "cluster_addr_history"), "day"),
+    Finding("STALE_ORDER_CONF", ("orphaned_topics",), "event"),
+    Finding("VERSION_REGRESSION", ("data_version_history",), near_us=_DAY_US),
+    Finding("WRITE_PERM_LEFT_WIPED", ("topic_queue_history",), "event"),
+)
+
+
+@cache
+def query(name: str) -> str:
+    """Return the statement in one file of `schemas/sql`, by its path without `.sql`."""
+    return (files("schemas") / "sql" / f"{name}.sql").read_text(encoding="utf-8")

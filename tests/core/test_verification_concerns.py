@@ -1,0 +1,118 @@
+"""Which changes can make an answer another one: between the others it stays, for every question at every state."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from namesrv_core import V4_9_7, Namesrv, Question, Registry, take
+from namesrv_core.asking.answers import LIST_CODES, answer
+from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.verification import Concerns
+from namesrv_core.machine.events import NamesrvStarted, QueryDataVersion, WipeWritePerm
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.registry import Change
+from namesrv_core.machine.rows import (
+    BrokerData,
+    BrokerLiveInfo,
+    DataVersion,
+    KvValue,
+    LiveKey,
+    QueueData,
+    TopicQueueMappingInfo,
+)
+from namesrv_core.machine.step import step
+from tests.core.adversary import EVENTS, NAMESRVS, understood_by
+
+TOPICS, NAMES, CLUSTERS = ("T0", "T1", "T2"), ("broker-0", "broker-117", "broker-b"), ("C", "D", "BE")
+QUESTIONS = [
+    *(Question(105, topic, standard) for topic in TOPICS for standard in (True, False)),
+    *(Question(105, topic, scope="zone-a") for topic in TOPICS),
+    *(Question(code) for code in (106, 206, 304, 311, 312, 313)),
+    *(Question(224, cluster) for cluster in CLUSTERS),
+    *(Question(219, namespace) for namespace in "NO"),
+    *(Question(101, key, scope=namespace) for key in "kl" for namespace in "NO"),
+    *(Question(901, name, scope="C") for name in NAMES),
+]
+QUERIES = [
+    QueryDataVersion(cluster, f"10.0.0.{number}:10911", DataVersion(0, 1, 1))
+    for cluster in CLUSTERS
+    for number in (1, 2, 3)
+]
+
+
+@settings(max_examples=100)
+@given(NAMESRVS, st.lists(EVENTS, min_size=5, max_size=60), st.integers(0, 20))
+def test_between_changes_that_do_not_concern_it_an_answer_stays(namesrv: Namesrv, log: list, known: int) -> None:
+    """Whatever an adversary does, before and after the state that is known."""
+    log = [event for event in log if understood_by(namesrv, event)]
+    registry = Registry(namesrv.profile)
+    for event in log[:known]:
+        take(registry, event, 1, namesrv)
+    before, states, timeline, starts = registry.copy(), [], [], []
+    for seq, event in enumerate(log[known:]):
+        states.append(answers(registry, namesrv))
+        taken = take(registry, event, 1, namesrv)
+        timeline.append(StateChange(seq, seq, tuple(taken.changes)))
+        if isinstance(event, NamesrvStarted):
+            starts.append(seq)
+    states.append(answers(registry, namesrv))
+    concerns = Concerns(before, timeline, starts)
+    assert len({*states[0]}) == len(QUESTIONS) + len(QUERIES)
+    for asked in states[0]:
+        for number in set(range(1, len(states))) - set(concerns.of(asked)):
+            assert states[number][asked] == states[number - 1][asked], (asked, timeline[number - 1])
+
+
+def answers(registry: Registry, namesrv: Namesrv) -> dict:
+    found: dict = {question: answer(registry, question, namesrv) for question in QUESTIONS}
+    return found | {query: step(registry, query, 1, namesrv).result for query in QUERIES}
+
+
+def put(table: str, *key: str, value: object = True) -> StateChange:
+    return StateChange(0, 0, (Change(table, key, value),))  # type: ignore[arg-type]
+
+
+LIVE = BrokerLiveInfo(None, 120_000, "c", None, "b")
+TIMELINE = [
+    put("topic_queue_table", "T", "b", value=QueueData(4, 4, 6, 0)),
+    put("topic_queue_table", "U", "c", value=QueueData(4, 4, 6, 0)),
+    put("broker_addr_table", "b", value=BrokerData("C", ((0, "a:1"),))),
+    put("broker_addr_table", "d", value=BrokerData("C", ((0, "a:2"),))),
+    put("broker_live_table", *LiveKey("C", "a:1"), value=LIVE),  # type: ignore[arg-type]
+    put("cluster_addr_table", "C", "b"),
+    put("kv_config_table", "N", "k", value=KvValue("v")),
+    put("kv_config_table", ORDER_TOPIC_CONFIG, "T", value=KvValue("v")),
+    put("filter_server_table", *LiveKey("C", "a:9"), value=()),  # type: ignore[arg-type]
+    put("topic_queue_mapping_info_table", "T", "m", value=TopicQueueMappingInfo("T", "m", 4, 1)),
+    put("pending_unregister", value=()),
+    StateChange(9, 9, ()),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "numbers"),
+    [
+        (Question(105, "T"), [1, 3, 8, 9, 10, 12]),
+        (Question(105, "V"), [8, 9, 12]),
+        (Question(106), [3, 4, 6, 12]),
+        (Question(101, "k", scope="N"), [7, 12]),
+        (Question(219, "N"), [7, 12]),
+        (Question(901, "b"), [3, 12]),
+        (QueryDataVersion("C", "a:1", None), [5, 12]),
+        (QueryDataVersion("C", "a:2", None), [12]),
+        (WipeWritePerm("b"), [*range(1, 13)]),
+        *((Question(code), [1, 2, 3, 4, 6, 12]) for code in sorted(LIST_CODES)),
+    ],
+)
+def test_few_changes_concern_a_question(asked: Question, numbers: list[int]) -> None:
+    """Those of what it is about; a start of the process concerns all."""
+    assert list(Concerns(Registry(V4_9_7), TIMELINE, starts=[9]).of(asked)) == numbers
+
+
+def test_a_route_concerns_the_groups_that_had_the_topic_before() -> None:
+    """Names that the topic has only in the state before the timeline count, too."""
+    registry = Registry(V4_9_7)
+    registry.apply(TIMELINE[0].changes, 0)
+    assert Concerns(registry, TIMELINE[2:4]).of(Question(105, "T")) == [1]

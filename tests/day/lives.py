@@ -1,0 +1,159 @@
+"""A name server's life from lines of an event log, replayed in packs, day after day or cut anywhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_day import condense
+from namesrv_day.context import NamesrvDay
+from namesrv_day.day_events import BEATS, OTHERS, day_events
+from namesrv_day.pack import PackInput, PackOutput, merged_outcomes, replay_pack
+from namesrv_day.plan import planned
+from namesrv_day.rows import empty, rows_of, table_of, with_microseconds
+from namesrv_day.sql import connection
+from namesrv_wire.event_log import _Positions, rows_of_line
+from schemas import bronze, gold
+from schemas.times import day_of, day_start_seq
+
+Line = dict[str, Any]
+Tables = Mapping[str, pa.Table]
+NAMESRV = "10.0.0.1:9876"
+MIDNIGHT_MS = 1_767_398_400_000  # of 2026-01-03
+HISTORIES = [table.name for table in gold.HISTORY_TABLES]
+_WRITTEN = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE, gold.EVENT_OUTCOMES)
+_SCAN_LIFE = ("scan_failed", "started", "stopped")
+
+
+class Part(NamedTuple):
+    """A part of a life: its first position, the one after its last, and its rows of the bronze event tables."""
+
+    from_seq: int
+    until_seq: int
+    frames: dict[str, pa.Table]
+
+
+class Life:
+    """What was told of one name server. `outputs`: what the packs of the last replay gave, part by part."""
+
+    def __init__(self, told: Iterable[tuple[float, Line]], namesrv: Namesrv) -> None:
+        """`told`: lines without what all have, each with its time in seconds from MIDNIGHT_MS."""
+        self.namesrv = namesrv
+        self.outputs: list[list[PackOutput]] = []
+        positions, found = _Positions(), dict[str, dict[str, dict[str, Any]]]()
+        for number, (at_s, line) in enumerate(sorted(told, key=lambda told: told[0]), 1):
+            whole = {
+                "schema": "namesrv-event/1",
+                "namesrv_id": NAMESRV,
+                "time": MIDNIGHT_MS + round(at_s * 1_000),
+                **line,
+            }
+            for row in rows_of_line(json.dumps(whole).encode(), "a log", number, positions):
+                key = row.values.get("event_id") or row.values["topic_config_digest"]
+                found.setdefault(row.table, {})[key] = row.values
+        self.configs = table_of(found.pop("topic_configs", {}).values(), bronze.TOPIC_CONFIGS_TABLE)
+        self.rows = {
+            table.name: [{**row, "day": day_of(row["effect_time"])} for row in found.get(table.name, {}).values()]
+            for table in bronze.EVENT_TABLES
+        }
+        self.seqs = sorted(row["seq"] for rows in self.rows.values() for row in rows)
+
+    @cached_property
+    def schedule(self) -> ScanSchedule:
+        """Return when it scans: since each of its starts."""
+        starts = [row["seq"] for row in self.rows["namesrv_events"] if row["kind"] == "started"]
+        epochs = [ScanEpoch(seq, seq, phase_known=True) for seq in starts or self.seqs[:1]]
+        return ScanSchedule(epochs, self.namesrv.scan_period_ms)
+
+    def parts(self, cuts_s: Sequence[float]) -> Iterator[Part]:
+        """Yield the parts between cuts, which are seconds from MIDNIGHT_MS; the last one ends with the last event."""
+        cuts = [(MIDNIGHT_MS + round(at_s * 1_000)) * 1_000_000 for at_s in cuts_s]
+        bounds = [day_start_seq(day_of(self.seqs[0] // 1_000)), *(cut for cut in cuts if self.seqs[0] < cut <= self.seqs[-1])]
+        for begin, end in zip(bounds, [*bounds[1:], None], strict=True):
+            rows = {
+                table.name: table_of(
+                    (r for r in self.rows[table.name] if begin <= r["seq"] and (end is None or r["seq"] < end)), table
+                )
+                for table in bronze.EVENT_TABLES
+            }
+            yield Part(begin, self.seqs[-1] + 999 if end is None else end, rows)
+
+    def replayed(self, *, road: bool, cuts_s: Sequence[float] = (0,), packs: int = 2) -> dict[str, pa.Table]:
+        """Return the rows of all tables that a replay writes, those of all parts one after the other.
+
+        `road`: whether it takes the quiet road where it can.
+        """
+        self.outputs, found, open_rows, halted = [], list[dict[str, pa.Table]](), dict[str, pa.Table](), False
+        for part in self.parts(cuts_s):
+            context = NamesrvDay(NAMESRV, self.namesrv, self.schedule, part.from_seq, part.until_seq, halted)
+            found.append(self._replayed(part, context, open_rows, packs, road=road))
+            open_rows = {name: found[-1][name].filter(pc.field("closed_by").is_null()) for name in HISTORIES}
+            lives = [row["outcome"] for row in by_seq(found[-1]["event_outcomes"]) if row["outcome"] in _SCAN_LIFE]
+            halted = lives[-1] == "scan_failed" if lives else halted
+        return {table.name: pa.concat_tables([of_part[table.name] for of_part in found]) for table in _WRITTEN}
+
+    def _replayed(
+        self, part: Part, context: NamesrvDay, open_rows: Tables, packs: int, *, road: bool
+    ) -> dict[str, pa.Table]:
+        hours, beats = hours_of(part.frames, open_rows), day_events(part.frames, tables=BEATS)
+        others = day_events(part.frames, tables=OTHERS)
+        plan = planned(others, hours, open_rows, context, packs, quiet_road=road)
+        day = day_of(part.from_seq // 1_000)
+        outputs = [
+            replay_pack(
+                PackInput(
+                    context,
+                    day,
+                    plan.nodes.filter(pc.field("pack") == pack),
+                    plan.eventful,
+                    hours,
+                    others,
+                    open_rows,
+                    lambda digests: self.configs.filter(pc.field("topic_config_digest").isin(digests)),
+                    lambda addrs, periods: read(beats, addrs, periods),
+                )
+            )
+            for pack in sorted(set(plan.nodes["pack"].to_pylist()))
+        ]
+        self.outputs.append(outputs)
+        slices = {name: pa.concat_tables([out.slices[name] for out in outputs]) for name in outputs[0].slices}
+        return {**slices, "event_outcomes": merged_outcomes([out.outcomes for out in outputs])}
+
+
+def hours_of(frames: Tables, open_rows: Tables) -> pa.Table:
+    """Return the condensed beats of a part."""
+    live = open_rows.get("broker_live_history", empty(gold.BROKER_LIVE_HISTORY))
+    leases = condense.leases_from(live, frames["registrations"])
+    found = [condense.hours_from(connection().from_arrow(frames[t.name]), t.name, leases) for t in BEATS]
+    return pa.concat_tables(found)
+
+
+def read(beats: pa.Table, addrs: Sequence[str | None], periods: Sequence[int]) -> pa.Table:
+    """Return single beats as a reader does: those of the addresses, in the periods."""
+    of_addrs = pc.is_in(beats["broker_addr"], value_set=pa.array(addrs, pa.string()))
+    of_periods = pc.is_in(pc.divide(beats["effect_us"], condense.PERIOD_US), value_set=pa.array(periods, pa.int64()))
+    return beats.filter(pc.and_(of_addrs, of_periods))
+
+
+def by_seq(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as dicts in the order of their positions."""
+    return sorted(rows_of(rows), key=lambda row: (row["seq"], row["event_id"]))
+
+
+def told_apart(one: Tables, other: Tables) -> dict[str, list[str]]:
+    """Return the rows, as text, that only one of the two has, by table."""
+    found = {}
+    for name in one:
+        mine, others = (sorted(map(repr, with_microseconds(rows).to_pylist())) for rows in (one[name], other[name]))
+        if mine != others:
+            found[name] = [f"- {row}" for row in set(mine) - set(others)] + [
+                f"+ {row}" for row in set(others) - set(mine)
+            ]
+    return found

@@ -1,0 +1,236 @@
+"""What a day's answers and closes say about settings: read as they are, and which days are worth two replays."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from namesrv_core.inference import evidence as core
+from namesrv_core.inference.settings import Known, Value
+from namesrv_day.evidence import closes_late, loses_topics, votes
+from namesrv_day.races import Replayable
+from namesrv_day.settings import known_settings
+from namesrv_day.settle import settle
+from schemas import gold
+from tests.day.settle_given import Given, Row, answered, asked_to, ended, life, registered, seq_at
+
+START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+ROUTE = json.dumps({"queueDatas": [], "brokerDatas": []})
+ORDERED = json.dumps({"orderTopicConf": "broker-a:4"})
+
+
+def cast(given: Given, known: Known | None = None) -> dict[str, list[tuple[Value, int]]]:
+    """Return what is voted for, by setting, with the number of votes."""
+    found: dict[str, list[tuple[Value, int]]] = {}
+    for vote in votes(given.input, known or known_settings(given.input)):
+        found.setdefault(vote.name, []).append((vote.value, vote.answers))
+    return found
+
+
+def on(rows: dict[str, list[Row]], **given: Any) -> Given:
+    """Return a day of a 5.4.0 name server that starts on it."""
+    return Given({**rows, "namesrv_events": [*START, *rows.get("namesrv_events", ())]}, **given)
+
+
+def order_conf(ms: float, code: int, **values: Any) -> Row:
+    """Return an order configuration of T, put (100) or deleted (102)."""
+    said: Row = {
+        "namespace": "ORDER_TOPIC_CONFIG",
+        "config_key": "T",
+        "config_value": "broker-a:4" if code == 100 else None,
+    }
+    return asked_to(ms, f"conf-{ms}", code, **{**said, **values})
+
+
+def test_a_quiet_day_says_nothing() -> None:
+    """And no single beat is read for it."""
+    given = on({"registrations": [registered(2_000, "a")]})
+    assert cast(given) == {}
+    assert given.reads == []
+
+
+def test_routes_with_an_order_configuration_say_that_it_is_put_into_routes() -> None:
+    """And those without one, of a topic that has one, that it is not; of others and of refused answers nothing."""
+    answers = [
+        answered(3_000, "a", 105, "T", ROUTE),
+        answered(5_000, "b", 105, "T", ROUTE),
+        answered(5_001, "c", 105, "U", ROUTE),
+        answered(5_002, "d", 105, "T", None, response_code=17),
+        answered(7_000, "e", 105, "T", ROUTE),
+        answered(7_001, "f", 105, "V", ORDERED),
+        answered(7_002, "g", 105, None, ROUTE),
+    ]
+    admin = [
+        order_conf(4_000, 100),
+        order_conf(4_001, 100, config_key="U", namespace="OTHER"),
+        order_conf(4_002, 100, config_key="U", response_code=1),
+        order_conf(4_003, 100, config_key=None),
+        order_conf(6_000, 102),
+    ]
+    given = on({"route_observations": answers, "admin_events": admin})
+    assert sorted(cast(given)["order_message_enable"]) == [(False, 1), (True, 1)]
+
+
+def test_order_configurations_of_the_day_before_count() -> None:
+    """As long as they hold."""
+    given = on({"route_observations": [answered(3_000, "a", 105, "T", ROUTE), answered(9_000, "b", 105, "T", ROUTE)]})
+    assert cast(given) == {}
+    kept = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
+    rows = {"route_observations": [answered(3_000, "a", 105, "T", ROUTE), answered(9_000, "b", 105, "T", ROUTE)]}
+    given = on({**rows, "admin_events": [order_conf(4_000, 102)]}, carried={gold.KV_CONFIG_HISTORY: [kept]})
+    assert cast(given) == {"order_message_enable": [(False, 1)]}
+
+
+def test_an_open_setting_only_is_looked_for() -> None:
+    """What the server says of itself needs no evidence."""
+    rows = {"route_observations": [answered(7_001, "f", 105, "V", ORDERED)]}
+    said = life(1_002, "said", "configured", properties="orderMessageEnable=true")
+    assert cast(on(rows)) == {"order_message_enable": [(True, 1)]}
+    assert cast(on({**rows, "namesrv_events": [said]})) == {}
+    assert cast(on(rows, given={"order_message_enable": True})) == {}
+
+
+def group(addrs: dict[str, str], perm: int = 4) -> str:
+    """Return a route as it is sent, of a group that allows acting masters."""
+    data = {"brokerName": "broker-a", "brokerAddrs": addrs, "enableActingMaster": True}
+    queue = {"brokerName": "broker-a", "perm": perm}
+    return json.dumps({"brokerDatas": [data], "queueDatas": [queue]}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (group({"0": "10.0.0.2:10911"}), [(True, 1)]),
+        (group({"1": "10.0.0.2:10911"}), [(False, 1)]),
+        (group({"0": "10.0.0.2:10911"}, perm=6), []),
+        (group({"0": "10.0.0.9:10911"}), []),
+    ],
+)
+def test_a_slave_that_stands_as_master_speaks_for_acting_masters(body: str, found: list[tuple[Value, int]]) -> None:
+    """Who is a slave its registration tells, or the rows that the day begins with."""
+    slave = registered(2_000, "a", broker_id=1, enable_acting_master=True)
+    answers = [answered(3_000, "b", 105, "T", body)]
+    expected = {"support_acting_master": found} if found else {}
+    assert cast(on({"registrations": [slave], "route_observations": answers})) == expected
+    kept = {"broker_name": "broker-a", "broker_addr": "10.0.0.2:10911", "broker_id": 1, "enable_acting_master": True}
+    assert cast(on({"route_observations": answers}, carried={gold.BROKER_ADDR_HISTORY: [kept]})) == expected
+    # A refused registration, or one that allows no acting master, makes no member.
+    for said in ({"refusal": "x"}, {"enable_acting_master": False}):
+        given = on({"registrations": [{**slave, **said}], "route_observations": answers})
+        assert cast(given) == ({} if found == [(True, 1)] else expected)
+
+
+def test_lists_that_are_refused_are_switched_off() -> None:
+    """206 has a switch of its own; other refusals say nothing."""
+    answers = [
+        answered(2_000, "a", 206, None, "{}"),
+        answered(2_001, "b", 206, None, None, response_code=1, remark="disable"),
+        answered(2_002, "c", 224, "C", None, response_code=1, remark="disable"),
+        answered(2_003, "d", 311, None, None, response_code=1, remark="broken"),
+        answered(2_004, "e", 313, None, None, response_code=1, remark="disable"),
+    ]
+    found = cast(on({"route_observations": answers}))
+    assert sorted(found["enable_all_topic_list"]) == [(False, 1), (True, 1)]
+    assert found["enable_topic_list"] == [(False, 2)]
+
+
+def test_silent_connections_speak_of_the_idle_limit() -> None:
+    """Closed when the default one ended: for it; used after it: for another; closed late or by the timer: for nothing."""
+    ends = [
+        ended(200_000, "a", "idle", "namesrv", silent_ms=120_060),
+        ended(200_001, "b", "idle", "namesrv", silent_ms=130_000),
+        ended(200_002, "c", "idle", "timer", silent_ms=120_000),
+        ended(200_003, "d", "late_close", "namesrv", silent_ms=300_010),
+        ended(200_004, "e", "late_close", "namesrv", silent_ms=300_020),
+    ]
+    given = on({"channel_events": ends})
+    assert cast(given) == {"channel_max_idle_ms": [(120_000, 1)]}
+    assert closes_late(given.input)
+    assert not closes_late(on({"channel_events": ends[:3]}).input)
+    used = on({"channel_events": ends, "namesrv_events": [life(300_000, "f", "idle_limit_outlasted")]})
+    assert sorted(cast(used)["channel_max_idle_ms"], key=str) == [(120_000, 1), (300_000, 1)]
+
+
+def test_closes_of_expired_brokers_tell_the_period_of_scans() -> None:
+    """Those of channels that were not idle, silent for longer than the lease on them."""
+    beats = [
+        registered(2_000, "a", channel_id="x#1", heartbeat_timeout_ms=10_000),
+        registered(2_001, "b", channel_id="y#1"),
+    ]
+    closes = [
+        ended(16_000, "c", "close", "namesrv", channel_id="x#1", silent_ms=11_000),
+        ended(157_000, "d", "close", "namesrv", channel_id="y#1", silent_ms=121_000),
+    ]
+    assert cast(on({"registrations": beats, "channel_events": closes}))["scan_period_ms"] == [(3_000, 2)]
+    idle = ended(156_999, "e", "idle", "timer", channel_id="y#1", silent_ms=120_000)
+    assert cast(on({"registrations": beats, "channel_events": [*closes, idle]})) == {}
+    early = [closes[0], {**closes[1], "silent_ms": 119_000}]
+    assert cast(on({"registrations": beats, "channel_events": early})) == {}
+
+
+def test_a_notification_is_sent_with_the_option_only() -> None:
+    """905, which the server sends itself."""
+    given = on({"namesrv_events": [life(5_000, "a", "min_broker_id_notified")]})
+    assert cast(given) == {"notify_min_broker_id_changed": [(True, 1)]}
+
+
+@pytest.mark.parametrize(
+    ("registrations", "found"),
+    [
+        (["TUV", "TUV"], False),
+        (["T", "TU", "TUV"], False),
+        (["TU", "T"], True),
+        (["T", "TU", "T"], True),
+        (["TU", "T!refused"], False),
+        (["TU", "T!other name"], False),
+        (["TU", ""], True),
+    ],
+)
+def test_a_registration_that_leaves_out_topics_is_found_without_reading_it(
+    registrations: list[str], *, found: bool
+) -> None:
+    """What distinct tables a broker name registered, and when first and last, is enough."""
+    rows = []
+    for number, said in enumerate(registrations):
+        topics, _, what = said.partition("!")
+        values = {"refused": {"refusal": "x"}, "other name": {"broker_name": "b"}}.get(what, {})
+        rows.append(registered(2_000 + number, f"{number}", topics, **values))
+    given = on({"registrations": rows})
+    assert loses_topics(given.input) == found
+    assert given.reads == []
+
+
+def test_hours_tell_of_left_out_topics_what_single_registrations_do() -> None:
+    """On registrations at random, of two broker names, over two hours."""
+    chance, context = random.Random(1), settle(on({}).input).context
+    results = []
+    for _ in range(20):
+        rows = [
+            registered(
+                chance.randrange(7_200_000),
+                f"{n}",
+                "".join(sorted(chance.sample("TUV", chance.choice((2, 2, 3, 3, 3))))),
+                broker_name=chance.choice("ab"),
+            )
+            for n in range(chance.randrange(1, 5))
+        ]
+        given = on({"registrations": rows})
+        day = Replayable(given.input, context, given.input.today["channel_events"]).whole
+        results.append(loses_topics(given.input))
+        assert results[-1] == core.loses_topics(day.timed_events)
+    assert set(results) == {True, False}
+
+
+def test_votes_go_to_the_process_that_they_are_about() -> None:
+    """Each process has its own configuration."""
+    answers = [answered(ms, f"{ms}", 206, None, "{}") for ms in (2_000, 3_000, 70_000)]
+    restart = life(60_000, "restart", "started")
+    given = on({"route_observations": answers, "namesrv_events": [restart]})
+    found = votes(given.input, known_settings(given.input))
+    assert {(v.life_seq, v.answers, v.evidence) for v in found} == {
+        (seq_at(1_000), 2, ("2000", "3000")),
+        (seq_at(60_000), 1, ("70000",)),
+    }

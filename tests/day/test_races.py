@@ -1,0 +1,313 @@
+"""Whether anything of a day may have raced, found without reading its single beats, and what the core decides then."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
+from namesrv_core.inference.decisions import STALL_NS, decide
+from namesrv_core.inference.races import LAG_NS, races_of
+from namesrv_core.machine import events
+from namesrv_core.machine.quiet import NotQuietError
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_day.day_events import OTHERS, day_events
+from namesrv_day.races import MOVES, Replayable, decisions_of, may_race
+from namesrv_day.rows import table_of
+from namesrv_day.settle import settle
+from schemas import gold
+from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
+
+START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+LAG_MS, STALL_MS = LAG_NS / 1_000_000, STALL_NS / 1_000_000
+LIVE = {
+    "cluster_name": "C",
+    "broker_addr": "10.0.0.2:10911",
+    "broker_name": "broker-a",
+    "data_version": {"state_version": 0, "timestamp": 1, "counter": 1},
+    "heartbeat_timeout_ms": 120_000,
+    "channel_id": "x#1",
+}
+"""What a broker that registered like `registered`, over the connection x#1, left open the day before."""
+
+
+def races(rows: dict[str, list[Row]], live: Row | None = None) -> bool:
+    """Return whether something may have raced."""
+    return look(Given(rows, carried={} if live is None else {gold.BROKER_LIVE_HISTORY: [live]}))
+
+
+def look(given: Given) -> bool:
+    """Return whether something may have raced, of connections that ended as recorded."""
+    return may_race(given.input, day_events(given.input.today, tables=OTHERS))
+
+
+def unregistered(ms: float, event_id: str, **values: Any) -> Row:
+    """Return an answered request to take broker-a away."""
+    said: Row = {"code": 104, "one_way": False, "request_version": 493, "response_code": 0}
+    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911", "broker_id": 0}
+    return row(ms, event_id, **{**said, **broker, **values})
+
+
+@pytest.mark.parametrize(("lag_ms", "found"), [(STALL_MS, True), (STALL_MS - 1, False)])
+def test_a_request_that_stood_still_met_a_frozen_server(lag_ms: float, *, found: bool) -> None:
+    """Whatever request it was, heartbeats included; and only answered ones tell."""
+    at: Row = {"received_ms": 5_000 - lag_ms}
+    beat = row(5_000, "a", code=322, one_way=False, request_version=493, response_code=0, broker_name="b", **at)
+    assert races({"heartbeats": [beat]}) == found
+    assert races({"registrations": [registered(5_000, "a", **at)]}) == found
+    assert races({"admin_events": [asked_to(5_000, "a", 205, broker_name="b", **at)]}) == found
+    assert not races({"admin_events": [asked_to(5_000, "a", 205, broker_name="b", response_code=None, **at)]})
+
+
+@pytest.mark.parametrize(
+    ("close_ms", "response_code", "found"),
+    [(5_001, None, True), (5_000 + LAG_MS, None, True), (5_001 + LAG_MS, None, False), (5_001, 0, False)],
+)
+def test_a_registration_without_response_races_with_the_end_of_its_connection(
+    close_ms: float, response_code: int | None, *, found: bool
+) -> None:
+    """If that comes at once."""
+    beat = registered(5_000, "a", channel_id="x#1", response_code=response_code)
+    assert races({"registrations": [beat], "channel_events": [ended(close_ms, "b", channel_id="x#1")]}) == found
+    assert not races({"registrations": [beat], "channel_events": [ended(close_ms, "b", channel_id="y#1")]})
+
+
+@pytest.mark.parametrize(("received_ms", "found"), [(5_005, True), (5_000 + LAG_MS, True), (5_001 + LAG_MS, False)])
+def test_requests_of_one_broker_name_race_while_one_is_under_way(received_ms: float, *, found: bool) -> None:
+    """Or has just been; the end of the connection of a broker of that name likewise. Other names do not."""
+    one, other = registered(5_000, "a"), unregistered(5_020, "b", received_ms=received_ms)
+    assert races({"registrations": [one], "unregistrations": [other]}) == found
+    assert not races({"registrations": [{**one, "broker_name": "c"}], "unregistrations": [other]})
+    new = registered(5_020, "b", received_ms=received_ms, channel_id="new#1")
+    assert races({"registrations": [new], "channel_events": [ended(5_000, "c", channel_id="x#1")]}, LIVE) == found
+    assert not races({"registrations": [new], "channel_events": [ended(5_000, "c", channel_id="y#1")]}, LIVE)
+
+
+def test_topics_and_kv_entries_concern_whoever_has_them() -> None:
+    """What names no broker races with any request, and with the end of any broker's connection."""
+    topic = asked_to(5_020, "b", 216, topic="T", received_ms=5_005)
+    assert races({"registrations": [registered(5_000, "a")], "admin_events": [topic]})
+    late = registered(5_030, "a", received_ms=5_010)
+    assert races({"registrations": [late], "admin_events": [topic]})
+    assert races({"admin_events": [topic], "channel_events": [ended(5_000, "c", channel_id="x#1")]}, LIVE)
+    assert not races({"admin_events": [topic], "channel_events": [ended(5_000, "c", channel_id="y#1")]}, LIVE)
+    assert races({"admin_events": [topic, asked_to(5_000, "c", 100, namespace="N", config_key="k")]})
+    assert not races({"admin_events": [topic, asked_to(4_000, "c", 100, namespace="N", config_key="k")]})
+
+
+def test_renewals_of_leases_race_with_nothing_unless_something_else_happens_beside_them() -> None:
+    """Two brokers of one name say again what they said: no beat is read; near another event those beside it are."""
+    other: Row = {"broker_addr": "10.0.0.3:10911", "broker_id": 1, "channel_id": "y#1"}
+    carried = {gold.BROKER_LIVE_HISTORY: [LIVE, {**LIVE, **other}]}
+    beats = [
+        row
+        for n in range(0, 3_600_000, 30_000)
+        for row in (
+            registered(n, f"a{n}", channel_id="x#1"),
+            registered(n + 1, f"b{n}", received_ms=n - 1, **other),
+        )
+    ]
+    quiet = Given({"registrations": beats}, carried=carried)
+    assert not look(quiet)
+    assert quiet.reads == []
+    news = Given({"registrations": [*beats, registered(3_599_000, "c", "TU", channel_id="x#1")]}, carried=carried)
+    assert look(news)
+    assert news.reads == [("registrations", False)]
+    for ms, found in ((60_002, True), (75_000, False)):
+        topic = asked_to(ms, "t", 216, topic="T", received_ms=ms - 1)
+        beside = Given({"registrations": beats, "admin_events": [topic]}, carried=carried)
+        assert look(beside) == found
+        assert beside.reads == [("registrations", False)]
+
+
+def test_many_events_of_others_are_read_around_in_one_stretch() -> None:
+    """A condition as long as a table would be worse."""
+    beats = [registered(n * 30_000, f"{n}") for n in range(5)]
+    topics = [asked_to(n * 60_000 + 15_000, f"t{n}", 216, topic="T") for n in range(150)]
+    given = Given({"registrations": beats, "admin_events": topics})
+    assert not look(given)
+    assert given.reads == [("registrations", False)]
+
+
+def raced(rows: dict[str, list[Row]]) -> bool:
+    """Return what `may_race` should, by looking at each event with each other one."""
+    kinds = {"registrations", "unregistrations", "admin_events"}
+    requests = [(kind, r, r["event_time"] * 1_000 - LAG_NS) for kind in kinds for r in rows.get(kind, ())]
+    closes = rows.get("channel_events", [])
+    effects = [(r["seq"], r.get("broker_name")) for _, r, _ in requests]
+    owned = {(r["channel_id"], r["broker_name"]) for r in rows.get("registrations", ())}
+    effects += [(c["seq"], name) for c in closes for channel, name in owned if c["channel_id"] == channel]
+    for kind, r, first in requests:
+        answered_at_all = r["response_code"] is not None
+        if answered_at_all and r["seq"] - r["event_time"] * 1_000 >= STALL_NS:
+            return True
+        if kind == "registrations" and not answered_at_all:
+            own = (c["seq"] - r["seq"] for c in closes if c["channel_id"] == r["channel_id"])
+            if any(0 < after <= LAG_NS for after in own):
+                return True
+        for seq, name in effects:
+            if first <= seq < r["seq"] and (name == r.get("broker_name") or None in {name, r.get("broker_name")}):
+                return True
+    return False
+
+
+def chance_rows(chance: random.Random) -> dict[str, list[Row]]:
+    """Return some events of two broker names within a few hundred milliseconds."""
+    rows: dict[str, list[Row]] = {"registrations": [], "unregistrations": [], "admin_events": [], "channel_events": []}
+    for number, ms in enumerate(
+        chance.sample(range(10_000, 10_000 + chance.choice((60, 400))), chance.randrange(1, 6))
+    ):
+        name, channel = f"{number}", chance.choice(("x#1", "y#1"))
+        request: Row = {
+            "received_ms": ms - chance.choice((0, 3, 8, 20)),
+            "response_code": chance.choice((None, 0, 0)),
+        }
+        match chance.randrange(4):
+            case 0:
+                rows["registrations"].append(
+                    registered(ms, name, channel_id=channel, broker_name=chance.choice("ab"), **request)
+                )
+            case 1:
+                rows["unregistrations"].append(unregistered(ms, name, broker_name=chance.choice("ab"), **request))
+            case 2:
+                rows["admin_events"].append(asked_to(ms, name, 216, topic="T", **request))
+            case _:
+                rows["channel_events"].append(ended(ms, name, channel_id=channel))
+    return rows
+
+
+def test_what_may_race_is_what_looking_at_each_pair_of_events_tells() -> None:
+    """On events at random; and where the core finds a race, something may have raced."""
+    chance, results = random.Random(7), []
+    context = settle(Given({"namesrv_events": START}).input).context
+    for _ in range(40):
+        rows = chance_rows(chance)
+        given = Given({**rows, "namesrv_events": START})
+        found = look(given)
+        assert found == raced(rows), rows
+        assert found or not races_of(Replayable(given.input, context, given.input.today["channel_events"]).whole)
+        results.append(found)
+    assert min(results.count(True), results.count(False)) > 5
+
+
+def test_an_answer_decides_a_race() -> None:
+    """A registration without response, then its connection's end; the broker is still there: the close came first."""
+    named = {"broker-a": "10.0.0.2:10911", "broker-b": "10.0.0.3:10911"}
+    registry, topics = Registry(V5_4_0), TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in "TU"])
+    for number, (name, addr) in enumerate(named.items()):
+        version = DataVersion(0, 1, 2)
+        take(
+            registry,
+            events.RegisterBroker("C", addr, name, 0, None, version, topics, (), f"{number}", False),
+            0,
+            Namesrv(V5_4_0),
+        )
+    body = answer(registry, Question(106), Namesrv(V5_4_0)).body
+    one, other = (
+        registered(4_000 + n, name[-1] * 32, "TU", broker_name=name, broker_addr=addr, channel_id=f"{name}#1")
+        for n, (name, addr) in enumerate(named.items())
+    )
+    settled = settle(
+        Given(
+            {
+                "namesrv_events": START,
+                "registrations": [{**one, "response_code": None}, other],
+                "channel_events": [ended(4_002, "c" * 32, channel_id="broker-a#1")],
+                "route_observations": [answered(6_000, "d" * 32, 106, None, body)],
+            }
+        ).input
+    )
+    (decision,) = settled.order_decisions.to_pylist()
+    assert (decision["namesrv_id"], decision["day"], decision["kind"]) == (NAMESRV, DAY, "register_and_close")
+    assert decision["event_ids"] == ["a" * 32, "c" * 32]
+    assert (decision["chosen"], decision["answers_for"], decision["evidence_for"]) == (1, 1, ["d" * 32])
+    assert (decision["answers_against"], decision["evidence_against"]) == (0, [])
+    assert (decision["channel_ids"], len(decision["alternatives"])) == (["broker-a#1"], 2)
+    assert decision["effect_time"].timestamp() * 1_000 == seq_at(4_000) // 1_000_000
+    assert settled.order_decisions.schema == table_of((), gold.ORDER_DECISIONS).schema
+    assert settled.moves.schema == MOVES
+    assert settled.moves.to_pylist() == [{"event_id": "a" * 32, "seq": seq_at(4_002) + 1, "looked_up": None}]
+
+
+def test_a_day_without_races_has_no_decisions() -> None:
+    """And moves nothing."""
+    given = Given({"namesrv_events": START, "registrations": [registered(4_000, "a")]})
+    settled = settle(given.input)
+    assert (settled.order_decisions.num_rows, settled.moves.num_rows) == (0, 0)
+    day = Replayable(given.input, settled.context, settled.channel_events)
+    assert decisions_of(day.whole, DAY).order_decisions.schema == settled.order_decisions.schema
+
+
+class Fleet:
+    """Four brokers that beat for three hours, of which one registers anew, in the second, while its old connection ends."""
+
+    addrs = tuple(f"10.0.0.{n}:10911" for n in range(2, 6))
+    again_ms = 5_375_500
+
+    def __init__(self) -> None:
+        self.registry = Registry(V5_4_0)
+        beats = [self._registered(2_000 + n, n) for n in range(4)]
+        whole = self._answer()
+        take(self.registry, events.UnregisterBroker("C", self.addrs[0], "broker-0", 0), 0, Namesrv(V5_4_0))
+        without = self._answer()
+        beats.append(self._registered(self.again_ms + 5, 0, received_ms=self.again_ms - 1, channel_id="new#1"))
+        beats.append(self._registered(self.again_ms + 60_000, 0, channel_id="new#1"))
+        shown = [(self.again_ms + 10_000, without), *((ms, whole) for ms in range(70_000, 10_800_000, 100_000))]
+        self.rows: dict[str, list[Row]] = {
+            "namesrv_events": START,
+            "registrations": beats,
+            "channel_events": [ended(self.again_ms, "c" * 32, channel_id="old-0#1")],
+            "heartbeats": [self.beat(ms + n, n) for ms in range(30_000, 10_800_000, 30_000) for n in range(4)],
+            "route_observations": [answered(ms, f"{ms:032x}", 106, None, body) for ms, body in shown],
+        }
+
+    def beat(self, ms: float, number: int) -> Row:
+        """Return a version query that was answered."""
+        said: Row = {"code": 322, "one_way": False, "request_version": 493, "response_code": 0, "cluster_name": "C"}
+        version: Row = {"data_version": {"state_version": 0, "timestamp": 1, "counter": 2}}
+        name, addr = f"broker-{number}", f"10.0.0.{number + 2}:10911"
+        return row(ms, f"beat-{ms}", broker_name=name, broker_addr=addr, **said, **version)
+
+    def _registered(self, ms: float, number: int, **values: Any) -> Row:
+        name, addr, version = f"broker-{number}", self.addrs[number], DataVersion(0, 1, 2)
+        topics = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in "TU"])
+        event = events.RegisterBroker("C", addr, name, 0, None, version, topics, (), f"{ms}", False)
+        take(self.registry, event, 0, Namesrv(V5_4_0))
+        said: Row = {"broker_name": name, "broker_addr": addr, "channel_id": f"old-{number}#1", **values}
+        return registered(ms, f"r{ms}", "TU", **said)
+
+    def _answer(self) -> str | None:
+        return answer(self.registry, Question(106), Namesrv(V5_4_0)).body
+
+
+def replayable(rows: dict[str, list[Row]]) -> Replayable:
+    """Return a day for the core."""
+    given = Given(rows)
+    return Replayable(
+        given.input,
+        settle(Given({"namesrv_events": START}, going_on=True).input).context,
+        given.input.today["channel_events"],
+    )
+
+
+def test_runs_of_beats_decide_races_as_single_beats_do() -> None:
+    """Where nothing happens to a broker, its beats are not replayed one by one."""
+    day = replayable(Fleet().rows)
+    decided, placed = day.asked(decide)
+    assert [(one.race.kind, one.chosen) for one in decided] == [("removal_and_registration", 1)]
+    assert len(decided[0].answers_for) == 1
+    assert {event.event_id for event in placed} == {"c" * 32, f"r{Fleet.again_ms + 5}"}
+    assert (decided, placed) == decide(day.whole)
+    assert len(day.short.timed_events) < len(day.whole.timed_events) // 2
+
+
+def test_beats_that_do_more_than_renew_leases_are_replayed_one_by_one() -> None:
+    """A registration with another topic, in an hour before in which nothing else happens: the core refuses it as a run."""
+    rows = Fleet().rows
+    broker = {"broker_name": "broker-3", "broker_addr": Fleet.addrs[3], "channel_id": "old-3#1"}
+    day = replayable({**rows, "registrations": [*rows["registrations"], registered(4_000_500, "new", "TUV", **broker)]})
+    with pytest.raises(NotQuietError):
+        decide(day.short)
+    assert day.asked(decide) == decide(day.whole)

@@ -1,0 +1,171 @@
+"""A name server's day settled: forged days of one that is not configured as RocketMQ ships it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pyarrow as pa
+import pytest
+
+from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
+from namesrv_core.machine import events
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_day.settle import Settled, settle
+from schemas import gold
+from tests.day.settle_given import DAY, Given, Row, answered, asked_to, ended, life, registered, seq_at
+
+TOMORROW = DAY + dt.timedelta(days=1)
+DELETION, ORDERED = "delete_topic_with_broker_registration", "order_message_enable"
+KV = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
+
+
+def said_of(settled: Settled, *names: str) -> list[tuple[object, ...]]:
+    """Return (setting, value, source, answers for it) of the named settings."""
+    rows = [(r["setting"], r["value"], r["source"], r["answers_for"]) for r in settled.settings.to_pylist()]
+    return sorted((row for row in rows if row[0] in names), key=str)
+
+
+class Server:
+    """A 5.4.0 name server with a configuration of its own: notes rows of what it is told on a day, and answers."""
+
+    def __init__(self, day: dt.date, config: NamesrvConfig) -> None:
+        self.day = day
+        self.namesrv = Namesrv(V5_4_0, config)
+        self.registry = Registry(V5_4_0)
+        self.rows: dict[str, list[Row]] = {name: [] for name in ("registrations", "admin_events", "route_observations")}
+
+    def registered(self, ms: float, topics: str, counter: int) -> None:
+        """Take a registration of broker-a with these topics."""
+        version, table = DataVersion(0, 1, counter), TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in topics])
+        event = events.RegisterBroker("C", "10.0.0.2:10911", "broker-a", 0, None, version, table, (), "c#1", False)
+        take(self.registry, event, seq_at(ms, self.day) // 1_000_000, self.namesrv)
+        said = registered(ms, f"r{ms}", topics, data_version=version._asdict(), channel_id="c#1", day=self.day)
+        self.rows["registrations"].append(said)
+
+    def ordered(self, ms: float) -> None:
+        """Take an order configuration of T."""
+        take(self.registry, events.PutKvConfig(KV["namespace"], "T", KV["config_value"]), 0, self.namesrv)
+        self.rows["admin_events"].append(asked_to(ms, f"k{ms}", 100, day=self.day, **KV))
+
+    def asked(self, ms: float, topic: str) -> None:
+        """Answer a question for a route."""
+        found = answer(self.registry, Question(105, topic), self.namesrv)
+        told: Row = {"response_code": found.code, "remark": found.remark, "request_seq": seq_at(ms - 1, self.day)}
+        self.rows["route_observations"].append(answered(ms, f"a{ms}", 105, topic, found.body, day=self.day, **told))
+
+    def changed(self, ms: float, text: str, config: NamesrvConfig) -> None:
+        """Take an update of the configuration."""
+        self.namesrv = Namesrv(V5_4_0, config)
+        self.rows["admin_events"].append(asked_to(ms, f"c{ms}", 318, config_value=text, day=self.day))
+
+
+def first_day(**given: pa.Table) -> Given:
+    """Return a day that tells nothing but that a topic was left out."""
+    server = Server(DAY, NamesrvConfig(order_message_enable=True, delete_topic_with_broker_registration=True))
+    server.registered(85_000_000, "TUV", 1)
+    server.registered(85_020_000, "TV", 2)
+    server.ordered(85_030_000)
+    begin = [life(36_000_000, "start", "started"), life(36_001_000, "version", "identified", version=493)]
+    return Given({**server.rows, "namesrv_events": begin}, going_on=True, **given)
+
+
+def second_day(before: pa.Table) -> Given:
+    """Return a day that tells everything, in the midst of which the order configurations are switched off."""
+    deleting = NamesrvConfig(delete_topic_with_broker_registration=True)
+    server = Server(TOMORROW, NamesrvConfig(order_message_enable=True, delete_topic_with_broker_registration=True))
+    take(server.registry, events.PutKvConfig(KV["namespace"], "T", KV["config_value"]), 0, server.namesrv)
+    server.registered(10_000, "TVW", 3)
+    server.registered(20_000, "TV", 4)
+    for ms in (21_000, 22_000):
+        server.asked(ms, "T")
+        server.asked(ms + 500, "W")
+    server.changed(30_000, "orderMessageEnable=false", deleting)
+    server.asked(40_000, "T")
+    position = {"opened_at": {"seq": 1, "no": 0}, "entered_at": {"seq": 1, "no": 0}, "beginning_seen": True}
+    position |= {"outer_entered_at": {"seq": 1, "no": 0}}
+    begin = [life(36_000_000, "start", "started"), life(36_001_000, "version", "identified", version=493)]
+    return Given(
+        server.rows,
+        day=TOMORROW,
+        settings_before=before,
+        carried={gold.KV_CONFIG_HISTORY: [{**KV, **position, "opened_by": "k", "valid_from": 1}]},
+        earlier={"namesrv_events": begin},
+    )
+
+
+def test_settings_are_found_and_days_before_the_evidence_are_to_be_replayed_again() -> None:
+    """The first day tells nothing, the second everything, also about the first; a change holds from its event on."""
+    first = settle(first_day().input)
+    assert said_of(first, DELETION, ORDERED) == [(name, "false", "default", 0) for name in (DELETION, ORDERED)]
+    assert first.reconsidered_since is None
+
+    second = settle(second_day(first.settings).input)
+    assert said_of(second, DELETION, ORDERED) == [
+        (DELETION, "true", "inferred", 2),
+        (ORDERED, "false", "changed", 1),
+        (ORDERED, "true", "inferred", 2),
+    ]
+    assert second.reconsidered_since == seq_at(36_000_000)
+    assert second.namesrv.config == NamesrvConfig(
+        order_message_enable=True, delete_topic_with_broker_registration=True, scan_period_ms=5_000
+    )
+    assert not second.namesrv.at(seq_at(30_000, TOMORROW)).config.order_message_enable
+    assert second.context.namesrv == second.namesrv
+
+    again = settle(first_day(settings_later=second.settings).input)
+    assert said_of(again, DELETION, ORDERED) == [(name, "true", "inferred", 2) for name in (DELETION, ORDERED)]
+    assert settle(second_day(again.settings).input).reconsidered_since is None
+    assert said_of(settle(second_day(again.settings).input), ORDERED)[-1] == (ORDERED, "true", "inferred", 2)
+
+
+def test_a_day_is_replayed_twice_only_where_its_answers_may_tell() -> None:
+    """Without answers, or where no registration leaves out a topic, no single heartbeat is read."""
+    given = first_day()
+    settle(given.input)
+    assert ("heartbeats", True) not in given.reads
+    begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+    same = [registered(ms, f"{ms}", "TU") for ms in (10_000, 40_000)]
+    answers = [answered(50_000, "a", 206, None, json.dumps({"topicList": ["T", "U"]}))]
+    given = Given({"namesrv_events": begin, "registrations": same, "route_observations": answers})
+    settle(given.input)
+    assert ("heartbeats", True) not in given.reads
+
+
+@pytest.mark.parametrize(("is_found", "sources"), [(True, ["inferred"]), (False, ["default"])])
+def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(sources: list[str], *, is_found: bool) -> None:
+    """A broker is still there when the timer would have closed its connection; the packet that came later was the end."""
+    server = Server(DAY, NamesrvConfig())
+    server.registered(10_000, "TV", 1)
+    beats = [{**server.rows["registrations"][0], "heartbeat_timeout_ms": 3_600_000}]
+    ends = [
+        ended(130_000, "idle", "idle", "timer", silent_ms=120_000, channel_id="c#1"),
+        ended(130_000.001, "timer", "close", "timer", silent_ms=120_000, channel_id="c#1"),
+        ended(610_000, "late", "late_close", "namesrv", silent_ms=600_000, channel_id="c#1"),
+    ]
+    server.asked(300_000, "T")
+    begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+    rows = {"namesrv_events": begin, "registrations": beats, "channel_events": ends}
+    settled = settle(Given({**rows, "route_observations": server.rows["route_observations"] if is_found else []}).input)
+    idle = [row for row in settled.settings.to_pylist() if row["setting"] == "channel_max_idle_ms"]
+    assert [row["source"] for row in idle] == sources
+    kept = [("close", "late")] if is_found else [("idle", "idle"), ("close", "timer")]
+    found = settled.channel_events
+    assert list(zip(found["kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
+
+
+def test_a_quiet_day_is_settled_without_its_single_beats() -> None:
+    """What hours and carried rows tell is enough."""
+    first = settle(first_day().input)
+    beats = [registered(ms, f"{ms}", channel_id="c#1") for ms in range(0, 3_600_000, 30_000)]
+    version: Row = {"state_version": 0, "timestamp": 1, "counter": 1}
+    live = {"cluster_name": "C", "broker_addr": "10.0.0.2:10911", "broker_name": "broker-a", "data_version": version}
+    given = Given(
+        {"registrations": beats},
+        settings_before=first.settings,
+        carried={gold.BROKER_LIVE_HISTORY: [{**live, "channel_id": "c#1", "heartbeat_timeout_ms": 120_000}]},
+    )
+    settled = settle(given.input)
+    assert given.reads == []
+    assert {row[2] for row in said_of(settled, "version", DELETION)} == {"stated", "default"}
+    assert settled.channel_events.num_rows == settled.order_decisions.num_rows == settled.moves.num_rows == 0

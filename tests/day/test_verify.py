@@ -1,0 +1,266 @@
+"""Was every recorded answer right? Literal answers, held against what a small name server held when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
+from namesrv_core.history.intervals import Histories, Interval, Position
+from namesrv_core.machine import events
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_day import verify
+from namesrv_day.rows import table_of
+from namesrv_day.verify import Verified, VerifyInput, verdicts
+from schemas import bronze, gold
+from schemas.intervals import columns_of
+from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at
+
+V5 = Namesrv(V5_4_0)
+VERSION = DataVersion(0, 1, 1)
+LISTED, EMPTY = '{"topicList":["T","U"]}', '{"topicList":[]}'
+_TABLES = {table.name: table for table in bronze.RECORDED_TABLES}
+
+
+class Server:
+    """A 5.4.0 name server that is told events, and keeps what a replay would say of them. `carried` came before midnight."""
+
+    def __init__(self, *told: tuple[float, str, events.Event], carried: Sequence[events.Event] = ()) -> None:
+        self.registry, self.histories = Registry(V5_4_0), Histories()
+        self.closed: list[Interval] = []
+        self.outcomes: list[Row] = []
+        for number, event in enumerate(carried):
+            self.take(number - len(carried), f"carried {number}", event)
+        self.outcomes.clear()
+        for ms, event_id, event in told:
+            self.take(ms, event_id, event)
+
+    def take(self, ms: float, event_id: str, event: events.Event) -> None:
+        """Take an event."""
+        seq, operation = seq_at(ms), "namesrv_started" if isinstance(event, events.NamesrvStarted) else "another"
+        step = take(self.registry, event, seq // 1_000_000, V5)
+        at = {"seq": seq, "event_id": event_id, "at_us": seq // 1_000}
+        self.closed += self.histories.record(step.changes, **at)
+        self.outcomes.append({"event_id": event_id, "seq": seq, "operation": operation, "changes": len(step.changes)})
+
+    def replayed(self, **others: pa.Table) -> dict[str, pa.Table]:
+        """Return the slices of the day."""
+        found = {"event_outcomes": table_of(self.outcomes, gold.EVENT_OUTCOMES, namesrv_id=NAMESRV, day=DAY)}
+        intervals = [*self.closed, *self.histories.open_intervals()]
+        for table in gold.HISTORY_TABLES:
+            own = [interval for interval in intervals if f"{interval.table}_history" == table.name]
+            columns = columns_of(table.name, own)
+            rows = [
+                dict(zip(columns, map(_plain, values), strict=True)) for values in zip(*columns.values(), strict=True)
+            ]
+            found[table.name] = table_of(rows, table, namesrv_id=NAMESRV, day=DAY)
+        return {**found, **others}
+
+
+def _plain(value: Any) -> Any:
+    return value._asdict() if isinstance(value, Position) else value
+
+
+def broker(topics: str, name: str = "broker-a", counter: int = 1) -> events.RegisterBroker:
+    table = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in topics])
+    addr, version = f"10.0.0.{ord(name[-1])}:10911", DataVersion(0, 1, counter)
+    return events.RegisterBroker("C", addr, name, 0, None, version, table, (), f"{addr}#1", False)
+
+
+def given_of(
+    server: Server, rows: Mapping[str, Sequence[Row]], namesrv: Namesrv = V5, **replayed: pa.Table
+) -> VerifyInput:
+    """Return the day; `rows` by bronze table."""
+    frames = {name: table_of(rows.get(name, ()), table) for name, table in _TABLES.items()}
+
+    def raw(kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        return frames[kind].filter(where).select(columns)
+
+    today = {name: frame for name, frame in frames.items() if name not in ("heartbeats", "registrations")}
+    return VerifyInput(NAMESRV, DAY, namesrv, today, raw, server.replayed(**replayed))
+
+
+def verified(server: Server, *answers: Row, namesrv: Namesrv = V5, **replayed: pa.Table) -> Verified:
+    return verdicts(given_of(server, {"route_observations": answers}, namesrv, **replayed))
+
+
+def checks(found: Verified) -> dict[int, dict[str, int]]:
+    """Return the counts that are not 0, by request code."""
+    rows = found.answer_checks.select([c for c in found.answer_checks.column_names if c not in ("namesrv_id", "day")])
+    return {row["code"]: {k: v for k, v in row.items() if v and k != "code"} for row in rows.to_pylist()}
+
+
+def listed(ms: float, event_id: str, body: str | None, asked_ms: float | None = None) -> Row:
+    """Return an answer to the question for all topics, which came a millisecond before."""
+    return answered(ms, event_id, 206, None, body, request_seq=seq_at(ms - 1 if asked_ms is None else asked_ms))
+
+
+def test_answers_are_counted_and_wrong_ones_are_rows() -> None:
+    """Equal in bytes, in order, as sets, or not at all; what was expected is what held at the answer."""
+    server = Server((100, "r", broker("TU")))
+    said = {"before": (50, EMPTY), "bytes": (200, LISTED), "order": (201, '{"topicList": ["T", "U"]}')}
+    said |= {"set": (202, '{"topicList":["U","T"]}'), "wrong": (203, EMPTY)}
+    found = verified(server, *(listed(ms, event_id, body) for event_id, (ms, body) in said.items()))
+    expected = {"answers": 5, "matched": 4, "same_order": 3, "same_bytes": 2, "mismatched": 1}
+    assert checks(found) == {206: expected}
+    assert found.answer_checks.schema.equals(table_of((), gold.ANSWER_CHECKS).schema)
+    (wrong,) = found.route_mismatches.to_pylist()
+    times = {name: wrong.pop(name).microsecond for name in ("request_time", "answer_time")}
+    assert times == {"request_time": 202_000, "answer_time": 203_000}
+    what = {"namesrv_id": NAMESRV, "event_id": "wrong", "code": 206, "subject": None, "day": DAY}
+    why = {"classification": "mismatched", "decision_id": None, "answered": EMPTY, "expected": LISTED}
+    assert wrong == {**what, **why}
+
+
+def test_the_day_starts_from_what_was_there_before() -> None:
+    """An interval that opened the day before is known from the first answer on."""
+    server = Server((100, "gone", events.DeleteTopic("U", None)), carried=[broker("TU")])
+    found = verified(server, listed(50, "a", LISTED), listed(150, "b", '{"topicList":["T"]}'))
+    assert checks(found)[206]["same_bytes"] == 2
+
+
+def test_a_change_in_flight_may_show_and_is_never_unseen() -> None:
+    """The registration arrived at 80 and was answered at 100; what one answer has shown, later questions must show."""
+    server = Server((100, "r", broker("TU")))
+    sent = registered(100, "r", received_ms=80)
+    early, unseen = listed(90, "early", LISTED, 85), listed(95, "unseen", EMPTY, 91)
+    day = given_of(server, {"registrations": [sent], "route_observations": [early, unseen]})
+    assert checks(verdicts(day)) == {
+        206: {"answers": 2, "matched": 1, "same_order": 1, "same_bytes": 1, "in_flight": 1, "mismatched": 1}
+    }
+    late = given_of(server, {"registrations": [{**sent, "response_code": None}], "route_observations": [early]})
+    assert checks(verdicts(late)) == {206: {"answers": 1, "mismatched": 1}}
+
+
+def test_answers_that_say_the_same_between_changes_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that does not concern a question parts no answers to it; those that were under way stand for themselves."""
+    judged = []
+    core = verify.verify
+    monkeypatch.setattr(verify, "verify", lambda *args, **starts: judged.extend(args[2]) or core(*args, **starts))
+    server = Server((100, "r", broker("TU")), (500, "k", events.PutKvConfig("N", "k", "v")))
+    answers = [listed(ms, f"a{ms}", EMPTY if ms < 100 else LISTED, ms - 0.5) for ms in range(1, 1_000)]
+    under_way = listed(100.5, "under way", EMPTY, 99)
+    assert checks(verified(server, *answers, under_way)) == {
+        206: {"answers": 1_000, "matched": 1_000, "same_order": 1_000, "same_bytes": 1_000, "in_flight": 1}
+    }
+    # Before, after, under way while it changed (two: at 100 the position is that of the change), and at the KV entry.
+    assert len(judged) <= 5
+
+
+def test_what_explains_an_answer_is_its_class() -> None:
+    """Another order than the one taken, or a past that was not known; the first of both. Only where it does not match."""
+    server = Server((100, "r", broker("TU")))
+    decision = {"decision_id": "d", "evidence_against": ["race", "both", "right"], "namesrv_id": NAMESRV, "day": DAY}
+    said = {"operation": "observed_answer", "outcome": "unknown_past", "changes": 0}
+    outcomes = [*server.outcomes, *({"event_id": event_id, "seq": 0, **said} for event_id in ("both", "past"))]
+    found = verified(
+        server,
+        *(listed(200 + n, event_id, EMPTY) for n, event_id in enumerate(("race", "both", "past", "wrong"))),
+        listed(300, "right", LISTED),
+        order_decisions=table_of([decision], gold.ORDER_DECISIONS),
+        event_outcomes=table_of(outcomes, gold.EVENT_OUTCOMES),
+    )
+    matched = {"matched": 1, "same_order": 1, "same_bytes": 1}
+    assert checks(found) == {206: {"answers": 5, **matched, "explained": 2, "unknown_past": 1, "mismatched": 1}}
+    rows = {r["event_id"]: (r["classification"], r["decision_id"]) for r in found.route_mismatches.to_pylist()}
+    by_order = ("order_decision", "d")
+    assert rows == {"race": by_order, "both": by_order, "past": ("unknown_past", None), "wrong": ("mismatched", None)}
+
+
+def test_responses_to_events_are_answers_too() -> None:
+    """Asked again at the state that it left, a request gets the same; a response of which only the code is kept says nothing."""
+    server = Server((100, "r", broker("TU")), (200, "w", events.WipeWritePerm("broker-a")))
+    heard = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.97:10911", "one_way": False}
+    heard |= {"code": 322, "request_version": 493, "response_code": 0, "data_version": VERSION._asdict()}
+    body = '{"counter":1,"stateVersion":0,"timestamp":1}'
+    beats = [
+        row(300, "same", **heard, response_fields='{"changed":"false"}', response_body=body),
+        row(301, "other", **heard, response_fields='{"changed":"true"}', response_body=body),
+        row(302, "code only", **heard),
+        row(303, "light", **{**heard, "code": 904}, response_fields="{}"),
+    ]
+    wiped = asked_to(200, "w", 205, broker_name="broker-a", response_fields='{"wipeTopicCount":"2"}')
+    told = registered(100, "r", "TU", broker_addr="10.0.0.97:10911", topic_count=2, response_fields="{}")
+    deleted = asked_to(400, "d", 216, topic="X", response_fields="{}")
+    found = verdicts(given_of(server, {"heartbeats": beats, "registrations": [told], "admin_events": [wiped, deleted]}))
+    right = {"answers": 1, "matched": 1, "same_order": 1, "same_bytes": 1}
+    assert checks(found) == {103: right, 205: right, 322: {**right, "answers": 2, "mismatched": 1}}
+    (wrong,) = found.route_mismatches.to_pylist()
+    assert (wrong["event_id"], wrong["subject"], wrong["answered"], wrong["expected"]) == (
+        "other",
+        "broker-a",
+        body,
+        body,
+    )
+
+
+def test_a_day_without_answers_has_no_rows() -> None:
+    """Nothing is replayed for it."""
+    found = verdicts(replace(given_of(Server(), {}), replayed={}, today={}))
+    assert (found.answer_checks.num_rows, found.route_mismatches.num_rows) == (0, 0)
+
+
+def test_answers_are_judged_by_what_the_name_server_was_at_them() -> None:
+    """Equal answers before and after its configuration changed are two."""
+    namesrv = replace(V5, later=((seq_at(300), Namesrv(V5_4_0, NamesrvConfig(enable_all_topic_list=False))),))
+    found = verified(
+        Server(carried=[broker("TU")]), listed(100, "a", LISTED), listed(400, "b", LISTED), namesrv=namesrv
+    )
+    assert (checks(found)[206]["matched"], found.route_mismatches["expected"].to_pylist()) == (1, ["disable"])
+
+
+STARTED = events.NamesrvStarted()
+STEPS = st.lists(
+    st.tuples(
+        st.integers(1, 40),
+        st.sampled_from(
+            [broker("TU"), broker("T", counter=2), broker("UV", "broker-b"), events.DeleteTopic("T", None), STARTED]
+        ),
+        st.integers(0, 30),
+    ),
+    max_size=6,
+    unique_by=lambda told: told[0],
+)
+ASKED = [Question(206), Question(106), Question(105, "T"), Question(105, "V"), Question(101, "k", scope="N")]
+ANSWERS = st.lists(
+    st.tuples(st.sampled_from(ASKED), st.integers(1, 45), st.integers(0, 8), st.integers(0, 6)), min_size=1, max_size=40
+)
+
+
+@settings(max_examples=60)
+@given(STEPS, ANSWERS)
+def test_judging_equal_answers_once_changes_no_verdict(
+    steps: list[tuple[int, events.Event, int]], asked: list[tuple[Question, int, int, int]]
+) -> None:
+    """Answers from any state, right and wrong, under way or not: the rows are those of judging each by itself."""
+    server, states = Server(), [answers_of(Registry(V5_4_0))]
+    sent = []
+    for ms, event, late in sorted(steps, key=lambda told: told[0]):
+        server.take(ms, f"e{ms}", event)
+        states.append(answers_of(server.registry))
+        sent.append(registered(ms, f"e{ms}", received_ms=ms - late))
+    answers = []
+    for number, (question, ms, waited, state) in enumerate(asked):
+        said = states[state % len(states)][question]
+        told: Row = {"response_code": said.code, "remark": said.remark, "scope": question.scope}
+        told |= {"request_seq": seq_at(ms - waited)}
+        answers.append(answered(ms, f"a{number}", question.code, question.subject, said.body, **told))
+    day = given_of(server, {"registrations": sent, "route_observations": answers})
+    once = verdicts(day)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verify, "_states", lambda _timeline, told, _asked: np.full_like(told, -1))
+        each = verdicts(day)
+    for ones, others in zip(once, each, strict=True):
+        assert sorted(map(str, ones.to_pylist())) == sorted(map(str, others.to_pylist()))
+
+
+def answers_of(registry: Registry) -> dict[Question, Any]:
+    return {question: answer(registry, question, V5) for question in ASKED}

@@ -1,0 +1,204 @@
+"""Data files: what is written is what is read, what the log is told of it is true, and what cannot be read is named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import TamperedError
+from jobs.store import files
+from jobs.store.files import (
+    DataFile,
+    batches_of,
+    described,
+    digests_of,
+    namesrvs_in,
+    read_files,
+    table_path,
+    write_file,
+)
+from namesrv_day.digest import Digest, slices_of, sum_of
+from namesrv_day.rows import plain, table_of
+from schemas import bronze, gold
+from schemas.table import Table
+from tests.store.tiny import DAY, FINDINGS, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, finding, house_at, write
+
+ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
+MS = dt.timedelta(milliseconds=1)
+
+
+def some(of: pa.DataType) -> object:
+    """Return a value of a type, nested ones with something in them."""
+    if pa.types.is_struct(of):
+        return {field.name: some(field.type) for field in of}
+    if pa.types.is_map(of):
+        return [("key", some(of.item_type))]
+    if pa.types.is_list(of):
+        return [some(of.value_type), None]
+    plain_values = {
+        "string": "text",
+        "int32": 7,
+        "int64": 1 << 40,
+        "double": 0.5,
+        "bool": True,
+        "date32[day]": DAY,
+        "timestamp[us, tz=UTC]": dt.datetime(2026, 11, 21, 1, 2, 3, 456_789, tzinfo=dt.timezone.utc),
+    }
+    return plain_values[str(of)]
+
+
+@pytest.mark.parametrize("table", ALL_TABLES, ids=lambda table: table.name)
+def test_rows_of_every_table_are_read_as_they_were_written(tmp_path: Path, table: Table) -> None:
+    """Values of all types, nested ones too, and NULLs; without rows there is a file, too, and it says the same of itself later."""
+    day = DAY if table.partition_by else None
+    same = {"day": DAY} if day else {}
+    full = {field.name: some(field.type) for field in table.schema}
+    given_rows: list[list[dict[str, object]]] = [[full, {}, full], [], [{}]]
+    for rows in given_rows:
+        given = table_of(rows, table, **same)
+        file = write_file(given, str(tmp_path), table, day, "part")
+        assert read_files(str(tmp_path), table, [file]).equals(given)
+        assert (file.rows, file.day) == (len(rows), day)
+        assert file.size == (Path(table_path(str(tmp_path), table)) / file.path).stat().st_size
+        assert described(str(tmp_path), table, file.path, day) == file
+
+
+def test_attempts_do_not_write_over_each_other(tmp_path: Path) -> None:
+    """Two attempts of one task give two files, beside each other in the folder of their day."""
+    first, second = (write(house_at(tmp_path), NUMBERS, DAY, {"n": n}) for n in (1, 2))
+    assert first.path != second.path
+    assert {Path(file.path).parent.name for file in (first, second)} == {f"day={DAY}"}
+    assert read_files(str(tmp_path), NUMBERS, [second, first], ["n"]).column("n").to_pylist() == [2, 1]
+
+
+def test_columns_come_in_the_order_of_the_table(tmp_path: Path) -> None:
+    """A column that rows lack is NULL, one that the table lacks is left out."""
+    given = pa.table({"more": [1], "n": pa.array([2], pa.int32())})
+    file = write_file(given, str(tmp_path), NUMBERS, DAY, "part")
+    read = read_files(str(tmp_path), NUMBERS, [file])
+    assert read.to_pylist() == [{"day": DAY, "n": 2, "text": None}]
+    assert read.schema == plain(NUMBERS.schema)
+
+
+def test_rows_that_come_in_parts_lie_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of any size, tables or batches, become groups of at least so many rows, in their order."""
+    monkeypatch.setattr(files, "_ROWS_PER_GROUP", 10)
+    batch = pa.RecordBatch.from_pydict({"n": list(range(21, 25))})
+    parts = [*(pa.table({"n": [number]}) for number in range(21)), batch]
+    file = write_file(iter(parts), str(tmp_path), NUMBERS, DAY, "part")
+    footer = pq.read_metadata(f"{table_path(str(tmp_path), NUMBERS)}/{file.path}")
+    assert [footer.row_group(number).num_rows for number in range(footer.num_row_groups)] == [10, 10, 5]
+    assert read_files(str(tmp_path), NUMBERS, [file], ["n"]).column("n").to_pylist() == list(range(25))
+
+
+def test_statistics_bound_every_row(tmp_path: Path) -> None:
+    """Instants are widened to whole milliseconds, long texts cut at the lower end and left out at the upper, NULLs counted."""
+    at = dt.datetime(2026, 11, 21, 8, 0, 0, 1_500, tzinfo=dt.timezone.utc)
+    rows = [
+        beat(2, ONE),
+        {**beat(5, TWO), "broker_name": "b" * 40, "effect_time": at},
+        {**beat(3, ONE), "effect_time": at + MS},
+    ]
+    stats = json.loads(write(house_at(tmp_path), HEARTBEATS, DAY, *rows).stats)
+    assert stats["numRecords"] == 3
+    low, high, nulls = stats["minValues"], stats["maxValues"], stats["nullCount"]
+    assert (low["namesrv_id"], high["namesrv_id"], low["seq"], high["seq"]) == (ONE, TWO, 2, 5)
+    assert (low["effect_time"], high["effect_time"]) == ("2026-11-21T08:00:00.001Z", "2026-11-21T08:00:00.003Z")
+    assert (low["broker_name"], "broker_name" in high, nulls["broker_name"]) == ("b" * 32, False, 2)
+    assert "event_id" not in low
+
+
+def test_files_of_other_name_servers_are_not_opened(tmp_path: Path) -> None:
+    """What is asked of one name server is read where it can be; rows without a name server may be anywhere."""
+    house = house_at(tmp_path)
+    of_one, of_two = (write(house, FINDINGS, DAY, finding("X", namesrv_id)) for namesrv_id in (ONE, TWO))
+    (Path(table_path(house.path, FINDINGS)) / of_two.path).unlink()
+    read = read_files(house.path, FINDINGS, [of_one, of_two], filter=pc.field("namesrv_id") == ONE)
+    assert read.column("namesrv_id").to_pylist() == [ONE]
+    assert namesrvs_in(house.path, FINDINGS, [of_one, of_two]) == {ONE, TWO}
+    nobody = write(house, bronze.QUARANTINE, DAY, {"namesrv_id": None}, {"namesrv_id": ONE})
+    found = read_files(house.path, bronze.QUARANTINE, [nobody], filter=pc.field("namesrv_id").is_null())
+    assert found.num_rows == 1
+    assert namesrvs_in(house.path, bronze.QUARANTINE, [nobody]) == {ONE}
+
+
+def test_what_is_asked_may_name_other_columns_than_are_shown(tmp_path: Path) -> None:
+    """Also the day, which is in no file."""
+    house = house_at(tmp_path)
+    found = [write(house, NUMBERS, day, {"n": n}) for day, n in ((DAY, 1), (NEXT, 2))]
+    read = read_files(house.path, NUMBERS, found, ["n"], pc.field("day") == pa.scalar(NEXT))
+    assert read.to_pylist() == [{"n": 2}]
+    assert read_files(house.path, NUMBERS, [], ["n"]).to_pylist() == []
+
+
+@pytest.mark.parametrize("harm", ["missing", "empty", "cut", "flipped"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, harm: str) -> None:
+    """One sentence with the table and the file, wherever reading breaks: no file, no footer, or a page that cannot be unpacked."""
+    house = house_at(tmp_path)
+    good, bad = (write(house, NUMBERS, DAY, *({"n": n, "text": f"{n * n}"} for n in range(500))) for _ in range(2))
+    path = Path(table_path(house.path, NUMBERS)) / bad.path
+    data = path.read_bytes()
+    if harm == "missing":
+        path.unlink()
+    else:
+        harmed = {"empty": b"", "cut": data[: len(data) // 2], "flipped": data[:40] + bytes(200) + data[240:]}
+        path.write_bytes(harmed[harm])
+    pattern = rf"^numbers: cannot be read: {path}: .*"
+    with pytest.raises(TamperedError, match=pattern) as said:
+        read_files(house.path, NUMBERS, [good, bad])
+    assert "\n" not in str(said.value)
+    with pytest.raises(TamperedError, match=pattern):
+        list(batches_of(house.path, NUMBERS, [good, bad]))
+    if harm != "flipped":
+        with pytest.raises(TamperedError, match=pattern):
+            described(house.path, NUMBERS, bad.path, DAY)
+
+
+def test_a_wrong_question_is_no_tampering(tmp_path: Path) -> None:
+    """A filter that cannot be evaluated says so, and blames no file."""
+    house = house_at(tmp_path)
+    with pytest.raises(pa.ArrowException):
+        read_files(house.path, NUMBERS, [write(house, NUMBERS, DAY, {"n": 1})], filter=pc.field("n") == "text")
+
+
+def test_digests_of_files_are_those_of_their_rows(tmp_path: Path) -> None:
+    """However rows are spread over files; of a heartbeat its name and source do not count."""
+    house = house_at(tmp_path)
+    rows = [beat(1, ONE), beat(2, TWO), beat(3, ONE)]
+    found = [write(house, HEARTBEATS, DAY, *rows[:2]), write(house, HEARTBEATS, DAY, *rows[2:])]
+    digests = digests_of(house.path, HEARTBEATS, found)
+    assert digests == slices_of("heartbeats", table_of(rows, HEARTBEATS, day=DAY))
+    assert {cut.namesrv_id: digest.rows for cut, digest in digests.items()} == {ONE: 2, TWO: 1}
+    renamed = [{**row, "event_id": "other", "source_file": "other", "ingest_run": "other"} for row in rows]
+    assert slices_of("heartbeats", table_of(renamed, HEARTBEATS, day=DAY)) == digests
+    changed = [{**rows[0], "code": 904}, *rows[1:]]
+    assert slices_of("heartbeats", table_of(changed, HEARTBEATS, day=DAY)) != digests
+
+
+def test_a_digest_can_be_added_to_and_taken_from() -> None:
+    """Sums wrap at 64 bits, what is printed can be read back, and taking away undoes adding."""
+    one, other = Digest(2, (1 << 64) - 1, 5), Digest(1, 3, 6)
+    assert one + other == Digest(3, 2, 3)
+    assert sum_of([one, other]) - other == one
+    assert Digest.parse(str(one)) == one
+    assert str(other) == "1-0000000000000003-0000000000000006"
+
+
+def test_a_file_of_another_engine_reads_alike(tmp_path: Path) -> None:
+    """Times in the old 96-bit form, columns in another order, and a day that the file itself has."""
+    at = dt.datetime(2026, 11, 21, 1, 2, 3, 456_789, tzinfo=dt.timezone.utc)
+    folder = Path(table_path(str(tmp_path), FINDINGS)) / f"day={DAY}"
+    folder.mkdir(parents=True)
+    rows = table_of([{**finding("X"), "from_time": at}], FINDINGS, day=DAY).select(
+        list(reversed(FINDINGS.column_names))
+    )
+    pq.write_table(rows, folder / "other.parquet", use_deprecated_int96_timestamps=True)
+    file = DataFile(f"day={DAY}/other.parquet", 0, 1, DAY, "")
+    (row,) = read_files(str(tmp_path), FINDINGS, [file]).to_pylist()
+    assert (row["from_time"], row["day"], row["code"]) == (at, DAY, "X")

@@ -1,0 +1,107 @@
+"""One run at a time, and a full disk told from other failures."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake.exceptions import DeltaError
+
+from jobs.errors import (
+    EXIT_BUSY,
+    EXIT_FAILED,
+    EXIT_TAMPERED,
+    EXIT_USAGE,
+    BrokenLogError,
+    ConfError,
+    GateError,
+    WarehouseBusyError,
+    exit_code_of,
+)
+from jobs.store.disk import full_disk
+from jobs.store.lock import locked
+from tests.store.tiny import DAY, NUMBERS, house_at, put
+
+
+def test_a_second_run_is_told_who_is_writing(tmp_path: Path) -> None:
+    """Also in the same process; once the first has ended, however, the next may."""
+    with (
+        locked(str(tmp_path)),
+        pytest.raises(WarehouseBusyError, match=f"process {os.getpid()} on .* is writing"),
+        locked(str(tmp_path)),
+    ):
+        pass
+    with locked(f"file:{tmp_path}"):
+        pass
+
+
+def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
+    """The system takes it back."""
+    code = f"import os; from jobs.store.lock import locked\nwith locked({str(tmp_path)!r}): os.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    with locked(str(tmp_path)):
+        pass
+
+
+def test_a_full_disk_is_told_from_other_failures(tmp_path: Path) -> None:
+    """The sentence names the folder whose disk is full, however deep the cause lies; other errors are none of its business."""
+    error = RuntimeError("the task failed")
+    error.__cause__ = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "gold" / "part-0"))
+    said = full_disk(error, str(tmp_path))
+    assert said is not None
+    assert said.startswith(f"the disk of {tmp_path} (")
+    assert full_disk(DeltaError(f"Generic error: {tmp_path}/x: No space left on device (os error 28)"), str(tmp_path))
+    assert full_disk(OSError(errno.EACCES, "Permission denied"), str(tmp_path)) is None
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a folder on a disk of a megabyte; only who may mount can have one."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], check=False, capture_output=True
+    )
+    if done.returncode:
+        pytest.skip("mounting a file system is not allowed here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_up_is_named_by_rows_and_by_commits(small_disk: Path) -> None:
+    """Whether the rows or the log find no more room; what was committed before stays."""
+    house = house_at(small_disk)
+    put(house, NUMBERS, DAY, {"n": 1})
+    house.commit()
+    with pytest.raises(OSError, match="No space left") as of_rows:
+        put(house, NUMBERS, DAY, *({"n": n, "text": os.urandom(20).hex()} for n in range(60_000)))
+    with (small_disk / "filler").open("wb", buffering=0) as filler:
+        house.replace(NUMBERS, [DAY], [])
+        with pytest.raises(OSError, match="No space"):  # noqa: PT012  as much as goes in
+            while True:
+                filler.write(bytes(4096))
+    with pytest.raises(Exception, match="No space left") as of_log:
+        house.commit()
+    for error in (of_rows.value, of_log.value):
+        assert exit_code_of(error) == EXIT_FAILED
+        assert re.match(f"the disk of {small_disk} ", full_disk(error, str(small_disk)) or "")
+    assert house_at(small_disk).rows(NUMBERS).column("n").to_pylist() == [1]
+
+
+def test_every_known_failure_has_its_exit_code() -> None:
+    """By its class; files that are not there are a matter of usage, everything else is a failure."""
+    codes = {
+        ConfError: EXIT_USAGE,
+        WarehouseBusyError: EXIT_BUSY,
+        BrokenLogError: EXIT_TAMPERED,
+        FileNotFoundError: EXIT_USAGE,
+    }
+    assert {kind: exit_code_of(kind("x")) for kind in codes} == codes
+    assert exit_code_of(KeyError("x")) == EXIT_FAILED
+    assert GateError("a rule").sentence == "the quality gate refused: a rule. Nothing was published."

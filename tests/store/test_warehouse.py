@@ -1,0 +1,478 @@
+"""What a run sees and commits: nothing of runs that died, everything of people who only rearranged, nothing half."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from jobs.errors import BrokenLogError, ReaderFeatureError, TamperedError, WarehouseBusyError
+from jobs.store import delta_log
+from jobs.store.crash import VARIABLE
+from jobs.store.delta_log import head_of
+from jobs.store.files import table_path
+from jobs.store.warehouse import Warehouse
+from namesrv_day.rows import table_of
+from schemas import bronze, gold
+from tests.store.tiny import (
+    DAY,
+    FINDINGS,
+    HEARTBEATS,
+    NEXT,
+    NOTES,
+    NOW,
+    NUMBERS,
+    ONE,
+    TWO,
+    beat,
+    codes,
+    finding,
+    house_at,
+    ingest,
+    night,
+    numbers,
+    opened,
+    publish,
+    put,
+    somebody_appends,
+    write,
+)
+
+LATER = NOW + dt.timedelta(hours=1)
+
+
+def actions(path: Path, table: Any, version: int) -> list[dict[str, Any]]:
+    """Return what a commit says, line by line."""
+    text = (Path(table_path(str(path), table)) / "_delta_log" / f"{version:020d}.json").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# -- a run and its changes -------------------------------------------------------------------------------------------
+
+
+def test_a_run_sees_its_changes_before_they_are_committed(tmp_path: Path) -> None:
+    """Nobody else does; a commit a table makes them everybody's, and what is not asked for is not committed."""
+    house = house_at(tmp_path)
+    assert numbers(house) == []
+    put(house, NUMBERS, DAY, {"n": 1}, {"n": 2})
+    put(house, NUMBERS, NEXT, {"n": 3})
+    house.replace(NOTES, None, [write(house, NOTES, None, {"n": 9})])
+    assert (numbers(house), numbers(house, days=[NEXT]), numbers(house, NOTES)) == ([1, 2, 3], [3], [9])
+    assert numbers(house_at(tmp_path)) == []
+    assert house.commit([NUMBERS]) == {"numbers": 0}
+    assert (numbers(house_at(tmp_path)), numbers(house_at(tmp_path), NOTES)) == ([1, 2, 3], [])
+    assert house.commit() == {"notes": 0}
+    assert house.commit() == {}
+
+
+def test_a_day_is_replaced_and_others_stay(tmp_path: Path) -> None:
+    """Also by nothing, and twice before a commit; files of the day that were never committed are nobody's."""
+    house = house_at(tmp_path)
+    put(house, NUMBERS, DAY, {"n": 1})
+    put(house, NUMBERS, NEXT, {"n": 2})
+    house.commit()
+    house = house_at(tmp_path)
+    put(house, NUMBERS, DAY, {"n": 3})
+    put(house, NUMBERS, DAY, {"n": 4})
+    assert house.commit() == {"numbers": 1}
+    assert numbers(house) == numbers(house_at(tmp_path)) == [2, 4]
+    house.replace(NUMBERS, [NEXT], [])
+    assert house.commit() == {"numbers": 2}
+    assert numbers(house) == numbers(house_at(tmp_path)) == [4]
+
+
+def test_files_are_exchanged_one_by_one(tmp_path: Path) -> None:
+    """What is added and left out again before a commit is not in it."""
+    house = house_at(tmp_path)
+    one, two, three = (write(house, NUMBERS, DAY, {"n": n}) for n in (1, 2, 3))
+    house.change(NUMBERS, [one, two])
+    house.commit()
+    house.change(NUMBERS, [three], [file for file in house.files(NUMBERS) if file.path == one.path])
+    house.change(NUMBERS, [], [three])
+    house.commit()
+    assert numbers(house_at(tmp_path)) == [2]
+    assert [kind for action in actions(tmp_path, NUMBERS, 1) for kind in action] == ["commitInfo", "remove"]
+
+
+def test_a_table_without_rows_is_created_and_not_written_again(tmp_path: Path) -> None:
+    """Readers find a table for everything that a run has looked at; what changes nothing makes no version."""
+    house = house_at(tmp_path)
+    for _ in range(2):
+        house.replace(NUMBERS, [DAY], [])
+        assert house.commit() == {"numbers": 0}
+
+
+def test_a_new_table_is_an_ordinary_one(tmp_path: Path) -> None:
+    """The oldest protocol, comments on the table and its columns, properties, days as partitions, and who wrote it."""
+    house = house_at(tmp_path, "run-7")
+    put(house, FINDINGS, DAY, finding("X"))
+    house.commit()
+    table = opened(tmp_path, FINDINGS)
+    protocol, known = table.protocol(), table.metadata()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert (known.description, known.partition_columns) == (FINDINGS.grain, ["day"])
+    assert known.configuration["delta.deletedFileRetentionDuration"] == "interval 400 days"
+    assert known.configuration["delta.logRetentionDuration"] == "interval 400 days"
+    assert known.configuration["delta.enableExpiredLogCleanup"] == "false"
+    assert known.configuration["delta.enableDeletionVectors"] == "false"
+    comments = {field.name: field.metadata["comment"] for field in table.schema().fields}
+    assert comments == {column.name: column.comment for column in FINDINGS.columns}
+    assert all(field.nullable for field in table.schema().fields)
+    assert [commit["userMetadata"] for commit in table.history()] == ["namesrv-history run-7"]
+    assert table.to_pyarrow_table().column("code").to_pylist() == ["X"]
+
+
+def test_later_commits_say_who_made_them_and_keep_the_comments(tmp_path: Path) -> None:
+    """A commit is files added and removed, nothing else."""
+    for number in (1, 2):
+        house = house_at(tmp_path, f"run-{number}")
+        put(house, NUMBERS, DAY, {"n": number})
+        house.commit()
+    said = actions(tmp_path, NUMBERS, 1)
+    assert sorted(kind for action in said for kind in action) == ["add", "commitInfo", "remove"]
+    assert [a["commitInfo"]["userMetadata"] for a in said if "commitInfo" in a] == ["namesrv-history run-2"]
+    assert opened(tmp_path, NUMBERS).schema().fields[1].metadata == {"comment": "It"}
+
+
+def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
+    """Every twentieth version leaves one, and what is read through it is the same."""
+    for number in range(45):
+        house = house_at(tmp_path)
+        house.change(NUMBERS, [write(house, NUMBERS, DAY + dt.timedelta(days=number), {"n": number})])
+        house.commit()
+    house = house_at(tmp_path)
+    assert numbers(house) == list(range(45))
+    assert numbers(house, days=[DAY, NEXT]) == [0, 1]
+    log = Path(table_path(str(tmp_path), NUMBERS)) / "_delta_log"
+    assert len(list(log.glob("*.checkpoint.parquet"))) == 2
+
+
+# -- runs that died --------------------------------------------------------------------------------------------------
+
+
+class CrashError(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Make crash points raise instead of killing the tests; the point is set with `setenv`."""
+
+    def die(*_: object) -> None:
+        raise CrashError
+
+    monkeypatch.setattr("os.kill", die)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    "point", ["findings:before", "findings:after", "route_changes:before", "ledger:before", "runs:before"]
+)
+def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, dying: pytest.MonkeyPatch, point: str) -> None:
+    """Wherever it died: readers see the night before, the next night starts from that, and its commit leaves out the rest."""
+
+    def change(house: Warehouse, code: str) -> Warehouse:
+        house.start_from_published()
+        put(house, FINDINGS, DAY, finding(code))
+        put(house, FINDINGS, NEXT, finding(f"{code} next"))
+        put(house, gold.ROUTE_CHANGES, DAY, {"namesrv_id": ONE, "topic": code})
+        house.commit()
+        publish(house, [DAY, NEXT])
+        return house
+
+    night(tmp_path, "run-1", DAY, finding("first"))
+    dying.setenv(VARIABLE, point)
+    with pytest.raises(CrashError):
+        change(house_at(tmp_path, "run-2", LATER), "second")
+    dying.delenv(VARIABLE)
+    looking = house_at(tmp_path, "look")
+    assert codes(looking, published=True) == ["first"]
+    looking.start_from_published()
+    assert codes(looking) == ["first"]
+    assert looking.rows(gold.ROUTE_CHANGES).num_rows == 0
+    after = change(house_at(tmp_path, "run-3", LATER), "third")
+    assert codes(after) == codes(house_at(tmp_path), published=True) == ["third", "third next"]
+    assert after.rows(gold.ROUTE_CHANGES).column("topic").to_pylist() == ["third"]
+    assert sorted(opened(tmp_path, FINDINGS).to_pyarrow_table().column("code").to_pylist()) == ["third", "third next"]
+
+
+def test_the_next_commit_brings_back_what_a_dead_run_replaced(tmp_path: Path) -> None:
+    """A day that the next run does not touch is again what was published, in the same single commit, with its statistics."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    dead = house_at(tmp_path, "run-2")
+    put(dead, FINDINGS, DAY, finding("dead"))
+    put(dead, FINDINGS, NEXT, finding("dead"))
+    dead.commit()
+    assert codes(house_at(tmp_path)) == ["dead", "dead"]  # who steps by hand goes on from what there is
+    house = night(tmp_path, "run-3", NEXT, finding("third"))
+    assert house.versions()["findings"] == head_of(house.path, FINDINGS) == 2
+    assert sorted(opened(tmp_path, FINDINGS).to_pyarrow_table().column("code").to_pylist()) == ["first", "third"]
+    back = [a["add"] for a in actions(tmp_path, FINDINGS, 2) if "add" in a and f"day={DAY}" in a["add"]["path"]]
+    assert [json.loads(add["stats"])["minValues"]["from_time"] for add in back] == ["2026-11-23T00:00:00.000Z"]
+
+
+def test_a_table_that_only_a_dead_run_has_written_is_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first night died: the table is there, and holds nothing for the next one; the log says that it is left out."""
+    dead = house_at(tmp_path, "run-1")
+    put(dead, FINDINGS, DAY, finding("dead"))
+    dead.commit()
+    house = house_at(tmp_path, "run-2")
+    with caplog.at_level(logging.WARNING):
+        house.start_from_published()
+    assert codes(house) == []
+    assert [record.getMessage() for record in caplog.records] == ["taken back, since no run has published it: findings"]
+    assert codes(night(tmp_path, "run-3", NEXT, finding("new"))) == ["new"]
+
+
+def test_what_a_dead_run_has_committed_is_not_pinned(tmp_path: Path) -> None:
+    """A table that the next run leaves alone is published as it was."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    dead = house_at(tmp_path, "run-2")
+    put(dead, FINDINGS, DAY, finding("dead"))
+    dead.commit()
+    house = house_at(tmp_path, "run-3")
+    house.start_from_published()
+    put(house, gold.ROUTE_CHANGES, DAY)
+    house.commit()
+    publish(house, [DAY])
+    assert house.versions() == {"findings": 0, "route_changes": 0}
+    assert codes(house_at(tmp_path), published=True) == ["first"]
+
+
+def test_events_of_a_reading_that_noted_no_file_are_left_out(tmp_path: Path) -> None:
+    """Bronze is as the last finished run left it, whoever looks; the next reading takes the dead rows out of the table."""
+    ingest(house_at(tmp_path, "read-1"), DAY, beat(1, run="read-1"))
+    ingest(house_at(tmp_path, "read-2"), DAY, beat(2, run="read-2"), finish=False)
+    assert house_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1]
+    ingest(house_at(tmp_path, "read-3"), NEXT, beat(3, run="read-3"), finish=False)
+    ingest(house_at(tmp_path, "read-4"), NEXT, beat(4, run="read-4"))
+    house = house_at(tmp_path)
+    assert house.rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 4]
+    assert sorted(opened(tmp_path, HEARTBEATS).to_pyarrow_table().column("seq").to_pylist()) == [1, 4]
+    assert [(source.ingest_run, source.days) for source in house.recorded()] == [
+        ("read-1", frozenset({DAY})),
+        ("read-4", frozenset({NEXT})),
+    ]
+
+
+def test_what_runs_left_in_staging_goes(tmp_path: Path) -> None:
+    """A night begins with an empty one."""
+    (tmp_path / "_staging" / "run-0").mkdir(parents=True)
+    house = house_at(tmp_path)
+    assert house.staging == f"{tmp_path}/_staging/run"
+    house.start_from_published()
+    assert not (tmp_path / "_staging").exists()
+
+
+# -- other people ----------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
+    """A published slice was written to: the error names it and what takes it back, and readers see what was published."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    opened(tmp_path, FINDINGS).update({"detail": "'x'"}, predicate=f"day = DATE '{DAY}'")
+    house = house_at(tmp_path, "run-2")
+    with pytest.raises(TamperedError, match=f"findings of {DAY} .* the ledger says 1-") as refused:
+        house.start_from_published()
+    assert house_at(tmp_path).published_rows(FINDINGS).column("detail").to_pylist() == [None]
+    ((path, version),) = re.findall(r"RESTORE TABLE delta.`(.*)` TO VERSION AS OF (\d+)", str(refused.value))
+    DeltaTable(path).restore(int(version))
+    assert codes(night(tmp_path, "run-3", NEXT, finding("next"))) == ["first", "next"]
+
+
+def test_events_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
+    """Of bronze days that are published; what is new on a day is no harm."""
+    house = house_at(tmp_path, "run-1")
+    ingest(house, DAY, beat(1, run="run-1"))
+    publish(house, [DAY])
+    ingest(house_at(tmp_path, "run-2"), NEXT, beat(2, run="run-2"))
+    opened(tmp_path, HEARTBEATS).delete(f"day = DATE '{NEXT}'")
+    house_at(tmp_path).start_from_published()
+    opened(tmp_path, HEARTBEATS).delete(f"day = DATE '{DAY}'")
+    with pytest.raises(TamperedError, match=f"heartbeats of {DAY} .*TO VERSION AS OF 1"):
+        house_at(tmp_path).start_from_published()
+
+
+def test_rows_that_somebody_else_adds_to_events_are_seen(tmp_path: Path) -> None:
+    """Events are everybody's to bring; a run that died afterwards does not take them along."""
+    ingest(house_at(tmp_path, "read-1"), DAY, beat(1))
+    somebody_appends(tmp_path, HEARTBEATS, table_of([beat(2)], HEARTBEATS, day=NEXT))
+    ingest(house_at(tmp_path, "read-2"), NEXT, beat(3), finish=False)
+    assert house_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 2]
+
+
+def test_rearranged_files_are_nobodys_harm(tmp_path: Path) -> None:
+    """Files put together, old ones deleted, properties set: a night starts from that, and does not bring the old files back."""
+    house = night(tmp_path, "run-1", DAY, finding("first"))
+    house.change(FINDINGS, [write(house, FINDINGS, DAY, finding("second")) for _ in range(2)])
+    house.commit()
+    publish(house, [DAY])
+    table = opened(tmp_path, FINDINGS)
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 500 days"})
+    (file,) = opened(tmp_path, FINDINGS).file_uris()
+    house = house_at(tmp_path, "run-2", LATER)
+    house.start_from_published()
+    assert [Path(found.path).name for found in house.files(FINDINGS)] == [Path(file).name]
+    assert codes(night(tmp_path, "run-3", NEXT, finding("next"), at=LATER)) == ["first", "next", "second", "second"]
+    assert len(opened(tmp_path, FINDINGS).file_uris()) == 2
+
+
+def test_files_without_statistics_are_files_too(tmp_path: Path) -> None:
+    """Their rows are counted in the file itself."""
+    house = night(tmp_path, "run-1", DAY, finding("first"))
+    path = Path(table_path(house.path, FINDINGS)) / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        line.get("add", {}).pop("stats", None)
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    (file,) = house_at(tmp_path).files(FINDINGS)
+    assert (file.rows, json.loads(file.stats)["maxValues"]["namesrv_id"]) == (1, ONE)
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        (
+            {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}},
+            "deletionVectors",
+        ),
+        (
+            {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["variantType"]}},
+            "variantType",
+        ),
+        (
+            {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["fromTheFuture"]}},
+            "fromTheFuture",
+        ),
+    ],
+)
+def test_a_table_that_is_more_than_its_files_is_refused_by_name(
+    tmp_path: Path, said: dict[str, Any], named: str
+) -> None:
+    """Rows that a deletion vector hides are in the files: a reader that does not know it would be wrong in silence."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    said["protocol"]["writerFeatures"] = said["protocol"]["readerFeatures"]
+    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
+    (log / f"{1:020d}.json").write_text(json.dumps(said), encoding="utf-8")
+    with pytest.raises((ReaderFeatureError, BrokenLogError), match=f"^findings: .*{named}"):
+        house_at(tmp_path).files(FINDINGS)
+    assert codes(house_at(tmp_path), published=True) == ["first"]
+
+
+def test_mapped_columns_are_refused(tmp_path: Path) -> None:
+    """Names in the files are others then; the same protocol without mapping is read."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
+    known = next(action for action in actions(tmp_path, FINDINGS, 0) if "metaData" in action)
+    lines = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, known]
+    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    assert codes(house_at(tmp_path)) == ["first"]
+    schema = json.loads(known["metaData"]["schemaString"])
+    for number, field in enumerate(schema["fields"]):
+        field["metadata"] |= {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
+    known["metaData"]["schemaString"] = json.dumps(schema)
+    known["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+    (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    with pytest.raises(ReaderFeatureError, match=r"findings: .* columnMapping"):
+        house_at(tmp_path).files(FINDINGS)
+
+
+def test_a_table_that_is_cut_otherwise_is_refused(tmp_path: Path) -> None:
+    """Somebody has written it anew, by name server: days could no longer be replaced."""
+    rows = table_of([finding("X")], FINDINGS, day=DAY)
+    write_deltalake(table_path(str(tmp_path), FINDINGS), rows, partition_by=["namesrv_id"])
+    with pytest.raises(ReaderFeatureError, match="cut by namesrv_id; it was cut by day"):
+        house_at(tmp_path).files(FINDINGS)
+
+
+@pytest.mark.parametrize("harm", ["cut", "missing", "gone"])
+def test_a_log_that_cannot_be_read_is_said_to_be(tmp_path: Path, harm: str) -> None:
+    """A commit that is cut short or missing, or no log at all where the ledger pins a version."""
+    for number in (1, 2, 3):
+        night(tmp_path, f"run-{number}", DAY, finding("X"), at=NOW + dt.timedelta(hours=number))
+    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
+    commit = log / f"{1:020d}.json"
+    if harm == "cut":
+        commit.write_text(commit.read_text(encoding="utf-8")[:200], encoding="utf-8")
+    else:
+        for path in [commit] if harm == "missing" else sorted(log.iterdir()):
+            path.unlink()
+    with pytest.raises(TamperedError, match=r"^findings: ") as said:
+        house_at(tmp_path).files(FINDINGS)
+    assert "\n" not in str(said.value)
+
+
+def test_a_table_that_went_back_is_refused(tmp_path: Path) -> None:
+    """The ledger pins a version that is not there: a folder was brought back from an old backup."""
+    for number in (1, 2):
+        night(tmp_path, f"run-{number}", DAY, finding("X"), at=NOW + dt.timedelta(hours=number))
+    (Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log" / f"{1:020d}.json").unlink()
+    with pytest.raises(TamperedError, match="findings: the ledger pins version 1, but the table is at 0"):
+        house_at(tmp_path).start_from_published()
+
+
+def test_a_commit_of_somebody_else_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    """Rows that came while a run was at work end it; files that were only rearranged do not."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    house, other = house_at(tmp_path, "run-2"), house_at(tmp_path, "run-3")
+    for run in (house, other):
+        run.start_from_published()
+        put(run, FINDINGS, NEXT, finding(run.run_id))
+    opened(tmp_path, FINDINGS).alter.set_table_properties({"delta.logRetentionDuration": "interval 500 days"})
+    assert house.commit() == {"findings": 2}
+    with pytest.raises(WarehouseBusyError, match="findings: somebody else"):
+        other.commit()
+
+
+def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in the instant between looking and committing: the second is refused and leaves nothing."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    house = house_at(tmp_path, "run-2")
+    put(house, FINDINGS, NEXT, finding("ours"))
+    heads = head_of(house.path, FINDINGS)
+    opened(tmp_path, FINDINGS).delete("true", commit_properties=CommitProperties({"userMetadata": "theirs"}))
+    monkeypatch.setattr(delta_log, "head_of", lambda *_: heads)
+    with pytest.raises(WarehouseBusyError, match="somebody else writes"):
+        house.commit()
+    assert opened(tmp_path, FINDINGS).history(1)[0]["userMetadata"] == "theirs"
+
+
+# -- what has been recorded ------------------------------------------------------------------------------------------
+
+
+def test_a_name_server_goes_on_if_anything_is_recorded_of_it_later(tmp_path: Path) -> None:
+    """Of published days the ledger knows it, of others the files; who is silent for a day goes on, who is gone does not."""
+    days = [DAY + dt.timedelta(days=number) for number in range(4)]
+    heard = {"steady:1": days, "silent:1": [days[0], days[2], days[3]], "gone:1": days[:1]}
+    for number, day in enumerate(days):
+        beats = [beat(number, name) for name, on in heard.items() if day in on]
+        house = house_at(tmp_path, f"read-{number}")
+        ingest(house, day, *beats)
+        if number < 2:
+            publish(house, [day])
+    house = house_at(tmp_path)
+    assert [house.going_on([*heard, "never heard of"], day) for day in days] == [{"steady:1", "silent:1"}] * 3 + [set()]
+    assert [house.namesrvs_on(day) for day in days[:2]] == [set(heard), {"steady:1"}]
+    ingest(house, days[1], beat(9, TWO))
+    assert house.namesrvs_on(days[1]) == {"steady:1", TWO}
+
+
+def test_bronze_tables_are_pinned_as_finished_runs_left_them(tmp_path: Path) -> None:
+    """The ledger's row names the version of each table that there is, of the ones this run left alone too."""
+    house = house_at(tmp_path, "run-1")
+    ingest(house, DAY, beat(1, run="run-1"))
+    publish(house, [DAY])
+    ingest(house_at(tmp_path, "run-2"), DAY, beat(2), finish=False)
+    house = night(tmp_path, "run-3", DAY, finding("X"), at=LATER)
+    last = house.ledger().last
+    assert last is not None
+    assert last.versions == {"heartbeats": 0, "sources": 0, "findings": 0}
+    assert bronze.SOURCES.name in house.versions()

@@ -1,0 +1,118 @@
+"""A tiny warehouse: made-up tables, runs that write literal rows, and people who write beside them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from jobs.conf import PipelineConf
+from jobs.store.files import DataFile, digests_of, table_path, write_file
+from jobs.store.ledger import as_rows
+from jobs.store.warehouse import DATA_TABLES, Warehouse
+from namesrv_day.rows import table_of
+from schemas import bronze, gold
+from schemas.table import DATE, LONG, STRING, Column, Table
+
+DAY, NEXT = dt.date(2026, 11, 21), dt.date(2026, 11, 22)
+NOW = dt.datetime(2026, 11, 23, tzinfo=dt.timezone.utc)
+ONE, TWO = "10.0.0.1:9876", "10.0.0.2:9876"
+NUMBERS = Table(
+    "numbers",
+    "gold",
+    "one row per number",
+    (Column("day", DATE, "Its day", required=True), Column("n", LONG, "It"), Column("text", STRING, "In words")),
+    key=("n",),
+)
+NOTES = Table("notes", "gold", "one note", NUMBERS.columns[1:], key=("n",), partition_by=())
+FINDINGS, HEARTBEATS = gold.FINDINGS, bronze.HEARTBEATS
+
+
+def house_at(path: Path, run_id: str = "run", at: dt.datetime = NOW) -> Warehouse:
+    """Return a warehouse for one run."""
+    return Warehouse(str(path), PipelineConf(), run_id, at)
+
+
+def write(house: Warehouse, table: Table, day: dt.date | None, *rows: Mapping[str, Any]) -> DataFile:
+    """Write literal rows as a file that no version names."""
+    same = {} if day is None else {"day": day}
+    return write_file(table_of(rows, table, **same), house.path, table, day, house.run_id)
+
+
+def put(house: Warehouse, table: Table, day: dt.date, *rows: Mapping[str, Any]) -> None:
+    """Replace a day's slice by literal rows."""
+    house.replace(table, [day], [write(house, table, day, *rows)])
+
+
+def numbers(house: Warehouse, table: Table = NUMBERS, days: Sequence[dt.date] | None = None) -> list[int]:
+    """Return the numbers that a run sees in a table, sorted."""
+    return sorted(house.rows(table, days, ["n"]).column("n").to_pylist())
+
+
+def finding(code: str, namesrv_id: str = ONE) -> dict[str, Any]:
+    """Return a row of findings."""
+    return {"namesrv_id": namesrv_id, "code": code, "from_time": NOW, "evidence": [code]}
+
+
+def beat(number: int, namesrv_id: str = ONE, run: str = "run") -> dict[str, Any]:
+    """Return a row of heartbeats."""
+    return {"namesrv_id": namesrv_id, "seq": number, "event_id": f"{number:032x}", "code": 322, "ingest_run": run}
+
+
+def codes(house: Warehouse, *, published: bool = False) -> list[str]:
+    """Return the codes in findings that a run sees, or that are published."""
+    rows = house.published_rows(FINDINGS) if published else house.rows(FINDINGS)
+    return sorted(rows.column("code").to_pylist())
+
+
+def ingest(house: Warehouse, day: dt.date, *rows: Mapping[str, Any], finish: bool = True) -> None:
+    """Add beats to a day and note, if the run gets so far, that it has read a source."""
+    house.change(HEARTBEATS, [write(house, HEARTBEATS, day, *rows)])
+    house.commit([HEARTBEATS])
+    if finish:
+        source = {"content_sha256": house.run_id, "ingest_run": house.run_id, "frames": len(rows), "days": [day]}
+        house.change(bronze.SOURCES, [write(house, bronze.SOURCES, None, source)])
+        house.commit([bronze.SOURCES])
+
+
+def publish(house: Warehouse, days: Iterable[dt.date], **said: Any) -> None:
+    """Write the run's row as a night does."""
+    listed = sorted(days)
+    tables = (HEARTBEATS, *DATA_TABLES)
+    found = {table.name: digests_of(house.path, table, house.files(table, listed)) for table in tables}
+    read = as_rows(found.pop(HEARTBEATS.name))
+    written = as_rows({cut: digest for of in found.values() for cut, digest in of.items()})
+    runs = [source.ingest_run for source in house.recorded() if source.ingest_run not in house.ledger().covered]
+    row = {
+        "status": "published",
+        "gate": "passed",
+        "inputs": read,
+        "outputs": written,
+        "ingest_runs": runs,
+        "report": "{}",
+    }
+    house.note_run(listed, {**row, **said})
+
+
+def night(path: Path, run_id: str, day: dt.date, *rows: Mapping[str, Any], at: dt.datetime = NOW) -> Warehouse:
+    """Publish a day's findings; return the warehouse of the run."""
+    house = house_at(path, run_id, at)
+    house.start_from_published()
+    put(house, FINDINGS, day, *rows)
+    house.commit()
+    publish(house, [day])
+    return house
+
+
+def somebody_appends(path: Path, table: Table, rows: pa.Table) -> None:
+    """Write rows to a table without this software."""
+    write_deltalake(table_path(str(path), table), rows, mode="append")
+
+
+def opened(path: Path, table: Table) -> DeltaTable:
+    """Return a table as delta-rs has it."""
+    return DeltaTable(table_path(str(path), table))
