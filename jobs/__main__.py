@@ -9,233 +9,16 @@ published before stays as it was.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 if not __package__:
-    # Run as a script, Python searches this folder first, where `jobs/tables.py` and others would hide packages of that name.
+    # Run as a script, Python searches this folder first, where the names of modules may hide packages.
     _here = Path(__file__).resolve().parent
     sys.path[:] = [str(_here.parent), *(p for p in sys.path if Path(p).resolve() != _here)]
 
-from jobs import __version__
-
-EXIT_USAGE = 2
-if TYPE_CHECKING:
-    Jobs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no public name
-_STEPS = {
-    "ingest": "read captures and event logs into the bronze tables",
-    "validate": "judge all tables by their rules and write the Data Docs",
-    "replay": "replay recorded days into the history tables",
-    "flag": "find expired brokers, orphaned topics and the rest",
-    "verify": "hold every recorded answer against the replayed tables",
-}
-_FLEET: dict[str, tuple[type, str]] = {
-    "brokers": (int, "brokers (default: 12)"),
-    "namesrvs": (int, "name servers; every broker beats to each (default: 2)"),
-    "topics": (int, "topics of each broker (default: 8)"),
-    "beats-per-minute": (int, "beats of a broker in a minute (default: 2)"),
-    "jitter-ms": (
-        int,
-        "how much later than planned a beat may come (default: so little that brokers keep their order)",
-    ),
-    "timeout-ms": (
-        int,
-        "lease that 5.x brokers ask for (default: 10000 with light heartbeats, or as long as four of them take, else none: 120 s)",
-    ),
-    "churn": (float, "share of the brokers whose topic configuration changes in a day (default: 0)"),
-    "outages": (float, "share of broker-hours in which a broker is silent for a while (default: 0)"),
-    "partitions": (float, "times a day that a name server loses a quarter of its brokers (default: 0)"),
-    "restarts": (float, "times a day that a name server restarts (default: 0)"),
-    "registrations": (float, "share of beats that are registrations although nothing asks for it (default: 0)"),
-    "late": (float, "share of events that are delivered with the next day's (default: 0)"),
-    "duplicates": (float, "share of events that are delivered with the next day's once more (default: 0)"),
-    "seed": (int, "what all chance depends on (default: 1)"),
-}
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the command line: one sub-command per job."""
-    top = argparse.ArgumentParser(
-        prog="spark-submit.sh",
-        description="The history of a RocketMQ name server's registry, from recorded traffic.",
-        epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
-        "Also: test [pytest options], oracle [--help], fuzz [--help], bench-core [--help], lint, coverage, mutate [module], setup. "
-        "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
-        "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
-        "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full, "
-        "11 no input with an order in time.",
-    )
-    top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
-    jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
-    for add in (_add_nights, _add_care, _add_readers, _add_without_recordings):
-        add(jobs)
-    return top
-
-
-def _add_nights(jobs: Jobs) -> None:
-    """Add the night, and its steps."""
-    demo = jobs.add_parser("demo", help="run the nightly job on the bundled capture and show what comes of it")
-    demo.add_argument(
-        "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
-    )
-    demo.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
-    nightly = jobs.add_parser("nightly", help="all steps in one session, published at the end")
-    _input_options(nightly, required=False)
-    _days_options(nightly, "day to recompute even if nothing new is known of it", "")
-    _warehouse_options(nightly)
-    nightly.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
-    _snapshot_option(nightly)
-    for step, text in _STEPS.items():
-        job = jobs.add_parser(step, help=text)
-        if step == "ingest":
-            _input_options(job)
-        if step in ("ingest", "replay"):
-            _snapshot_option(job)
-        _warehouse_options(job)
-        if step in ("replay", "flag", "verify"):
-            _days_options(job, "day", " (default: the {} recorded)")
-
-
-def _add_care(jobs: Jobs) -> None:
-    """Add what publishes, judges and maintains a warehouse."""
-    publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
-    _warehouse_options(publish)
-    check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
-    _warehouse_options(check)
-    care = jobs.add_parser("maintain", help="compact files, and delete what no readable run needs")
-    _warehouse_options(care)
-    care.add_argument(
-        "--retain-days",
-        type=_days,
-        default=400,
-        metavar="N",
-        help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
-    )
-    care.add_argument("--dry-run", action="store_true", help="change nothing, only say what would be deleted")
-
-
-def _add_readers(jobs: Jobs) -> None:
-    """Add what reads a warehouse."""
-    sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
-    sql.add_argument(
-        "query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)"
-    )
-    _warehouse_options(sql)
-    sql.add_argument(
-        "--as-known-at",
-        metavar="RUN|TIME",
-        help="answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then",
-    )
-    sql.add_argument("--format", choices=("table", "json"), default="table", help="output (default: table)")
-    sql.add_argument("--limit", type=int, default=1_000, help="rows shown at most (default: 1000)")
-    export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
-    _warehouse_options(export)
-    export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
-    snapshot = jobs.add_parser("snapshot", help="write the state of a name server at an instant as a snapshot file")
-    snapshot.add_argument("of", metavar="NAMESRV_ID", help="name server, ip:port")
-    snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
-    snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
-    _warehouse_options(snapshot)
-
-
-def _add_without_recordings(jobs: Jobs) -> None:
-    """Add what needs no recording."""
-    _simulate_options(jobs.add_parser("simulate", help="write the events of a simulated fleet, and the truth about it"))
-    pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
-    pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
-    trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
-    trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
-    trace.add_argument(
-        "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
-    )
-
-
-def _simulate_options(job: argparse.ArgumentParser) -> None:
-    fleet = job.add_argument_group("the fleet (must be the same in every call for a warehouse)")
-    fleet.add_argument("--start", required=True, metavar="DAY", help="its first day, YYYY-MM-DD")
-    for name, (of, text) in _FLEET.items():
-        fleet.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
-    fleet.add_argument(
-        "--shared-topics",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="all brokers have the same topics (default: each its own)",
-    )
-    fleet.add_argument(
-        "--version", default=argparse.SUPPRESS, help="release of name servers and brokers (default: 4.9.7)"
-    )
-    fleet.add_argument(
-        "--form",
-        choices=("register", "query", "light"),
-        default=argparse.SUPPRESS,
-        help="a beat is a full registration, a data-version query, or 5.x's light heartbeat (default: query)",
-    )
-    fleet.add_argument(
-        "--outage-s",
-        nargs=2,
-        type=int,
-        default=argparse.SUPPRESS,
-        metavar=("MIN", "MAX"),
-        help="seconds that outages and partitions last (default: 30 900)",
-    )
-    job.add_argument("--from", dest="first", metavar="DAY", help="first day to write (default: the fleet's first)")
-    job.add_argument("--days", type=int, default=1, metavar="N", help="days to write (default: 1)")
-    job.add_argument(
-        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
-    )
-
-
-def _input_options(job: argparse.ArgumentParser, *, required: bool = True) -> None:
-    job.add_argument(
-        "--input",
-        nargs="+",
-        required=required,
-        default=[],
-        metavar="PATH",
-        help="captures or event logs, files or folders",
-    )
-
-
-def _days_options(job: argparse.ArgumentParser, what: str, default: str) -> None:
-    for option, to, which in (("--from", "first", "first"), ("--to", "last", "last")):
-        text = f"{which} {what}, YYYY-MM-DD{default.format(which)}"
-        job.add_argument(option, dest=to, metavar="DAY", help=text)
-
-
-def _snapshot_option(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--snapshot",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="states to start from where a recording begins in the middle of a name server's life",
-    )
-
-
-def _warehouse_options(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
-    )
-    job.add_argument(
-        "--namesrv",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="ADDR=VERSION",
-        help="name servers and their versions, e.g. 127.0.0.1:9876=4.9.7 (default: found in the traffic)",
-    )
-    job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
-
-
-def _days(text: str) -> int:
-    days = int(text)
-    if days < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of days")
-    return days
+from jobs.cli.arguments import parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -245,14 +28,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.job == "nightly" and not (arguments.input or arguments.snapshot or arguments.first or arguments.last):
         top.error("nightly: give --input or --snapshot, or days to recompute with --from and --to")
     if arguments.job == "trace":
-        from jobs.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
+        from jobs.cli.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 
         return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, arguments.profile, arguments.states)
     if arguments.job == "pack":
-        from jobs.pack import run_pack  # noqa: PLC0415  as above
+        from jobs.cli.pack import run_pack  # noqa: PLC0415  as above
 
         return run_pack(Path(arguments.output), sys.stdout)
-    from jobs.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
+    from jobs.cli.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments)
 

@@ -82,8 +82,8 @@ class BrokenLogError(TamperedError):
     """A Delta log lacks a commit that it must have, or has one that cannot be read."""
 
 
-class ReaderFeatureError(TamperedError):
-    """Somebody gave a table a feature with which its rows are no longer those of its files."""
+class TableFeatureError(TamperedError):
+    """Somebody gave a table a feature with which it is more than its files, or that nobody but him can write."""
 
 
 class CompactionError(TamperedError):

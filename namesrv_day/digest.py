@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from namesrv_day.sql import connection
 
-Rows = pa.Table | duckdb.DuckDBPyRelation
+Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
 _MASK = (1 << 64) - 1
 # A heartbeat's name and source are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.

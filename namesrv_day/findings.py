@@ -69,6 +69,16 @@ def standing_from(told: pa.Table, day: dt.date) -> pa.Table:
     return ask(query("findings/standing"), {"told": told}, day=day)
 
 
+def stand_otherwise(new: pa.Table, old: pa.Table, day: dt.date) -> bool:
+    """Return whether other findings stand when `day` ends by what is told now than by what was told: the next day needs both.
+
+    Both: `findings` of one name server, of all days up to `day`.
+    """
+    order = [(name, "ascending") for name in ("code", "subject", "from_time", "severity", "detail")]
+    now, then = (standing_from(told, day + dt.timedelta(days=1)).sort_by(order) for told in (new, old))
+    return not now.equals(then)
+
+
 def first_versions(data_version_history: pa.Table, day: dt.date) -> pa.Table:
     """Return when each data version that was new on `day` was first recorded, for `across`; of one name server."""
     return ask(query("findings/first_versions"), {"data_version_history": data_version_history}, start=_start_of(day))

@@ -11,29 +11,21 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day import units
-from namesrv_day.context import frame
 from namesrv_day.day_events import Frames
+from namesrv_day.mentions import WRITE_PERMISSIONS, mentioned
 from namesrv_day.sql import ask
+from namesrv_day.units import components, must_stay_whole
 from schemas import gold
 from schemas.table import LONG, STRING
 
 ELSEWHERE, KV_UNIT, WHOLE_UNIT = "elsewhere", "kv", "whole"
 """Units, and their nodes, of what belongs to no broker; the unit of everything where something of the past is unknown."""
-KEYS = {
-    gold.TOPIC_QUEUE_HISTORY: ("broker_name", "topic"),
-    gold.BROKER_ADDR_HISTORY: ("broker_name", "broker_addr"),
-    gold.CLUSTER_ADDR_HISTORY: ("broker_name", "cluster_name"),
-    gold.BROKER_LIVE_HISTORY: ("broker_addr", "cluster_name", "channel_id", "heartbeat_timeout_ms", "last_update_time"),
-    gold.DATA_VERSION_HISTORY: ("broker_name", "broker_addr"),
-    gold.FILTER_SERVER_HISTORY: ("broker_addr",),
-    gold.TOPIC_QUEUE_MAPPING_HISTORY: ("bname",),
-}
-"""Columns of the open rows that a plan looks at, by table."""
 _LOOKED_AT = ("kind", "code", "broker_addr", "broker_name", "channel_id", "remote_addr", "topic", "queue_datas")
-_DELETION = int(RequestCode.DELETE_TOPIC_IN_NAMESRV)
-_PERMISSIONS = [int(RequestCode.WIPE_WRITE_PERM_OF_BROKER), int(RequestCode.ADD_WRITE_PERM_OF_BROKER)]
-_KV = [int(RequestCode.PUT_KV_CONFIG), int(RequestCode.DELETE_KV_CONFIG)]
+_CODES = {
+    "deletion": int(RequestCode.DELETE_TOPIC_IN_NAMESRV),
+    "permissions": list(WRITE_PERMISSIONS),
+    "kv": [int(RequestCode.PUT_KV_CONFIG), int(RequestCode.DELETE_KV_CONFIG)],
+}
 
 
 def nodes_of(
@@ -43,68 +35,13 @@ def nodes_of(
 
     `whole`: all is one unit, what belongs to no broker, too.
     """
-    keys = {table.name: frame(open_rows, table).select(columns) for table, columns in KEYS.items()}
-    mentions = {"events": events.select(_LOOKED_AT), "hours": hours, **keys}
-    drawn = ask(_EDGES, mentions)
-    edges = list(zip(drawn["one"].to_pylist(), drawn["other"].to_pylist(), strict=True))
-    unit_of = units.components(edges)
-    crossings = ask(_CROSSINGS, mentions, deletion=_DELETION, permissions=_PERMISSIONS)["what"].to_pylist()
-    if unit_of and units.must_stay_whole(edges, namesrv, crossings):
+    edges, crossings = mentioned(events, hours, open_rows)
+    unit_of = components(edges)
+    if unit_of and must_stay_whole(edges, namesrv, crossings):
         unit_of = dict.fromkeys(unit_of, min(unit_of))
     unit_of |= {KV_UNIT: KV_UNIT, ELSEWHERE: ELSEWHERE}
     found = [WHOLE_UNIT] * len(unit_of) if whole else list(unit_of.values())
     return pa.table({"node": pa.array(unit_of, STRING), "unit": pa.array(found, STRING)})
-
-
-_EDGES = """
-WITH mentions AS (
-    SELECT kind, broker_addr, broker_name, channel_id FROM hours
-    UNION SELECT kind, broker_addr, broker_name, NULL FROM events WHERE kind IN ('unregistrations', 'admin_events')
-    UNION SELECT 'broker_addr', broker_addr, broker_name, NULL FROM broker_addr_history
-    UNION SELECT 'broker_live', broker_addr, NULL, channel_id FROM broker_live_history
-    UNION SELECT 'data_version', broker_addr, broker_name, NULL FROM data_version_history
-    UNION SELECT 'filter_server', broker_addr, NULL, NULL FROM filter_server_history
-    UNION SELECT 'cluster_addr', NULL, broker_name, NULL FROM cluster_addr_history
-    UNION SELECT 'topic_queue', NULL, broker_name, NULL FROM topic_queue_history
-    UNION SELECT 'topic_queue_mapping', NULL, bname, NULL FROM topic_queue_mapping_history
-), keyed AS (
-    SELECT kind, coalesce('a:' || broker_addr, 'a') AS addr_key, coalesce('n:' || broker_name, 'n') AS name_key,
-        'n:' || broker_name AS name, 'c:' || channel_id AS channel
-    FROM mentions
-), topics AS (
-    SELECT 'n:' || queue_datas[1].broker_name AS one, 'n:' || unnest(queue_datas).broker_name AS other FROM events
-), drawn AS (
-    SELECT addr_key AS one, name_key AS other FROM keyed WHERE kind IN ('registrations', 'unregistrations', 'broker_addr')
-    UNION SELECT addr_key, name FROM keyed WHERE kind IN ('heartbeats', 'data_version')
-    UNION SELECT addr_key, channel FROM keyed WHERE kind IN ('registrations', 'broker_live')
-    UNION SELECT addr_key, NULL FROM keyed WHERE kind = 'filter_server'
-    UNION SELECT name_key, NULL FROM keyed WHERE kind IN ('cluster_addr', 'topic_queue', 'topic_queue_mapping')
-    UNION SELECT name, NULL FROM keyed WHERE kind = 'admin_events'
-    UNION SELECT one, other FROM topics
-), edges AS (
-    SELECT coalesce(one, other) AS one, coalesce(other, one) AS other FROM drawn WHERE coalesce(one, other) IS NOT NULL
-), ends AS (
-    SELECT 'a:' || remote_addr AS one, 'c:' || channel_id AS other FROM events WHERE kind = 'channel_events'
-)
-SELECT one, other FROM edges
-UNION SELECT one, coalesce(other, one) FROM ends WHERE one IN (SELECT one FROM edges UNION ALL SELECT other FROM edges)
-"""
-"""What ties nodes together. A 4.x server takes a lost channel's remote address for a broker address."""
-_CROSSINGS = """
-SELECT 'no_channel' AS what FROM hours WHERE kind = 'registrations' AND channel_id IS NULL
-UNION SELECT 'no_channel' FROM broker_live_history WHERE channel_id IS NULL
-UNION SELECT 'no_addr' FROM hours WHERE kind = 'registrations' AND broker_addr IS NULL
-UNION SELECT 'no_addr' FROM broker_addr_history WHERE broker_addr IS NULL
-UNION SELECT 'no_key' FROM events WHERE kind = 'unregistrations' AND (broker_name IS NULL OR broker_addr IS NULL)
-UNION SELECT 'no_key' FROM events WHERE kind = 'admin_events' AND broker_name IS NULL AND list_contains($permissions, code)
-UNION SELECT 'no_key' FROM events WHERE kind = 'admin_events' AND topic IS NULL AND code = $deletion
-UNION SELECT 'several_brokers' FROM events WHERE len(queue_datas) > 1
-UNION SELECT 'several_clusters' FROM (
-    SELECT broker_name, cluster_name FROM hours WHERE kind = 'registrations'
-    UNION SELECT broker_name, cluster_name FROM cluster_addr_history
-) GROUP BY broker_name HAVING count(DISTINCT cluster_name) > 1
-"""
-"""What acts beyond its unit, by the names that `units` has for it."""
 
 
 def packed(events: pa.Table, nodes: pa.Table) -> pa.Table:
@@ -123,7 +60,7 @@ def placed(events: pa.Table, nodes: pa.Table) -> pa.Table:
 def _placed(events: pa.Table, nodes: pa.Table, place: str) -> pa.Table:
     numbered = events.select(_LOOKED_AT).append_column("row", pa.array(range(events.num_rows), LONG))
     given = {"events": numbered, "nodes": nodes.select(["node", place]).rename_columns(["node", "place"])}
-    found = ask(_PLACES, given, deletion=_DELETION, permissions=_PERMISSIONS, kv=_KV)
+    found = ask(_PLACES, given, **_CODES)
     return events.take(found["row"]).append_column(place, found["place"])
 
 

@@ -9,8 +9,10 @@ event by event: what this module decides costs or saves time, and never changes 
 from __future__ import annotations
 
 import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,10 +25,11 @@ from namesrv_day import condense
 from namesrv_day.condense import LONGEST_LEASE_MS
 from namesrv_day.context import NamesrvDay, frame
 from namesrv_day.day_events import Frames, as_events
-from namesrv_day.placing import KEYS, keys_of, nodes_of, of_nodes, placed
+from namesrv_day.mentions import KEYS
+from namesrv_day.placing import ELSEWHERE, KV_UNIT, keys_of, nodes_of, of_nodes, placed
 from namesrv_day.sql import ask
 from schemas import gold
-from schemas.table import INT, LONG, Table
+from schemas.table import BOOLEAN, INT, LONG, Table
 
 # An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall.
 _MARGIN_US = 2 * STALL_NS // NS_PER_US
@@ -63,26 +66,35 @@ def planned(
     """Return the plan of a day, in at most so many packs.
 
     `events`: the day's that are no beats (`day_events`); `hours`: its beats; `open_rows`: what was open when it began, as far as
-    `placing.KEYS` goes. `quiet_road`: whether to tell units and periods apart.
+    `mentions.KEYS` goes. `quiet_road`: whether to tell units and periods apart.
     """
     nodes = nodes_of(events, hours, open_rows, context.namesrv, whole=context.has_unknown_past)
     on_road = quiet_road and may_be_quiet(context, hours)
     deletes = pc.equal(events["code"], RequestCode.DELETE_TOPIC_IN_NAMESRV)
     deletes = pc.and_(pc.fill_null(deletes, False), pc.is_valid(events["topic"]))
+    deletions, topics = events.filter(deletes), _keys(open_rows, gold.TOPIC_QUEUE_HISTORY)
+    deleted = topics.filter(pc.is_in(topics["topic"], value_set=deletions["topic"]))
     given = {
         "hours": of_nodes(hours, "broker_addr", nodes),
         "live": of_nodes(_keys(open_rows, gold.BROKER_LIVE_HISTORY), "broker_addr", nodes),
-        "topics": of_nodes(_keys(open_rows, gold.TOPIC_QUEUE_HISTORY), "broker_name", nodes),
-        "deletions": events.filter(deletes),
         "others": placed(events.filter(pc.invert(deletes)), nodes),
+        "deletions": deletions,
+        "deleted": of_nodes(deleted, "broker_name", nodes),
     }
     eventful = _eventful(given, context) if on_road else ask(_HEARD, given, period_us=condense.PERIOD_US)
-    given |= {"nodes": nodes, "eventful": eventful}
-    units = ask(_UNITS, given, period_us=condense.PERIOD_US, on_road=on_road, at_once=_CARRIED_AT_ONCE)
-    loads, pack_of = _packed(units["weight"].to_pylist(), packs)
-    at = pc.index_in(nodes["unit"], value_set=units["unit"])
-    nodes = nodes.append_column("pack", pa.array(pack_of, INT).take(at))
-    return Plan(nodes.append_column("is_quiet", units["is_quiet"].take(at)), eventful, loads, on_road)
+    loud = {KV_UNIT, ELSEWHERE, *(eventful if on_road else nodes)["unit"].to_pylist()}
+    names = of_nodes(topics.group_by("broker_name").aggregate([("topic", "count")]), "broker_name", nodes)
+    raw = given["hours"].filter(_is_eventful(given["hours"], "first_us", eventful))
+    units = nodes["unit"].to_pylist()
+    weights = Counter(units + given["others"]["unit"].to_pylist())
+    for unit, beats in _columns(raw, "unit", "beats"):
+        weights[unit] += beats
+    for unit, count in _columns(names, "unit", "topic_count"):
+        weights[unit] += count if unit in loud else count // _CARRIED_AT_ONCE
+    pack_of, loads = _packed(weights, packs)
+    nodes = nodes.append_column("pack", pa.array([pack_of[unit] for unit in units], INT))
+    nodes = nodes.append_column("is_quiet", pa.array([unit not in loud for unit in units], BOOLEAN))
+    return Plan(nodes, eventful, loads, on_road)
 
 
 def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
@@ -99,6 +111,10 @@ def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
         or context.namesrv.config.delete_topic_with_broker_registration
         or (pc.max(hours["lag_ns"]).as_py() or 0) >= STALL_NS
     )
+
+
+def _columns(rows: pa.Table, *names: str) -> Iterable[tuple[Any, ...]]:
+    return zip(*(rows[name].to_pylist() for name in names), strict=True)
 
 
 def _keys(open_rows: Frames, table: Table) -> pa.Table:
@@ -156,7 +172,7 @@ WITH asked AS (
     UNION ALL
     SELECT unit, coalesce(received_us, effect_us), effect_us FROM others
     UNION ALL
-    SELECT topics.unit, coalesce(received_us, effect_us), effect_us FROM topics JOIN deletions USING (topic)
+    SELECT deleted.unit, coalesce(received_us, effect_us), effect_us FROM deleted JOIN deletions USING (topic)
 )
 SELECT DISTINCT unit, unnest(generate_series(
     (least(from_us, to_us) - $margin_us) // $period_us, (greatest(from_us, to_us) + $margin_us) // $period_us
@@ -167,35 +183,19 @@ FROM disturbed
 ends, and is scanned for; a topic that it has is deleted; any other event.
 """
 _HEARD = "SELECT DISTINCT unit, first_us // $period_us AS period FROM hours"
-_UNITS = """
-WITH counted AS (
-    SELECT unit, count(*) AS replayed, 0 AS carried FROM nodes GROUP BY unit
-    UNION ALL SELECT unit, count(*), 0 FROM others GROUP BY unit
-    UNION ALL SELECT hours.unit, sum(beats), 0 FROM hours SEMI JOIN eventful
-        ON hours.unit = eventful.unit AND first_us // $period_us = period GROUP BY hours.unit
-    UNION ALL SELECT unit, 0, count(*) FROM topics GROUP BY unit
-), told AS (
-    SELECT unit, unit IN ('kv', 'elsewhere') OR unit IN (SELECT unit FROM eventful) AS eventful FROM nodes GROUP BY unit
-)
-SELECT unit, $on_road AND NOT eventful AS is_quiet,
-    CAST(sum(replayed) + sum(carried) // if(is_quiet, $at_once, 1) AS BIGINT) AS weight
-FROM counted JOIN told USING (unit) GROUP BY unit, eventful ORDER BY weight DESC, unit
-"""
-"""Each unit with about how many rows of it are replayed, the heaviest first."""
 
 
-def _packed(weights: list[int], count: int) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return (pack, weight) of at most so many packs, the heaviest first, and the pack of each unit.
+def _packed(weights: Mapping[str, int], count: int) -> tuple[dict[str, int], list[tuple[int, int]]]:
+    """Return the pack of each unit, and (pack, weight) of at most so many packs, the heaviest first.
 
-    `weights` of the units are in descending order: each goes to the pack that is lightest so far.
+    The heaviest unit comes first, and each goes to the pack that is lightest so far.
     """
     loads = [(0, pack) for pack in range(count)]
-    pack_of = []
-    for weight in weights:
-        load, pack = loads[0]
-        heapq.heapreplace(loads, (load + weight, pack))
-        pack_of.append(pack)
-    return sorted(((pack, load) for load, pack in loads if load), key=lambda pack: (-pack[1], pack[0])), pack_of
+    pack_of = {}
+    for unit, weight in sorted(weights.items(), key=lambda unit: (-unit[1], unit[0])):
+        load, pack_of[unit] = loads[0]
+        heapq.heapreplace(loads, (load + weight, pack_of[unit]))
+    return pack_of, sorted(((pack, load) for load, pack in loads if load), key=lambda pack: (-pack[1], pack[0]))
 
 
 # -- what a pack does with its part of the plan ------------------------------------------------------------------------
@@ -212,13 +212,13 @@ def raw_filter(nodes: pa.Table, eventful: pa.Table) -> Beaten:
 def raw_beats(beats: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
     """Return those single beats (`day_events`) of nodes that are replayed one by one, with their `unit`."""
     found = of_nodes(beats, "broker_addr", nodes)
-    return found.filter(_is_eventful(found, found["effect_us"], eventful))
+    return found.filter(_is_eventful(found, "effect_us", eventful))
 
 
 def uneventful(hours: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
     """Return the hours of nodes, with their `unit`, that are not replayed one by one."""
     found = of_nodes(hours, "broker_addr", nodes)
-    return found.filter(pc.invert(_is_eventful(found, found["first_us"], eventful)))
+    return found.filter(pc.invert(_is_eventful(found, "first_us", eventful)))
 
 
 def runs(hours: pa.Table, nodes: pa.Table, eventful: pa.Table, profile: Profile) -> pa.Table:
@@ -232,14 +232,14 @@ def runs(hours: pa.Table, nodes: pa.Table, eventful: pa.Table, profile: Profile)
     return as_events(found).append_column("unit", found["unit"]).append_column("is_run", is_run)
 
 
-def _is_eventful(rows: pa.Table, at_us: pa.ChunkedArray, eventful: pa.Table) -> pa.ChunkedArray:
-    """Return whether rows with a `unit` lie in one of the eventful periods."""
+def _is_eventful(rows: pa.Table, at_us: str, eventful: pa.Table) -> pa.ChunkedArray:
+    """Return whether rows with a `unit` lie, by their column `at_us`, in one of the eventful periods."""
     units = pc.unique(eventful["unit"])
 
     def numbered(unit: pa.ChunkedArray, period: pa.ChunkedArray) -> pa.ChunkedArray:
         return pc.add(pc.multiply(pc.index_in(unit, value_set=units).cast(LONG), 1 << 32), period)
 
-    periods = pc.divide(at_us, condense.PERIOD_US)
+    periods = pc.divide(rows[at_us], condense.PERIOD_US)
     return pc.is_in(numbered(rows["unit"], periods), value_set=numbered(eventful["unit"], eventful["period"]))
 
 

@@ -59,7 +59,7 @@ def swept_routes(
     """Return how one name server's routes changed on `day`, and when topics could not be served as their route looks.
 
     `slices`: the day's histories; `news`: their rows that were opened or closed on the day; `orphans`: `orphaned_topics` of
-    the last day before. The rows found have no `namesrv_id`; a change that was only learned is not told from others.
+    the last day before, or of more. The rows found have no `namesrv_id`; a change that was only learned is not told from others.
     """
     carried = open_orphans(orphans)
     moved = {*_moved(slices, news), *carried}

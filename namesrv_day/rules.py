@@ -5,21 +5,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 
 import duckdb
 import pyarrow as pa
 
 from namesrv_day.sql import ask, connection
-from schemas.rules import RULES, TABLES, Kind, Rule, Scope
+from schemas.rules import RULES, TABLES, Kind, Rule
 from schemas.table import Severity
 
 SAMPLES = 3
 SAMPLE_CHARS = 300
-SCOPES: tuple[Scope, ...] = ("row", "namesrv", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +50,12 @@ def measure(
     frames: Mapping[str, pa.Table],
     only: Collection[str] | None = None,
     days: Collection[dt.date] | None = None,
-    scopes: Collection[Scope] = SCOPES,
+    which: Callable[[Rule], bool] = lambda _: True,
 ) -> list[Measurement]:
     """Return a measurement for every rule of every table in `frames`, in the order of `RULES`.
 
     Rules may read other tables of `frames`; with `only`, just these tables are judged, with `days`, of what has a day just
-    these days, and with `scopes` just the rules that can be judged of so much together. Raises KeyError for a table without
-    rules.
+    these days, and with `which` just these rules. Raises KeyError for a table without rules.
     """
     asked = {name: RULES[name] for name in (frames if only is None else only)}
     with _given(frames) as con:
@@ -65,7 +63,7 @@ def measure(
             found
             for name in RULES
             if name in asked
-            for found in _measure_table(con, frames, name, [r for r in asked[name] if r.scope in scopes], days)
+            for found in _measure_table(con, frames, name, list(filter(which, asked[name])), days)
         ]
 
 
@@ -111,7 +109,7 @@ def counts_sql(rules: Iterable[Rule]) -> str:
     return ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in rules)])
 
 
-@lru_cache(maxsize=None)
+@cache
 def breaks(rule: Rule) -> str:
     """Return the SQL boolean that a row breaks `rule`; never NULL."""
     return f"NOT coalesce({rule.holds}, FALSE)"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from namesrv_core.history.route_history import Member, Orphan, Position, RouteRow, RouteTable
 from namesrv_core.machine.profile import Namesrv
@@ -51,9 +52,9 @@ def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]], namesrv: Namesrv)
 
 
 def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:
-    """Return the open intervals among rows of `orphaned_topics`, by topic."""
+    """Return what stood open when the last day of these rows of `orphaned_topics` ended, by topic."""
     found = defaultdict(list)
-    for row in rows_of(orphaned_topics):
+    for row in rows_of(orphaned_topics.filter(pc.field("day") == pc.max(orphaned_topics["day"]))):
         if row["closed_by"] is None:
             found[row["topic"]].append(Orphan(row["reason"], row["broker_name"], row["valid_from"], row["opened_by"]))
     return found

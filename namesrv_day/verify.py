@@ -172,10 +172,8 @@ def _folded(
     of_question, of_reply = list(map(_question, questions)), list(map(codec.answer_of, replies))
     state = _states(timeline, asked, told)
     version = np.empty_like(state)
-    by_question = np.argsort(question_of, kind="stable")
-    starts = np.searchsorted(question_of[by_question], np.arange(len(questions) + 1))
-    for number, question in enumerate(of_question):
-        own = by_question[starts[number] : starts[number + 1]]
+    by_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
+    for question, own in zip(of_question, by_question, strict=True):
         version[own] = np.searchsorted(concerns.of(question), state[own], side="right")
     lives = np.array([seq for seq, _ in namesrv.later], dtype=np.int64)
     row = answers["row"].to_numpy()

@@ -45,9 +45,10 @@ class Finding:
     """One code of the catalogue.
 
     `of`: the tables without rows of which there is no such finding; of a history, rows that were opened or closed on the day
-    count, without which what stood goes on. None: time alone can bring it. `lasts`: by what one that outlasts its day is
+    count, without which what stood goes on. Empty: time alone can bring it. `lasts`: by what one that outlasts its day is
     known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
-    None: it is over with its day. `near_us`: how soon after another one begins that is told together with it.
+    None: it is over with its day. `near_us`: how soon after another one begins that is told together with it; brokers beat
+    every 30 s, so the last beats of those that fall silent together lie no further apart.
     """
 
     code: str

@@ -160,16 +160,22 @@ ORPHANED_TOPICS = Table(
 FINDINGS = Table(
     "findings",
     "gold",
-    "one thing that an operator should know, with its evidence",
+    "one thing that an operator should know, with its evidence, on the day on which it began; once more on the day on which it "
+    "ended, if that is a later one",
     (
         NAMESRV_ID,
         Column("code", STRING, "Code from the catalogue", required=True),
         Column("severity", STRING, "critical, warning or info", required=True),
-        Column("subject", STRING, "Broker, topic or key concerned", required=True),
-        Column("from_time", TIMESTAMP, "Start", required=True),
-        Column("to_time", TIMESTAMP, "End; NULL = open"),
-        Column("detail", STRING, "In words"),
-        Column("evidence", STRINGS, "event ids", required=True),
+        Column(
+            "subject",
+            STRING,
+            "Broker, topic, cluster or key concerned; of several with one cause the first, and how many more",
+            required=True,
+        ),
+        Column("from_time", TIMESTAMP, "Start, also where its end is told", required=True),
+        Column("to_time", TIMESTAMP, "End; NULL = not over when its day ended"),
+        Column("detail", STRING, "In words, with the first few of what it touches"),
+        Column("evidence", STRINGS, "event ids, that which began it first; of many the first 20", required=True),
         DAY,
     ),
     key=("day", "namesrv_id", "code", "subject", "from_time", "evidence"),

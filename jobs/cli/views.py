@@ -59,7 +59,11 @@ def register_views(spark: SparkSession, house: Warehouse, as_known_at: str | dt.
 
 def _register_restatements(spark: SparkSession, house: Warehouse, known_runs: DataFrame) -> None:
     """A run that was refused restated nothing."""
-    restated = _opened(spark, house.path, gold.RESTATEMENTS) if house.files(gold.RESTATEMENTS) else _none(spark, gold.RESTATEMENTS)
+    restated = (
+        _opened(spark, house.path, gold.RESTATEMENTS)
+        if house.files(gold.RESTATEMENTS)
+        else _none(spark, gold.RESTATEMENTS)
+    )
     published = known_runs.where("status = 'published'").select("run_id")
     restated.join(published, on="run_id", how="left_semi").createOrReplaceTempView(gold.RESTATEMENTS.name)
 

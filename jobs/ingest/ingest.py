@@ -9,6 +9,7 @@ Until then readers see none of it, so that a run that dies leaves nothing that w
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from jobs.ingest.reading import Reading
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import write_staged
-from jobs.store.files import write_file
+from jobs.store.files import local_path, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rows import rows_of, table_of
 from namesrv_wire.lateness import Lateness
@@ -42,7 +43,8 @@ def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = (
         return result
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
     lateness = Lateness(watermarks, house.conf.late_limit_days)
-    with staging_in(Path(house.staging), house.run_id, house.started.date()) as staging:
+    folder = local_path(house.staging) or Path(tempfile.gettempdir()) / house.run_id
+    with staging_in(folder, house.run_id, house.started.date()) as staging:
         reading = Reading(house, staging, lateness, result)
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)

@@ -27,7 +27,7 @@ from schemas import bronze, times
 from schemas.rules import BROKEN_RULE
 from schemas.table import Table
 
-_BYTES_PER_FILE = 256 << 20
+_BYTES_AT_A_TIME = 128 << 20
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 Values = Mapping[str, Any]
 
@@ -92,7 +92,7 @@ def _take_out(house: Warehouse, table: Table, keys: Iterable[str], files: Iterab
 
 
 def _judged(staging: Staging, table: Table, rows: pa.Table) -> pa.Table:
-    """Return the rows with `_is_refused`, and stage what stands in quarantine for those that are: they break rules or have no place."""
+    """Return the rows with `_is_refused`: they break rules or have no place. What stands for these in quarantine is staged."""
     broken = reasons(conformed(rows, table), table.name)
     is_refused = pc.or_(pc.greater(pc.list_value_length(broken), 0), rows["_seq_is_taken"])
     for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
@@ -153,10 +153,12 @@ def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
     # Neither a piece of quarantine nor a topic table has one day on which it would be found again.
     files = house.files(table, staging.days if is_judged else None)
     for part in parts_of(files):
-        keys = read_files(house.path, table, part, table.key).rename_columns(["key"])
-        met = staging.ask("SELECT key FROM keys SEMI JOIN facts USING (key)", keys=keys)["key"]
-        if len(met):
-            stored = read_files(house.path, table, part, filter=pc.field(table.key[0]).isin(met))
+        met = staging.ask(_MET, keys=pa.concat_tables(_keys_of(house, table, part))).to_pylist()
+        found = (
+            read_files(house.path, table, [part[of["file"]]], filter=pc.field(table.key[0]).isin(of["keys"]))
+            for of in met
+        )
+        for stored in _in_memory(found):
             staging.ask(f"INSERT INTO known SELECT {facts} FROM stored", stored=stored)
     staging.ask(_OUTCOMES)
     _take_out(house, table, staging.ask("SELECT key FROM outcomes WHERE outcome = 'changed'")["key"].to_pylist(), files)
@@ -173,6 +175,7 @@ CREATE OR REPLACE TABLE facts (
   key VARCHAR, day DATE, content UBIGINT, _n BIGINT, frames BIGINT, is_given BOOLEAN, is_refused BOOLEAN
 )
 """
+_MET = "SELECT file, list(key) AS keys FROM keys SEMI JOIN facts USING (key) GROUP BY file"
 # A position that was made is no news: in a file of other lines it would have been another.
 _OUTCOMES = """
 CREATE OR REPLACE TABLE outcomes AS
@@ -191,20 +194,27 @@ FROM outcomes
 _WANTED = "SELECT * FROM rows WHERE _n IN (SELECT _n FROM outcomes WHERE outcome IN ('new', 'changed'))"
 
 
+def _keys_of(house: Warehouse, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
+    for number, file in enumerate(files):
+        keys = read_files(house.path, table, [file], table.key).rename_columns(["key"])
+        yield keys.append_column("file", pa.repeat(number, len(keys)))
+
+
 def _new_files(house: Warehouse, staging: Staging, table: Table) -> Iterator[DataFile]:
     """Write the wanted rows of `table` in files of one day, in which they are in order, and yield these."""
     order = [(column, "ascending") for column in ("namesrv_id", "seq", table.key[0]) if column in table.column_names]
-    for rows in _as_large_as_files(staging.ask(_WANTED, rows=rows) for rows in staging.rows(table.name)):
+    for rows in _in_memory(staging.ask(_WANTED, rows=rows) for rows in staging.rows(table.name)):
         for day in pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]:
             of_day = rows if day is None else rows.filter(pc.field("day") == day)
             yield write_file(of_day.sort_by(order), house.path, table, day, house.run_id)
 
 
-def _as_large_as_files(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _in_memory(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows of all pieces, at once as many as may be in memory together, which is also how large a file may be."""
     held: list[pa.Table] = []
     for piece in pieces:
         held.append(piece)
-        if sum(map(len, held)) >= ROWS_AT_A_TIME or sum(part.nbytes for part in held) >= _BYTES_PER_FILE:
+        if sum(map(len, held)) >= ROWS_AT_A_TIME or sum(part.nbytes for part in held) >= _BYTES_AT_A_TIME:
             yield pa.concat_tables(held)
             held = []
     yield from [pa.concat_tables(held)] if any(map(len, held)) else []

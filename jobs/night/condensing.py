@@ -23,6 +23,8 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day import condense
 from namesrv_day.day_events import BEATS
 from namesrv_day.digest import Digest, Slice
+from namesrv_day.restate import NewEvents, added_up, new_events
+from namesrv_day.rules import Measurement, counted, row_rules
 from namesrv_day.sql import connection
 from schemas import bronze, gold
 from schemas.table import Table
@@ -30,6 +32,7 @@ from schemas.table import Table
 _ONE_DAY = dt.timedelta(days=1)
 # So many pieces of work for each core: the last ones to end are small.
 _ROUNDS = 4
+_RECORDED = ("day", "namesrv_id", "seq", "event_id", "ingest_run")
 _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 
@@ -48,20 +51,31 @@ class Piece:
 
 @dataclass(frozen=True)
 class CondenseWork:
-    """Pieces for one task; hours are stashed below `staging`. `leases`: where addresses say for how long they live, by day."""
+    """Pieces for one task; hours are stashed below `staging`.
+
+    `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
+    that is not of the ingest runs `covered`.
+    """
 
     root: str
     pieces: tuple[Piece, ...]
     leases: dict[dt.date, tuple[Piece, ...]]
+    published: frozenset[dt.date]
+    covered: frozenset[str]
     staging: str
 
 
 @dataclass
 class Condensed:
-    """What the pass has found: digests of slices, and where the hours of each day are stashed."""
+    """What the pass has found.
+
+    Digests of slices; where the hours of each day are stashed; rules, counted in parts; and what is new on published days.
+    """
 
     digests: dict[Slice, Digest] = field(default_factory=dict)
     hours: dict[dt.date, tuple[str, ...]] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
+    fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
 
     def add(self, other: Condensed) -> None:
         """Add what another task, or an earlier pass, has found."""
@@ -69,6 +83,8 @@ class Condensed:
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
         for day, places in other.hours.items():
             self.hours[day] = (*self.hours.get(day, ()), *places)
+        self.measurements += other.measurements
+        self.fresh = added_up([self.fresh, other.fresh])
 
 
 def condensed(house: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> Condensed:
@@ -77,9 +93,10 @@ def condensed(house: Warehouse, passes: Passes, days: Sequence[dt.date], starts:
     pieces = [Piece(table.name, file) for table in by_day for file in house.files(table, days)]
     for table in (*gold.HISTORY_TABLES, *gold.REPORT_TABLES):
         pieces += [Piece(table.name, file) for file in house.files(table, starts)] if starts else []
+    ledger = house.ledger()
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
     work = [
-        CondenseWork(house.path, tuple(some), leases, house.staging)
+        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, house.staging)
         for some in _shared_out(pieces, passes.width * _ROUNDS)
     ]
     total = Condensed()
@@ -92,11 +109,22 @@ def condense_files(work: CondenseWork) -> Condensed:
     """Read some files: the task of the pass."""
     found = Condensed()
     for piece in work.pieces:
-        day = piece.file.day
-        found.add(Condensed(digests_of(work.root, piece.table, [piece.file])))
-        if piece.table in BEATS and day is not None:
-            hours = condense.hours_from(_relation(work.root, piece), piece.table.name, _leases(work, day))
-            found.add(Condensed(hours={day: (stash.put(work.staging, {"hours": hours}),)}))
+        found.add(_condensed(work, piece))
+    return found
+
+
+def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
+    found = Condensed(digests_of(work.root, piece.table, [piece.file]))
+    day = piece.file.day
+    if piece.table.layer != "bronze" or day is None:
+        return found
+    rows = _relation(work.root, piece)
+    found.measurements = counted(rows, piece.name, row_rules(piece.name))
+    if piece.table in BEATS:
+        hours = condense.hours_from(rows, piece.name, _leases(work, day))
+        found.hours = {day: (stash.put(work.staging, {"hours": hours}),)}
+    if piece.table in bronze.RECORDED_TABLES and day in work.published:
+        found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
     return found
 
 
@@ -119,11 +147,13 @@ def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
 
 
 def _relation(root: str, piece: Piece) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a file as DuckDB reads them; without `day`, which is in no file."""
+    """Return the rows of a file as DuckDB reads them."""
     folder = local_path(table_path(root, piece.table))
     if folder is None:
         return connection().from_arrow(read_files(root, piece.table, [piece.file]))
-    return connection().read_parquet([str(folder / piece.file.path)], hive_partitioning=False)
+    rows = connection().read_parquet([str(folder / piece.file.path)], hive_partitioning=False)
+    stored = [name for name in piece.table.column_names if name != "day"]
+    return rows.project(f"{', '.join(stored)}, DATE '{piece.file.day}' AS day")
 
 
 def _shared_out(pieces: Iterable[Piece], count: int) -> list[list[Piece]]:

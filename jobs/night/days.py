@@ -10,6 +10,7 @@ import datetime as dt
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -101,9 +102,7 @@ def _rescheduled(
     return {day for day in recorded if telling and day > min(telling)}
 
 
-def _where(
-    house: Warehouse, table: Table, days: Collection[dt.date], condition: pc.Expression
-) -> list[dict[str, object]]:
+def _where(house: Warehouse, table: Table, days: Collection[dt.date], condition: pc.Expression) -> list[dict[str, Any]]:
     """Return the distinct (namesrv_id, day) of rows."""
     rows = house.rows(table, days, ["namesrv_id", "day"], condition)
     return list(rows_of(rows.group_by(["namesrv_id", "day"]).aggregate([])))

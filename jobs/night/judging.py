@@ -6,29 +6,41 @@ of a day that was published before it is told what is different now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
 from jobs.night.work import NamesrvWork, hours_of, raw_beats, topic_configs, written
 from jobs.store.files import DataFile
+from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
+from namesrv_day.day_events import Frames
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.findings import first_versions
 from namesrv_day.flags import FlagInput, flag
+from namesrv_day.numbers import outcome_counts
 from namesrv_day.pack import merged_outcomes
+from namesrv_day.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
+from namesrv_day.rows import conformed, empty
+from namesrv_day.rules import Measurement, measure
+from namesrv_day.sql import ask
 from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
+EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
 FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
 VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES,), FLAGS: FLAGGED, VERIFY: VERIFIED}
 """The tables whose slices each part of the pass writes."""
-_SLICES = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
+# The flags of a day take these over from the day before, beside what its replay does.
+_HANDED_ON = {**HANDED_ON, **FLAGS_HANDED_ON, **dict.fromkeys((gold.FINDINGS, gold.EXPIRED_BROKERS), pc.scalar(True))}
 
 
 @dataclass(frozen=True)
@@ -36,7 +48,8 @@ class JudgeWork:
     """One name server's day. `parts`: what is to be made; the other slices are read as they are.
 
     `slices`: files of the day's gold tables; `outcomes`: where packs stashed their parts of event_outcomes; `told`: files of
-    findings and expired_brokers of days before, and of orphaned_topics of the last one.
+    findings and expired_brokers of days before, and of orphaned_topics of the last one. `published`: files of the day's gold
+    tables as they were published; None: they never were.
     """
 
     of: NamesrvWork
@@ -45,51 +58,95 @@ class JudgeWork:
     slices: Files
     outcomes: tuple[str, ...]
     told: Files
+    published: Files | None
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What was judged: files that were written, digests of all of the day's gold slices, what is compared across name servers."""
+    """What was judged of a name server's day.
+
+    Files that were written; digests of all of the day's gold slices; rules, counted of them; events by outcome; data versions,
+    which are compared across name servers. Of a day that was published: slices that differ (`restate.compare`), whether what
+    it hands on to the next day does, and whether that does at which any later day may look. Others had no end before.
+    """
 
     namesrv_id: str
     files: dict[str, tuple[DataFile, ...]]
     digests: dict[Slice, Digest]
+    measurements: list[Measurement]
+    outcomes: Counter[str]
     versions: pa.Table
+    differing: list[dict[str, Any]] = field(default_factory=list)
+    ends_otherwise: bool = True
+    lives_otherwise: bool = True
 
 
 def judge_namesrv(work: JudgeWork) -> Judged:
     """Judge one name server's day: the task of the pass."""
-    of = work.of
-    slices = {table.name: work.slices.of(of.namesrv_id).rows(table) for table in _SLICES}
-    today = of.today.of(of.namesrv_id)
+    of, own = work.of, work.slices.of(work.of.namesrv_id)
+    slices = {table.name: own.rows(table) for table in DATA_TABLES}
     made: dict[str, pa.Table] = {}
-    if OUTCOMES in work.parts:
-        made[gold.EVENT_OUTCOMES.name] = (
-            merged_outcomes([stash.take(work.outcomes, "outcomes")])
-            if work.outcomes
-            else slices[gold.EVENT_OUTCOMES.name]
-        )
+    for part in (OUTCOMES, FLAGS, VERIFY):
+        if part in work.parts:
+            made |= _PARTS[part](work, {**slices, **made})
     slices |= made
-    if FLAGS in work.parts:
-        events = {bronze.NAMESRV_EVENTS.name: today.rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
-        told = work.told.of(of.namesrv_id).frames([gold.FINDINGS, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS])
-        made |= flag(
-            FlagInput(
-                of.namesrv_id,
-                work.namesrv,
-                of.day,
-                {**slices, **events},
-                partial(raw_beats, of),
-                partial(topic_configs, of.today),
-                told,
-            )
-        )
-    if VERIFY in work.parts:
-        recorded = (bronze.ROUTE_OBSERVATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
-        answered = {table.name: today.rows(table) for table in recorded}
-        found = verdicts(VerifyInput(of.namesrv_id, of.day, work.namesrv, answered, partial(raw_beats, of), slices))
-        made |= {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
-    slices |= made
-    digests = {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()}
-    versions = first_versions(slices[gold.DATA_VERSION_HISTORY.name], of.day)
-    return Judged(of.namesrv_id, written(of, {TABLES[name]: rows for name, rows in made.items()}), digests, versions)
+    judged = Judged(
+        of.namesrv_id,
+        written(of, {TABLES[name]: rows for name, rows in made.items()}),
+        {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()},
+        measure({**slices, **_recorded(of, slices)}, slices, which=lambda rule: rule.scope != "table"),
+        outcome_counts(slices),
+        first_versions(slices[gold.DATA_VERSION_HISTORY.name], of.day),
+    )
+    if work.published is None:
+        return judged
+    before = {table.name: work.published.of(of.namesrv_id).rows(table) for table in DATA_TABLES}
+    return replace(
+        judged,
+        differing=compare(slices, before),
+        ends_otherwise=ends_otherwise(slices, before, _HANDED_ON),
+        lives_otherwise=ends_otherwise(slices, before, LIVES),
+    )
+
+
+def _outcomes(work: JudgeWork, _: Frames) -> dict[str, pa.Table]:
+    return {gold.EVENT_OUTCOMES.name: merged_outcomes([stash.take(work.outcomes, "outcomes")])}
+
+
+def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
+    of = work.of
+    events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
+    told = work.told.of(of.namesrv_id).frames([gold.FINDINGS, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS])
+    configs = partial(topic_configs, of.today)
+    return flag(
+        FlagInput(of.namesrv_id, work.namesrv, of.day, {**slices, **events}, partial(raw_beats, of), configs, told)
+    )
+
+
+def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
+    of = work.of
+    today = {table.name: of.today.of(of.namesrv_id).rows(table) for table in _ANSWERED}
+    found = verdicts(VerifyInput(of.namesrv_id, of.day, work.namesrv, today, partial(raw_beats, of), slices))
+    return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
+
+
+def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
+    """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
+    named = ask(_NAMED, slices, day=of.day)["event_id"].combine_chunks()
+    today, where = of.today.of(of.namesrv_id), pc.field("event_id").isin(named)
+    tables = (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
+    if not len(named):
+        return {table.name: empty(table) for table in tables}
+    return {table.name: conformed(today.rows(table, _IDENTITY, where), table) for table in tables}
+
+
+_IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")
+_NAMED = """
+SELECT event_id FROM event_outcomes UNION SELECT event_id FROM route_mismatches
+UNION SELECT opened_by FROM data_version_history WHERE CAST(valid_from AS DATE) = $day
+UNION SELECT closed_by FROM data_version_history UNION SELECT opened_by FROM orphaned_topics
+UNION SELECT closed_by FROM orphaned_topics
+"""
+"""The events that slices name and that may be recorded on their day."""
+_ANSWERED = (bronze.ROUTE_OBSERVATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
+_PARTS = {OUTCOMES: _outcomes, FLAGS: _flags, VERIFY: _verdicts}

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.night.condensing import Condensed, condensed
-from jobs.night.judging import FLAGS, OUTCOMES, VERIFY, WRITES, JudgeWork, judge_namesrv
+from jobs.night.days import Days, starting_slices
+from jobs.night.judging import EVERYTHING, FLAGS, WRITES, Judged, JudgeWork, judge_namesrv
 from jobs.night.opened import Files, files_of
 from jobs.night.passes import Passes
 from jobs.night.work import (
@@ -25,11 +27,18 @@ from jobs.night.work import (
     replay_units,
     settle_namesrv,
 )
-from jobs.store.warehouse import DATA_TABLES, Warehouse, days_of
-from namesrv_day.digest import Digest, Slice
-from namesrv_day.rows import empty
+from jobs.store.files import write_file
+from jobs.store.ledger import require_same
+from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse, days_of
+from namesrv_core.inference.settings import namesrv_of
+from namesrv_core.machine.profile import Namesrv
+from namesrv_day.digest import Digest, Slice, slices_of
+from namesrv_day.findings import across
+from namesrv_day.rows import conformed, empty
+from namesrv_day.rules import Measurement, merged
+from namesrv_day.settings import settings_of
 from schemas import bronze, gold
-from schemas.times import day_of
+from schemas.times import day_of, day_start_seq
 
 log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
@@ -42,6 +51,7 @@ _CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE)
 _ROWS_PER_PACK = 20_000
 # So many packs for each core: the last ones to end are small.
 _ROUNDS = 2
+_DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
 _IS_BEGINNING = pc.field("kind").isin(_BEGINNINGS)
@@ -55,7 +65,70 @@ class Night:
         self._read = Condensed()
         self._condensed: set[dt.date] = set()
         self.replayed: set[dt.date] = set()
-        self.outputs: dict[Slice, Digest] = {}
+        self.starts: dict[Slice, Digest] = {}
+        self._judged: dict[dt.date, list[Judged]] = {}
+        self._across: dict[Slice, Digest] = {}
+
+    def begin(self, days: Days) -> None:
+        """Read what is recorded on the days that are wanted.
+
+        Raises TamperedError where the night would start from other rows than were published.
+        """
+        expected = starting_slices(self._house, days)
+        starts = {cut.day for cut in expected}
+        found = self.condense(days.wanted, starts).digests
+        self.starts = {cut: digest for cut, digest in found.items() if cut.day in starts and cut.table in _DATA}
+        require_same(self.starts, expected)
+
+    def replay_days(
+        self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = (), parts: Iterable[str] = EVERYTHING
+    ) -> None:
+        """Replay days in order, and those of `recorded` that follow from them.
+
+        They are more than `wanted` where one of them shows how a name server was configured since its process started, and
+        earlier days had been replayed otherwise; and where a day ends otherwise than it was published.
+        """
+        pending = sorted(wanted)
+        while pending:
+            day = pending.pop(0)
+            if earlier := self.replay(day, parts):
+                pending = sorted({day, *earlier, *pending})
+                continue
+            later = [other for other in recorded if other > day]
+            judged = self._judged[day]
+            if set(later[1:]) - set(pending) and any(of.lives_otherwise for of in judged):
+                pending = sorted({*later, *pending})  # whether scans go on is not told by the rows that are carried
+            elif later and later[0] not in pending and any(of.ends_otherwise for of in judged):
+                pending.insert(0, later[0])
+
+    @property
+    def read(self) -> Condensed:
+        """Return what was read of the days."""
+        return self._read
+
+    @property
+    def judged(self) -> list[Judged]:
+        """Return what was judged of all days."""
+        return [of for day in sorted(self._judged) for of in self._judged[day]]
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """Return the rules of all tables that are cut by day, counted on what was read and what was made."""
+        parts = [*self._read.measurements, *(found for of in self.judged for found in of.measurements)]
+        return merged(parts, [table.name for table in WRITTEN_TABLES if table.partition_by])
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """Return how many events came to what."""
+        return sum((of.outcomes for of in self.judged), Counter())
+
+    @property
+    def outputs(self) -> dict[Slice, Digest]:
+        """Return the digests of the slices of the days that were replayed."""
+        found = {cut: digest for of in self.judged for cut, digest in of.digests.items()}
+        for cut, digest in self._across.items():
+            found[cut] = found.get(cut, Digest()) + digest
+        return found
 
     # -- condense ------------------------------------------------------------------------------------------------------
 
@@ -69,7 +142,7 @@ class Night:
 
     # -- replay --------------------------------------------------------------------------------------------------------
 
-    def replay(self, day: dt.date, parts: Iterable[str] = (OUTCOMES, FLAGS, VERIFY)) -> list[dt.date]:
+    def replay(self, day: dt.date, parts: Iterable[str] = EVERYTHING) -> list[dt.date]:
         """Settle a day, replay its packs, and judge it; `parts`: of the judgement.
 
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
@@ -84,9 +157,22 @@ class Night:
             if earlier:
                 return earlier
         packs = self._replay_packs(day, settled)
-        self._judge(day, settled, packs, frozenset(parts))
+        namesrvs = {of.work.namesrv_id: (of.work, of.context.namesrv) for of in settled}
+        self._judge(day, namesrvs, packs, frozenset(parts))
         self.replayed.add(day)
         return []
+
+    def judge(self, day: dt.date, parts: Iterable[str]) -> None:
+        """Judge a day as it was replayed before; `parts`: of the judgement that are made anew."""
+        self.condense([day])
+        rows = self._house.rows(gold.NAMESRV_SETTINGS, [day])
+        namesrvs = {}
+        for work in self._namesrvs(day):
+            own = rows.filter(pc.field("namesrv_id") == work.namesrv_id)
+            if own.num_rows:
+                namesrvs[work.namesrv_id] = work, namesrv_of(settings_of(own), day_start_seq(day))
+        self._judge(day, namesrvs, (), frozenset(parts))
+        self.replayed.add(day)
 
     def _namesrvs(self, day: dt.date) -> Iterator[NamesrvWork]:
         """Yield what is to be settled: each name server that was heard of on the day, or whose state is carried through it."""
@@ -178,9 +264,12 @@ class Night:
         return done
 
     def _judge(
-        self, day: dt.date, settled: Sequence[NamesrvSettled], packs: Sequence[PackReplayed], parts: frozenset[str]
+        self,
+        day: dt.date,
+        namesrvs: Mapping[str, tuple[NamesrvWork, Namesrv]],
+        packs: Sequence[PackReplayed],
+        parts: frozenset[str],
     ) -> None:
-        """Judge a day that was replayed."""
         house = self._house
         slices = files_of(house, DATA_TABLES, [day])
         start = self.start_of(day)
@@ -188,19 +277,35 @@ class Night:
         of_before = files_of(house, (gold.FINDINGS, gold.EXPIRED_BROKERS), told)
         last = files_of(house, [gold.ORPHANED_TOPICS], [start] if start else [])
         before = Files(house.path, {**of_before.named, **last.named})
+        published = None
+        if day in house.ledger().days:
+            published = Files(
+                house.path, {table.name: tuple(house.published_files(table, [day])) for table in DATA_TABLES}
+            )
         work = [
             JudgeWork(
-                of.work,
-                of.context.namesrv,
+                of,
+                namesrv,
                 parts,
                 slices,
-                tuple(pack.stashed for pack in packs if pack.namesrv_id == of.work.namesrv_id),
+                tuple(pack.stashed for pack in packs if pack.namesrv_id == of.namesrv_id),
                 before,
+                published,
             )
-            for of in settled
+            for of, namesrv in namesrvs.values()
         ]
         judged = self._passes.each(judge_namesrv, work)
         for table in (table for part in sorted(parts) for table in WRITES[part]):
             house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
-        for done in judged:
-            self.outputs.update(done.digests)
+        compared = (
+            across(pa.concat_tables([done.versions for done in judged]), day) if FLAGS in parts and judged else None
+        )
+        if compared is not None and compared.num_rows:
+            self._add_findings(day, compared)
+        self._judged[day] = judged
+
+    def _add_findings(self, day: dt.date, rows: pa.Table) -> None:
+        """Add findings that show only where name servers are compared."""
+        file = write_file(conformed(rows, gold.FINDINGS), self._house.path, gold.FINDINGS, day, self._house.run_id)
+        self._house.change(gold.FINDINGS, [file])
+        self._across |= slices_of(gold.FINDINGS.name, rows)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import datetime as dt
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -69,6 +70,6 @@ class _Frames(Mapping[str, pa.Table]):
         return len(self._tables)
 
 
-def files_of(house: Warehouse, tables: Iterable[Table], days: Sequence[object] | None) -> Files:
+def files_of(house: Warehouse, tables: Iterable[Table], days: Collection[dt.date] | None) -> Files:
     """Return the files of some days (None: all) as this run sees them."""
     return Files(house.path, {table.name: tuple(house.files(table, days)) for table in tables})

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 P = TypeVar("P")
@@ -63,7 +62,7 @@ class OnSpark:
             return []
         spark = self._session()
         numbers = pa.array(range(len(work)), pa.int32())
-        pieces = pa.table({"number": numbers, "work": pa.array(map(cloudpickle.dumps, work), pa.binary())})
+        pieces = pa.table({"number": numbers, "work": pa.array(map(pickle.dumps, work), pa.binary())})
         placed = spark.createDataFrame(pieces).repartitionById(len(work), "number")
         done = placed.groupBy("number").applyInArrow(_calling(task), "number INT, done BINARY").toArrow()
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
@@ -76,7 +75,7 @@ def _calling(task: Callable[[P], R]) -> Callable[[Iterator[pa.RecordBatch]], Ite
         for batch in batches:
             for row in batch.to_pylist():
                 piece = pickle.loads(row["work"])  # noqa: S301  as above
-                done = cloudpickle.dumps(task(piece))
+                done = pickle.dumps(task(piece))
                 yield pa.RecordBatch.from_pylist([{"number": row["number"], "done": done}], schema=_DONE)
 
     return call

@@ -18,8 +18,9 @@ from namesrv_core.inference.settings import Value
 from namesrv_day.condense import PERIOD_US
 from namesrv_day.context import NamesrvDay
 from namesrv_day.day_events import BEATS, OTHERS, day_events, moved
+from namesrv_day.mentions import KEYS
 from namesrv_day.pack import PackInput, replay_pack
-from namesrv_day.placing import KEYS, packed
+from namesrv_day.placing import packed
 from namesrv_day.plan import planned
 from namesrv_day.rows import empty
 from namesrv_day.settle import SettleInput, settle
@@ -142,7 +143,7 @@ def replay_units(work: PackWork) -> PackReplayed:
 
 def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tuple[DataFile, ...]]:
     """Write rows of tables as files of the day; return the files, none for a table without rows."""
-    found = {}
+    found: dict[str, tuple[DataFile, ...]] = {}
     for table, of_table in rows.items():
         name = f"{work.run_id}-{len(found)}"
         some = [write_file(of_table, work.today.root, table, work.day, name)] if of_table.num_rows else []

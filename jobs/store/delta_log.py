@@ -21,8 +21,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from jobs.errors import BrokenLogError, ReaderFeatureError, WarehouseBusyError
-from jobs.store.disk import full_disk
+from jobs.errors import BrokenLogError, TableFeatureError, WarehouseBusyError
 from jobs.store.files import DataFile, described, filesystem_of, first_line, table_path
 from schemas.table import Table
 
@@ -33,6 +32,7 @@ WRITER: Final = "namesrv-history"
 _ENTRY = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
 # Features with which the rows of a table may still be those of its files.
 _PLAIN = frozenset({"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+_FROM_BACKUP = "Bring the table's folder back from a backup"
 # To find a version, the log is read from the last checkpoint on.
 _COMMITS_A_CHECKPOINT = "20"
 
@@ -53,7 +53,7 @@ class Version:
     """A version of a table: its number and its data files."""
 
     def __init__(self, root: str, table: Table, delta: DeltaTable) -> None:
-        self._root, self._table, self.delta = root, table, delta
+        self.root, self.table, self.delta = root, table, delta
         self.number: int = delta.version()
 
     @cached_property
@@ -74,13 +74,13 @@ class Version:
     def files(self, days: Collection[dt.date] | None = None) -> list[DataFile]:
         """Return the data files, all or those of some days. Raises TamperedError for one without statistics that is not there."""
         found = self._found
-        if days is not None and self._table.partition_by:
+        if days is not None and self.table.partition_by:
             found = found.filter(pc.is_in(found["day"], pa.array(sorted(days), pa.date32())))
         return [self._file(row) for row in found.to_pylist()]
 
     def _file(self, row: Mapping[str, Any]) -> DataFile:
         if row["rows"] is None:
-            return described(self._root, self._table, row["path"], row["day"])
+            return described(self.root, self.table, row["path"], row["day"])
         stats = {
             "numRecords": row["rows"],
             "minValues": {"namesrv_id": row["low"]},
@@ -93,7 +93,7 @@ class Version:
 def open_version(root: str, table: Table, number: int) -> Version:
     """Return a version of `table` that was committed.
 
-    Raises BrokenLogError if the log cannot be read, ReaderFeatureError if the table is more than its files.
+    Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
     """
     path = table_path(root, table)
     try:
@@ -112,13 +112,15 @@ def _require_plain(delta: DeltaTable, table: Table) -> None:
     if known.configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add("columnMapping")
     if features:
-        raise ReaderFeatureError(
+        raise TableFeatureError(
             f"{table.name}: somebody gave the table {', '.join(sorted(features))}, with which its rows are not those of its "
-            "files; it is not read. Make it plain again with `sql`: REORG TABLE ... APPLY (PURGE), ALTER TABLE ... DROP FEATURE"
+            f"files: {delta.table_uri} is not read. {_FROM_BACKUP}"
         )
     if tuple(known.partition_columns) != table.partition_by:
         cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, table.partition_by))
-        raise ReaderFeatureError(f"{table.name}: somebody has the table cut by {cut}; it was cut by {was}")
+        raise TableFeatureError(
+            f"{table.name}: somebody has the table cut by {cut}; it was cut by {was}. {_FROM_BACKUP}"
+        )
 
 
 # -- commits that there are ------------------------------------------------------------------------------------------
@@ -204,7 +206,7 @@ def commit(
 ) -> int:
     """Make a version that is `version`, the newest, with `add` and without `remove`; return its number.
 
-    Raises WarehouseBusyError if somebody else has made one.
+    Raises WarehouseBusyError if somebody else has made one, TableFeatureError if the table has got what cannot be written.
     """
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = [_added(file, rows_change=rows_change) for file in add]
@@ -215,12 +217,22 @@ def commit(
             actions, "append", version.delta.schema(), partition_by, commit_properties=_by(run_id)
         )
     except CommitFailedError as error:
-        if full_disk(error, None) is not None:
-            raise
-        raise WarehouseBusyError(
-            f"{version.delta.table_uri}: somebody else writes to this table. Nothing was published; run the same again"
-        ) from error
+        if head_of(version.root, version.table) != version.number:
+            raise busy(version.root, version.table) from error
+        if "features required" in str(error):
+            raise TableFeatureError(
+                f"{version.table.name}: cannot be written: {first_line(error)}. {_FROM_BACKUP}"
+            ) from error
+        raise
     return version.number + 1
+
+
+def busy(root: str, table: Table) -> WarehouseBusyError:
+    """Return the error that says that somebody else has changed `table` while this run was at work."""
+    where = table_path(root, table)
+    return WarehouseBusyError(
+        f"{where}: somebody else has changed this table. Nothing was published; run the same again"
+    )
 
 
 def set_properties(version: Version, wanted: Mapping[str, str], run_id: str) -> None:

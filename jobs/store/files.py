@@ -6,11 +6,11 @@ import datetime as dt
 import json
 import posixpath
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial, reduce
 from operator import and_
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -25,6 +25,7 @@ from namesrv_day.rows import conformed, plain
 from namesrv_day.sql import connection
 from schemas.table import Table
 
+T = TypeVar("T")
 # Rows that are read or left out together: those of a name server or a broker lie in few of so many.
 _ROWS_PER_GROUP = 128 * 1024
 # Neighbours differ by little.
@@ -172,31 +173,30 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}
     for file in files:
-        for cut, digest in _digests(root, table, file).items():
+        for cut, digest in _asked(root, table, file, partial(slices_of, table.name)).items():
             found[cut] = found.get(cut, Digest()) + digest
     return found
 
 
-def _digests(root: str, table: Table, file: DataFile) -> dict[Slice, Digest]:
+def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
+    """Return the name servers that the files have rows of; a file of one alone is not opened for it. Raises as `read_files`."""
+    found: set[str | None] = set()
+    for file in files:
+        bounds = set(bounds_of(file))
+        if len(bounds) != 1 or None in bounds:
+            rows = _asked(root, table, file, lambda rows: rows.unique("namesrv_id").to_arrow_table())
+            bounds = set(rows.column(0).to_pylist())
+        found |= bounds
+    return {name for name in found if name is not None}
+
+
+def _asked(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
     try:
-        return slices_of(table.name, relation_of(root, table, file))
+        return ask(relation_of(root, table, file))
     except (duckdb.Error, OSError):
         for _ in batches_of(root, table, [file]):
             pass
         raise
-
-
-def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
-    """Return the name servers that the files have rows of; a file of one alone is not opened for it."""
-    found, opened = set(), []
-    for file in files:
-        low, high = bounds_of(file)
-        if low is not None and low == high:
-            found.add(low)
-        elif file.rows:
-            opened.append(file)
-    column = read_files(root, table, opened, ["namesrv_id"]).column(0)
-    return found | {name for name in pc.unique(column).to_pylist() if name is not None}
 
 
 def _dataset(root: str, table: Table, files: Sequence[DataFile]) -> ds.FileSystemDataset:
@@ -255,28 +255,16 @@ def _groups(parts: Iterable[pa.Table | pa.RecordBatch], table: Table, names: Seq
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
-    rising = [name for name in schema.names if name in _RISING]
-    few = [path for field in schema if field.name not in _RISING | _UNIQUE for path in _leaves(field.name, field.type)]
+    sink = pa.BufferOutputStream()
+    pq.write_metadata(schema, sink)
+    stored = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    leaves = (stored.column(number).path for number in range(len(stored.names)))
     return {
         "compression": "zstd",
-        "use_dictionary": few,
-        "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+        "use_dictionary": [path for path in leaves if path not in _RISING | _UNIQUE],
+        "column_encoding": {name: "DELTA_BINARY_PACKED" for name in schema.names if name in _RISING},
         "store_schema": False,
     }
-
-
-def _leaves(path: str, of: pa.DataType) -> Iterator[str]:
-    """Yield the paths of the Parquet columns that a column becomes."""
-    if pa.types.is_struct(of):
-        for field in of:
-            yield from _leaves(f"{path}.{field.name}", field.type)
-    elif pa.types.is_map(of):
-        yield f"{path}.key_value.key"
-        yield from _leaves(f"{path}.key_value.value", of.item_type)
-    elif pa.types.is_list(of):
-        yield from _leaves(f"{path}.list.element", of.value_type)
-    else:
-        yield path
 
 
 def _stats(footer: pq.FileMetaData) -> str:

@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 
 from jobs import __version__
 from jobs.conf import PipelineConf
-from jobs.errors import TamperedError, WarehouseBusyError
+from jobs.errors import TamperedError
 from jobs.store import delta_log
 from jobs.store.crash import crash_points
 from jobs.store.delta_log import Version
@@ -55,7 +55,6 @@ WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _PINNED = frozenset(table.name for table in WRITTEN_TABLES)
 _MANY, _SMALL_BYTES = 16, 16 << 20
-_RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 
 
 class Recorded(NamedTuple):
@@ -71,6 +70,7 @@ class Recorded(NamedTuple):
 class _Change:
     """What a run has done to a table and not yet committed, by path."""
 
+    table: Table
     added: dict[str, DataFile] = field(default_factory=dict)
     dropped: dict[str, DataFile] = field(default_factory=dict)
 
@@ -88,11 +88,11 @@ class Warehouse:
         self._heads: dict[str, int] = {}
         self._bases: dict[str, int] = {}
         self._versions: dict[tuple[str, int], Version] = {}
-        self._changes: dict[str, tuple[Table, _Change]] = {}
+        self._changes: dict[str, _Change] = {}
         self._ledger: Ledger | None = None
         self._recorded: list[Recorded] | None = None
         self._in_force: dict[Slice, Digest] | None = None
-        self._heard: dict[dt.date, set[str]] | None = None
+        self._heard: dict[dt.date, set[str]] = {}
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Warehouse:
         """Return the data files of `table`, all or of some days, with this run's changes; in the order of days and names."""
         found = self._files_at(table, self._base(table), days)
         if table.name in self._changes:
-            change = self._changes[table.name][1]
+            change = self._changes[table.name]
             mine = (file for file in change.added.values() if days is None or file.day is None or file.day in days)
             found = [*(file for file in found if file.path not in change.dropped), *mine]
         return sorted(found, key=lambda file: (file.day or dt.date.min, file.path))
@@ -166,7 +166,8 @@ class Warehouse:
             return
         days = set(self.ledger().days)
         if table.name not in _DATA:
-            days -= {day for source in self._uncovered() for day in source.days}
+            covered = self.ledger().covered
+            days -= {day for source in self.recorded() if source.ingest_run not in covered for day in source.days}
         changed = {day for commit in foreign for day in commit.days}
         days = days if None in changed else days & changed
         expected = {cut: of for cut, of in self.slices_in_force(days).items() if cut.table == table.name}
@@ -212,7 +213,7 @@ class Warehouse:
 
     def change(self, table: Table, add: Iterable[DataFile], remove: Iterable[DataFile] = ()) -> None:
         """Add files to `table` and leave others out. Until `commit` only this run sees it."""
-        change = self._changes.setdefault(table.name, (table, _Change()))[1]
+        change = self._changes.setdefault(table.name, _Change(table))
         for file in remove:
             if change.added.pop(file.path, None) is None:
                 change.dropped[file.path] = file
@@ -235,7 +236,7 @@ class Warehouse:
         What dead runs have left above the version from which this one started goes with the same commit. A table that is
         not there is created. Raises WarehouseBusyError if somebody else has changed rows since this run looked.
         """
-        wanted = [table for table, _ in self._changes.values()] if tables is None else list(tables)
+        wanted = [change.table for change in self._changes.values()] if tables is None else list(tables)
         for table in wanted:
             if table.name in self._changes:
                 with crash_points(table.name):
@@ -246,16 +247,13 @@ class Warehouse:
     def _committed(self, table: Table) -> int:
         base, head = self._base(table), delta_log.head_of(self.path, table)
         files = {file.path: file for file in self.files(table)} if base != head else {}
-        change = self._changes.pop(table.name)[1]
+        change = self._changes.pop(table.name)
         seen, self._heads[table.name] = self._heads[table.name], head
         if head < 0:
             self._heads[table.name] = delta_log.create(self.path, table, change.added.values(), self.run_id)
             return self._heads[table.name]
         if any(commit.days for commit in delta_log.commits_of(self.path, table, seen, head)):
-            raise WarehouseBusyError(
-                f"{table_path(self.path, table)}: somebody else has changed this table while this run was at work. "
-                "Nothing was published; run the same again"
-            )
+            raise delta_log.busy(self.path, table)
         add, remove = list(change.added.values()), list(change.dropped.values())
         newest = self._version(table, head)
         if base != head:
@@ -273,8 +271,8 @@ class Warehouse:
             self._ledger = self._in_force = None
         if table is bronze.SOURCES:
             self._recorded = None
-        if table.name in _RECORDED or table in (gold.RUNS, bronze.SOURCES):
-            self._heard = None
+        if table in bronze.RECORDED_TABLES:
+            self._heard = {}
 
     def versions(self) -> dict[str, int]:
         """Return the version of each table as this run sees it, of those that were ever written."""
@@ -335,17 +333,8 @@ class Warehouse:
             ]
         return self._recorded
 
-    def _uncovered(self) -> list[Recorded]:
-        return [source for source in self.recorded() if source.ingest_run not in self.ledger().covered]
-
     def namesrvs_on(self, day: dt.date) -> set[str]:
-        """Return the name servers of which something is recorded on `day`; of what is published, the ledger knows it."""
-        if self._heard is None:
-            new = {day for source in self._uncovered() for day in source.days}
-            self._heard = {day: set() for day in self.ledger().days - new}
-            for cut in self.slices_in_force():
-                if cut.table in _RECORDED and cut.namesrv_id is not None and cut.day in self._heard:
-                    self._heard[cut.day].add(cut.namesrv_id)
+        """Return the name servers of which something is recorded on `day`."""
         if day not in self._heard:
             found = (namesrvs_in(self.path, table, self.files(table, [day])) for table in bronze.RECORDED_TABLES)
             self._heard[day] = set().union(*found)

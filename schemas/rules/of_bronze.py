@@ -26,7 +26,7 @@ from schemas.rules.rule import (
 )
 
 EVENTS = tuple(table.name for table in bronze.EVENT_TABLES)
-_REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")
+REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")
 
 BROKEN_RULE = "broken_rule"
 """Reason code of a quarantined row that could be decoded but broke critical rules; its detail names them."""
@@ -249,7 +249,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
                   SELECT namesrv_id, source_file, source_offset // 1000 AS bucket,
                          min(event_time) AS earliest, min_by(event_time, source_offset) AS first_time,
                          max(event_time) AS latest, max_by(event_time, source_offset) AS last_time
-                  FROM ({union(_REQUESTS, "namesrv_id, source_file, source_offset, event_time")})
+                  FROM ({union(REQUESTS, "namesrv_id, source_file, source_offset, event_time")})
                   GROUP BY ALL)""",
         ),
     ),

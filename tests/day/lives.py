@@ -28,7 +28,6 @@ Tables = Mapping[str, pa.Table]
 NAMESRV = "10.0.0.1:9876"
 MIDNIGHT_MS = 1_767_398_400_000  # of 2026-01-03
 HISTORIES = [table.name for table in gold.HISTORY_TABLES]
-_WRITTEN = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE, gold.EVENT_OUTCOMES)
 _SCAN_LIFE = ("scan_failed", "started", "stopped")
 
 
@@ -41,12 +40,13 @@ class Part(NamedTuple):
 
 
 class Life:
-    """What was told of one name server. `outputs`: what the packs of the last replay gave, part by part."""
+    """What was told of one name server. `outputs`, `reads`: what the packs of the last replay gave and read, part by part."""
 
     def __init__(self, told: Iterable[tuple[float, Line]], namesrv: Namesrv) -> None:
         """`told`: lines without what all have, each with its time in seconds from MIDNIGHT_MS."""
         self.namesrv = namesrv
         self.outputs: list[list[PackOutput]] = []
+        self.reads: list[list[tuple[list[str | None], list[int]]]] = []
         positions, found = _Positions(), dict[str, dict[str, dict[str, Any]]]()
         for number, (at_s, line) in enumerate(sorted(told, key=lambda told: told[0]), 1):
             whole = {
@@ -75,7 +75,10 @@ class Life:
     def parts(self, cuts_s: Sequence[float]) -> Iterator[Part]:
         """Yield the parts between cuts, which are seconds from MIDNIGHT_MS; the last one ends with the last event."""
         cuts = [(MIDNIGHT_MS + round(at_s * 1_000)) * 1_000_000 for at_s in cuts_s]
-        bounds = [day_start_seq(day_of(self.seqs[0] // 1_000)), *(cut for cut in cuts if self.seqs[0] < cut <= self.seqs[-1])]
+        bounds = [
+            day_start_seq(day_of(self.seqs[0] // 1_000)),
+            *(cut for cut in cuts if self.seqs[0] < cut <= self.seqs[-1]),
+        ]
         for begin, end in zip(bounds, [*bounds[1:], None], strict=True):
             rows = {
                 table.name: table_of(
@@ -86,18 +89,21 @@ class Life:
             yield Part(begin, self.seqs[-1] + 999 if end is None else end, rows)
 
     def replayed(self, *, road: bool, cuts_s: Sequence[float] = (0,), packs: int = 2) -> dict[str, pa.Table]:
-        """Return the rows of all tables that a replay writes, those of all parts one after the other.
+        """Return the rows of all tables that a replay writes, of all parts. `road`: it takes the quiet road where it can."""
+        return joined(self.replayed_parts(road=road, cuts_s=cuts_s, packs=packs))
 
-        `road`: whether it takes the quiet road where it can.
-        """
-        self.outputs, found, open_rows, halted = [], list[dict[str, pa.Table]](), dict[str, pa.Table](), False
+    def replayed_parts(self, *, road: bool, cuts_s: Sequence[float], packs: int = 2) -> list[dict[str, pa.Table]]:
+        """Return the same, part by part."""
+        found, open_rows, halted = list[dict[str, pa.Table]](), dict[str, pa.Table](), False
+        self.outputs, self.reads = [], []
         for part in self.parts(cuts_s):
+            self.reads.append([])
             context = NamesrvDay(NAMESRV, self.namesrv, self.schedule, part.from_seq, part.until_seq, halted)
             found.append(self._replayed(part, context, open_rows, packs, road=road))
             open_rows = {name: found[-1][name].filter(pc.field("closed_by").is_null()) for name in HISTORIES}
             lives = [row["outcome"] for row in by_seq(found[-1]["event_outcomes"]) if row["outcome"] in _SCAN_LIFE]
             halted = lives[-1] == "scan_failed" if lives else halted
-        return {table.name: pa.concat_tables([of_part[table.name] for of_part in found]) for table in _WRITTEN}
+        return found
 
     def _replayed(
         self, part: Part, context: NamesrvDay, open_rows: Tables, packs: int, *, road: bool
@@ -117,7 +123,7 @@ class Life:
                     others,
                     open_rows,
                     lambda digests: self.configs.filter(pc.field("topic_config_digest").isin(digests)),
-                    lambda addrs, periods: read(beats, addrs, periods),
+                    lambda addrs, periods: self._read(beats, addrs, periods),
                 )
             )
             for pack in sorted(set(plan.nodes["pack"].to_pylist()))
@@ -125,6 +131,28 @@ class Life:
         self.outputs.append(outputs)
         slices = {name: pa.concat_tables([out.slices[name] for out in outputs]) for name in outputs[0].slices}
         return {**slices, "event_outcomes": merged_outcomes([out.outcomes for out in outputs])}
+
+    def _read(self, beats: pa.Table, addrs: Sequence[str | None], periods: Sequence[int]) -> pa.Table:
+        """Return single beats as a reader does."""
+        self.reads[-1].append((list(addrs), list(periods)))
+        return read(beats, addrs, periods)
+
+
+def joined(parts: Sequence[Tables]) -> dict[str, pa.Table]:
+    """Return the rows of all parts."""
+    return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
+
+
+def unnumbered(tables: Tables) -> dict[str, pa.Table]:
+    """Return the tables with positions that name the event only, and without those that are known per unit."""
+    found = dict(tables)
+    for name in HISTORIES:
+        rows = tables[name].drop_columns("outer_entered_at")
+        for column in ("opened_at", "closed_at", "entered_at"):
+            at = rows.schema.get_field_index(column)
+            rows = rows.set_column(at, column, pc.struct_field(rows[column], "seq"))
+        found[name] = rows
+    return found
 
 
 def hours_of(frames: Tables, open_rows: Tables) -> pa.Table:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_day import condense, units
-from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart
+from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart, unnumbered
 
 Told = Iterable[tuple[float, Line]]
 FIRST_S, LAST_S, APART_S = -1_200, 1_200, 30
@@ -133,15 +131,3 @@ def test_no_table_tells_units_from_the_whole(scene: Scene, profile: Profile, mon
     plain = life.replayed(road=False)
     monkeypatch.setattr(units, "must_stay_whole", lambda *_: True)
     assert told_apart(unnumbered(plain), unnumbered(life.replayed(road=False))) == {}
-
-
-def unnumbered(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return the tables with positions that name the event only, and without those that are known per unit."""
-    found = {}
-    for name, rows in tables.items():
-        for column in ("opened_at", "closed_at", "entered_at"):
-            if column in rows.column_names:
-                seqs = pc.struct_field(rows[column], "seq")
-                rows = rows.drop_columns(column).append_column(column, seqs)
-        found[name] = rows.drop_columns("outer_entered_at") if "outer_entered_at" in rows.column_names else rows
-    return found

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from jobs.errors import BrokenLogError, ReaderFeatureError, TamperedError, WarehouseBusyError
+from jobs.errors import BrokenLogError, TableFeatureError, TamperedError, WarehouseBusyError
 from jobs.store import delta_log
 from jobs.store.crash import VARIABLE
 from jobs.store.delta_log import head_of
@@ -362,7 +362,7 @@ def test_a_table_that_is_more_than_its_files_is_refused_by_name(
     said["protocol"]["writerFeatures"] = said["protocol"]["readerFeatures"]
     log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
     (log / f"{1:020d}.json").write_text(json.dumps(said), encoding="utf-8")
-    with pytest.raises((ReaderFeatureError, BrokenLogError), match=f"^findings: .*{named}"):
+    with pytest.raises((TableFeatureError, BrokenLogError), match=f"^findings: .*{named}"):
         house_at(tmp_path).files(FINDINGS)
     assert codes(house_at(tmp_path), published=True) == ["first"]
 
@@ -381,7 +381,7 @@ def test_mapped_columns_are_refused(tmp_path: Path) -> None:
     known["metaData"]["schemaString"] = json.dumps(schema)
     known["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
     (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    with pytest.raises(ReaderFeatureError, match=r"findings: .* columnMapping"):
+    with pytest.raises(TableFeatureError, match=r"findings: .* columnMapping"):
         house_at(tmp_path).files(FINDINGS)
 
 
@@ -389,8 +389,19 @@ def test_a_table_that_is_cut_otherwise_is_refused(tmp_path: Path) -> None:
     """Somebody has written it anew, by name server: days could no longer be replaced."""
     rows = table_of([finding("X")], FINDINGS, day=DAY)
     write_deltalake(table_path(str(tmp_path), FINDINGS), rows, partition_by=["namesrv_id"])
-    with pytest.raises(ReaderFeatureError, match="cut by namesrv_id; it was cut by day"):
+    with pytest.raises(TableFeatureError, match="cut by namesrv_id; it was cut by day"):
         house_at(tmp_path).files(FINDINGS)
+
+
+def test_a_table_that_only_its_maker_can_write_is_refused_by_name(tmp_path: Path) -> None:
+    """It is read, and what must not be guessed at is not written."""
+    night(tmp_path, "run-1", DAY, finding("first"))
+    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
+    said = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}}
+    (log / f"{1:020d}.json").write_text(json.dumps(said), encoding="utf-8")
+    assert codes(house_at(tmp_path)) == ["first"]
+    with pytest.raises(TableFeatureError, match=r"findings: cannot be written: .*checkpointProtection.* from a backup"):
+        night(tmp_path, "run-2", NEXT, finding("second"))
 
 
 @pytest.mark.parametrize("harm", ["cut", "missing", "gone"])
@@ -437,10 +448,13 @@ def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.
     night(tmp_path, "run-1", DAY, finding("first"))
     house = house_at(tmp_path, "run-2")
     put(house, FINDINGS, NEXT, finding("ours"))
-    heads = head_of(house.path, FINDINGS)
-    opened(tmp_path, FINDINGS).delete("true", commit_properties=CommitProperties({"userMetadata": "theirs"}))
-    monkeypatch.setattr(delta_log, "head_of", lambda *_: heads)
-    with pytest.raises(WarehouseBusyError, match="somebody else writes"):
+
+    def meanwhile(*_: object) -> list[object]:
+        opened(tmp_path, FINDINGS).delete("true", commit_properties=CommitProperties({"userMetadata": "theirs"}))
+        return []
+
+    monkeypatch.setattr(delta_log, "commits_of", meanwhile)
+    with pytest.raises(WarehouseBusyError, match="findings: somebody else"):
         house.commit()
     assert opened(tmp_path, FINDINGS).history(1)[0]["userMetadata"] == "theirs"
 
@@ -449,7 +463,7 @@ def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_name_server_goes_on_if_anything_is_recorded_of_it_later(tmp_path: Path) -> None:
-    """Of published days the ledger knows it, of others the files; who is silent for a day goes on, who is gone does not."""
+    """Who is silent for a day goes on, who is gone does not; what is read meanwhile counts."""
     days = [DAY + dt.timedelta(days=number) for number in range(4)]
     heard = {"steady:1": days, "silent:1": [days[0], days[2], days[3]], "gone:1": days[:1]}
     for number, day in enumerate(days):

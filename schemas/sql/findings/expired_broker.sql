@@ -1,12 +1,13 @@
--- Brokers that fell silent and were removed. One that is not back by the end of its day is waited for; the day's live entries
--- say whether it has come back since. `expired_before`: those of earlier days that were not back.
+-- Brokers that fell silent and were removed. One that is not back by the end of its day is waited for, not for ever; the day's
+-- live entries say whether it has come back since. `expired_before`: rows of earlier days.
 WITH away AS (
     SELECT e.*, arg_min(l.opened_by, l.opened_at.seq) AS back_by, min(l.valid_from) AS back_time
     FROM expired_before AS e
     LEFT JOIN broker_live_history AS l
         ON l.broker_addr IS NOT DISTINCT FROM e.broker_addr AND l.broker_name IS NOT DISTINCT FROM e.broker_name
         AND l.valid_from > e.removed_time
-    WHERE e.removed_by IN (SELECT evidence[1] FROM standing)
+    WHERE e.returned_by IS NULL AND epoch_us(e.removed_time) > epoch_us($start) - $waited_us
+        AND e.removed_by IN (SELECT evidence[1] FROM standing)
     GROUP BY ALL
 ),
 

@@ -6,7 +6,7 @@ CREATE OR REPLACE TEMPORARY VIEW findings (
     from_time COMMENT 'Start',
     to_time COMMENT 'End; NULL = not over when the last recorded day ended',
     detail COMMENT 'In words, with the first few of what it touches',
-    evidence COMMENT 'event ids, those that began it first; at most 20',
+    evidence COMMENT 'event ids, that which began it first; of many the first few',
     day COMMENT 'UTC date on which it was first told'
 )
 COMMENT 'What an operator should know, one row a finding, however many days it lasts'
@@ -15,5 +15,4 @@ SELECT
     namesrv_id, code, max_by(severity, day), subject, from_time, max_by(to_time, day), max_by(detail, day),
     max_by(evidence, day), min(day)
 FROM findings_slices
--- A finding that outlasts its day keeps its first evidence where its end is told.
-GROUP BY namesrv_id, code, subject, from_time, evidence[0]
+GROUP BY namesrv_id, code, subject, from_time

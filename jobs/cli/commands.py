@@ -1,0 +1,321 @@
+"""What each command does: settings in, exit code out. What needs no Spark starts none."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib
+import logging
+import re
+import shutil
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+
+from jobs.cli import report
+from jobs.cli.console import Console
+from jobs.cli.export import export
+from jobs.cli.snapshot import snapshot_at
+from jobs.conf import DEFAULT_CONF, load_conf
+from jobs.errors import (
+    EXIT_DISK_FULL,
+    EXIT_INPUT,
+    EXIT_OK,
+    JobError,
+    TamperedError,
+    UsageError,
+    exit_code_of,
+)
+from jobs.ingest.ingest import ingest
+from jobs.night import nightly, steps
+from jobs.night.days import asked_days
+from jobs.night.gate import docs_dir
+from jobs.night.passes import InProcess, OnSpark, Passes
+from jobs.session import CHECKOUT, SessionLater
+from jobs.store.check import check
+from jobs.store.disk import full_disk
+from jobs.store.lock import locked
+from jobs.store.maintain import maintain
+from jobs.store.warehouse import Warehouse
+from namesrv_core.history.snapshot import SnapshotError, snapshot_of
+from namesrv_day.numbers import verify_numbers
+from schemas import gold
+
+_MAX_SNAPSHOT_BYTES = 256 << 20
+DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
+DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
+_LOADED_BESIDE = ("great_expectations.expectations",)
+"""Takes seconds of Python that would else be spent when everything else has been done."""
+
+
+class Command:
+    """One command: its arguments, where it works, and what it works with."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        """Check the arguments: a typing mistake should not cost a JVM. Raises UsageError, FileNotFoundError."""
+        _check_arguments(arguments)
+        self.arguments, self.console = arguments, Console()
+        conf = load_conf(Path(getattr(arguments, "conf_file", None) or DEFAULT_CONF), getattr(arguments, "namesrv", []))
+        path = arguments.warehouse or str(DEMO_WAREHOUSE)
+        started = dt.datetime.now(dt.timezone.utc)
+        run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+        self.house = Warehouse(path if "://" in path else str(Path(path).resolve()), conf, run_id, started)
+        self._sessions: list[SessionLater] = []
+
+    @cached_property
+    def session(self) -> SessionLater:
+        """Return the Spark session, which begins to start now."""
+        session = SessionLater(f"namesrv-history {self.arguments.job}")
+        self._sessions.append(session)
+        return session
+
+    @cached_property
+    def passes(self) -> Passes:
+        """Return who calls the passes; Spark begins to start now."""
+        return InProcess() if getattr(self.arguments, "in_process", False) else OnSpark(self.session.get)
+
+    def close(self) -> None:
+        """Stop what was started."""
+        for session in self._sessions:
+            session.stop()
+
+
+def run_command(arguments: argparse.Namespace) -> int:
+    """Run the command and return its exit code; known failures become one line on standard error."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark logs every failed query with its whole stack beside raising it.
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        command = Command(arguments)
+        try:
+            return _COMMANDS[arguments.job](command)
+        finally:
+            command.close()
+    except (JobError, FileNotFoundError) as error:
+        return _say(error.sentence if isinstance(error, JobError) else error, exit_code_of(error))
+    except Exception as error:
+        full = full_disk(error, getattr(arguments, "warehouse", None))
+        if full is None:
+            raise
+        return _say(full, EXIT_DISK_FULL)
+
+
+def _say(what: object, code: int) -> int:
+    sys.stderr.write(f"namesrv-history: {what}\n")
+    return code
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    for name in getattr(arguments, "input", None) or []:
+        if not Path(name).exists():
+            raise FileNotFoundError(f"input {name}: no such file or folder")
+    for name in getattr(arguments, "snapshot", None) or []:
+        _check_snapshot(Path(name))
+    for name in ("first", "last", "start"):
+        if getattr(arguments, name, None):
+            setattr(arguments, name, _day(getattr(arguments, name)))
+    known_at: str | None = getattr(arguments, "as_known_at", None)
+    if known_at is not None and _is_instant(known_at):
+        arguments.as_known_at = instant(known_at)
+
+
+def _check_snapshot(path: Path) -> None:
+    """Read a snapshot once before anything is started."""
+    try:
+        if path.stat().st_size > _MAX_SNAPSHOT_BYTES:
+            raise UsageError(f"snapshot {path}: longer than {_MAX_SNAPSHOT_BYTES >> 20} MiB")
+        snapshot_of(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, SnapshotError) as error:
+        raise UsageError(f"snapshot {path}: {error}") from error
+
+
+def instant(text: str) -> dt.datetime:
+    """Return the instant that a text says, UTC unless it says otherwise. Raises UsageError."""
+    try:
+        at = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError as error:
+        raise UsageError(f"instant {text!r}: expected ISO 8601, such as 2026-11-21T09:00:00Z") from error
+    return at if at.tzinfo is not None else at.replace(tzinfo=dt.timezone.utc)
+
+
+def _is_instant(text: str) -> bool:
+    """Return whether a run is meant by when it was known: run ids begin like instants, but are none."""
+    return re.match(r"\d{4}-\d{2}-\d{2}", text) is not None
+
+
+def _day(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"day {text!r}: expected YYYY-MM-DD") from error
+
+
+# -- the night and its steps -------------------------------------------------------------------------------------------
+
+
+def _nightly(command: Command) -> int:
+    given = command.arguments
+    _load_beside()
+    asked = nightly.Asked(
+        given.input,
+        getattr(given, "snapshot", None) or (),
+        getattr(given, "first", None),
+        getattr(given, "last", None),
+    )
+    summary = nightly.run(command.house, command.passes, asked, command.console)
+    if given.summary:
+        summary.write(Path(given.summary))
+    report.show_run(summary, command.console)
+    return EXIT_INPUT if summary.errors else EXIT_OK
+
+
+def _demo(command: Command) -> int:
+    if command.arguments.warehouse is None:
+        with locked(command.house.path):
+            for path in Path(command.house.path).iterdir():
+                if path.is_dir():
+                    shutil.rmtree(path)
+    command.arguments.input = [str(DEMO_CAPTURE)]
+    session = command.session  # starts beside the reading
+    code = _nightly(command)
+    report.show_questions(session.get(), command.house, command.console)
+    return code
+
+
+def _load_beside() -> None:
+    for name in _LOADED_BESIDE:
+        threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()
+
+
+def _ingest(command: Command) -> int:
+    given, house = command.arguments, command.house
+    with locked(house.path):
+        house.start_from_published()
+        ingested = ingest(house, given.input, given.snapshot)
+        house.clear_staging()
+    report.show_ingested(ingested, command.console)
+    return EXIT_INPUT if ingested.errors else EXIT_OK
+
+
+def _validate(command: Command) -> int:
+    _load_beside()
+    with locked(command.house.path):
+        warnings = steps.validate(command.house, command.passes)
+        command.house.clear_staging()
+    report.show_warnings(warnings, docs_dir(command.house), command.console)
+    return EXIT_OK
+
+
+def _days_step(command: Command) -> int:
+    given, house = command.arguments, command.house
+    step = {"replay": steps.replay, "flag": steps.flag, "verify": steps.verify}[given.job]
+    with locked(house.path):
+        if getattr(given, "snapshot", None):
+            ingest(house, [], given.snapshot)
+        days = step(house, command.passes, asked_days(house.recorded(), given.first, given.last))
+        house.clear_staging()
+    command.console.line(f"{given.job}: {len(days)} day(s), {days[0]} to {days[-1]}")
+    if given.job == "verify":
+        numbers = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES, gold.ORDER_DECISIONS)
+        report.show_verify(verify_numbers({table.name: house.rows(table, days) for table in numbers}), command.console)
+    return EXIT_OK
+
+
+def _publish(command: Command) -> int:
+    _load_beside()
+    with locked(command.house.path):
+        published = steps.publish_steps(command.house, command.passes)
+        command.house.clear_staging()
+    report.show_warnings(published.warnings, docs_dir(command.house), command.console)
+    command.console.counts("Published tables (rows)", published.report["tables"])
+    return EXIT_OK
+
+
+# -- care --------------------------------------------------------------------------------------------------------------
+
+
+def _check(command: Command) -> int:
+    with locked(command.house.path):
+        checked = check(command.house)
+    for sentence in checked.wrong:
+        command.console.line(sentence)
+    command.console.line(
+        f"{checked.slices:,} slices of {checked.tables} tables checked, as run {checked.run_id} published them"
+    )
+    if checked.wrong:
+        raise TamperedError(
+            f"{command.house.path}: {len(checked.wrong)} slice(s) or table(s) are not what was published"
+        )
+    return EXIT_OK
+
+
+def _maintain(command: Command) -> int:
+    given = command.arguments
+    with locked(command.house.path):
+        done = maintain(command.house, given.retain_days, dry_run=given.dry_run)
+    report.show_maintained(done, command.console, dry_run=given.dry_run)
+    return EXIT_OK
+
+
+# -- readers -----------------------------------------------------------------------------------------------------------
+
+
+def _sql(command: Command) -> int:
+    text = command.arguments.query if command.arguments.query is not None else sys.stdin.read()
+    statements = report.statements_of(text)
+    if not statements:
+        raise UsageError("no SQL: give a statement as an argument or on standard input")
+    return report.show_sql(command.session.get(), command.house, statements, command.arguments, command.console)
+
+
+def _export(command: Command) -> int:
+    lines = export(command.house, Path(command.arguments.output))
+    command.console.line(f"{command.arguments.output}: {lines:,} lines")
+    return EXIT_OK
+
+
+def _snapshot(command: Command) -> int:
+    given = command.arguments
+    text = snapshot_at(command.house, given.of, instant(given.at))
+    Path(given.output).write_text(text, encoding="utf-8")
+    command.console.line(f"{given.output}: {given.of} at {given.at}")
+    return EXIT_OK
+
+
+def _simulate(command: Command) -> int:
+    from jobs.fleet.fleet import fleet_of  # noqa: PLC0415  the one command that needs it
+    from jobs.fleet.simulate import simulate  # noqa: PLC0415  as above
+
+    given = command.arguments
+    fleet = fleet_of(vars(given))
+    first = given.first or fleet.start
+    with locked(command.house.path):
+        days = [first + dt.timedelta(days=n) for n in range(given.days)]
+        done = simulate(command.house, command.passes, fleet, days)
+    command.console.counts("Simulated (events)", {**done.events, **{f"{day}, already there": 0 for day in done.known}})
+    return EXIT_OK
+
+
+_COMMANDS: dict[str, Callable[[Command], int]] = {
+    "demo": _demo,
+    "nightly": _nightly,
+    "ingest": _ingest,
+    "validate": _validate,
+    "replay": _days_step,
+    "flag": _days_step,
+    "verify": _days_step,
+    "publish": _publish,
+    "check": _check,
+    "maintain": _maintain,
+    "sql": _sql,
+    "export": _export,
+    "snapshot": _snapshot,
+    "simulate": _simulate,
+}

@@ -1,0 +1,38 @@
+"""Write the recorded events as a JSON-lines event log, in order, for other tools and for reading back."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from jobs.store.warehouse import Warehouse, days_of
+from namesrv_day.rows import rows_of
+from namesrv_wire.event_log import line_of
+from namesrv_wire.rows import Row
+from schemas import bronze
+
+
+def export(house: Warehouse, output: Path) -> int:
+    """Write every recorded event and answer to `output`, ordered by name server and position; return the lines."""
+    configs = {row["topic_config_digest"]: row for row in rows_of(house.rows(bronze.TOPIC_CONFIGS_TABLE))}
+    days = days_of(house.recorded())
+    lines = 0
+    opener = gzip.open if output.suffix == ".gz" else open
+    with opener(output, "wt", encoding="utf-8") as file:
+        for namesrv_id in sorted({name for day in days for name in house.namesrvs_on(day)}):
+            for day in days:
+                for row in _events_of(house, namesrv_id, day):
+                    file.write(line_of(row, configs.get(row.values.get("topic_config_digest"))) + "\n")
+                    lines += 1
+    return lines
+
+
+def _events_of(house: Warehouse, namesrv_id: str, day: dt.date) -> list[Row]:
+    own = pc.field("namesrv_id") == namesrv_id
+    found = [
+        Row(table.name, row) for table in bronze.RECORDED_TABLES for row in rows_of(house.rows(table, [day], None, own))
+    ]
+    return sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"]))

@@ -1,0 +1,110 @@
+"""Write the state of one name server at an instant as a snapshot file, from the published history tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.errors import NothingPublishedError, SnapshotUnknownError
+from jobs.store.files import read_files
+from jobs.store.warehouse import Warehouse
+from namesrv_core.history.intervals import Interval, restored
+from namesrv_core.history.snapshot import snapshot_text
+from namesrv_core.inference.past import Past
+from namesrv_core.inference.settings import namesrv_of
+from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import LiveKey
+from namesrv_day.settings import settings_of
+from namesrv_day.sql import ask
+from namesrv_day.start import facts_in, intervals_from
+from schemas import bronze, gold, times
+from schemas.table import Table
+
+
+def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
+    """Return the snapshot of `namesrv_id` at `at` (with a time zone), as the published tables have it.
+
+    Raises SnapshotUnknownError for a name server or an instant that nothing is recorded of, and where something of the
+    routes was not known then; NothingPublishedError.
+    """
+    day = _day_of(house, namesrv_id, at)
+    at_us = times.instant_us(at)
+    facts = facts_in({gold.PAST_KNOWLEDGE.name: _published(house, gold.PAST_KNOWLEDGE, namesrv_id, day)})
+    past = Past.load(facts) if facts else None
+    if past is not None and not 0 < past.complete_ms * US_PER_MS <= at_us:
+        raise SnapshotUnknownError(f"{namesrv_id}: its routes were not known completely at {at.isoformat()}")
+    instant = pa.scalar(at_us, pa.timestamp("us", tz="UTC"))
+    alive = (pc.field("valid_from") <= instant) & (pc.field("valid_to").is_null() | (pc.field("valid_to") > instant))
+    rows = {
+        table: _published(house, table, namesrv_id, day).filter(alive)
+        for table in gold.HISTORY_TABLES
+        if table is not gold.DATA_VERSION_HISTORY
+    }
+    beats = _beats(house, rows[gold.BROKER_LIVE_HISTORY], namesrv_id, day, instant)
+    intervals = [_with_beat(of, beats) for table, some in rows.items() for of in intervals_from(table.name, some)]
+    settings = settings_of(_published(house, gold.NAMESRV_SETTINGS, namesrv_id, day))
+    registry = Registry(namesrv_of(settings, times.day_start_seq(day)).profile)
+    restored(registry, intervals)
+    return snapshot_text(registry, namesrv_id, at_us, with_kv=past is None or past.knows_kv())
+
+
+def _day_of(house: Warehouse, namesrv_id: str, at: dt.datetime) -> dt.date:
+    """Return the day whose slices hold what was so at the instant."""
+    if house.ledger().last is None:
+        raise NothingPublishedError(f"{house.path}: no run with status 'published'; run the nightly job first")
+    histories = {table.name for table in gold.HISTORY_TABLES}
+    days: dict[str, set[dt.date]] = {}
+    for cut in house.slices_in_force():
+        if cut.table in histories and cut.namesrv_id is not None:
+            days.setdefault(cut.namesrv_id, set()).add(cut.day)
+    if namesrv_id not in days:
+        raise SnapshotUnknownError(f"{namesrv_id}: no such name server; there are {', '.join(sorted(days))}")
+    until = times.day_of(times.instant_us(at))
+    found = max((day for day in days[namesrv_id] if day <= until), default=None)
+    if found is None:
+        raise SnapshotUnknownError(f"{namesrv_id}: nothing is recorded of it before {at.isoformat()}")
+    return found
+
+
+def _published(house: Warehouse, table: Table, namesrv_id: str, day: dt.date) -> pa.Table:
+    own = pc.field("namesrv_id") == namesrv_id
+    return read_files(house.path, table, house.published_files(table, [day]), None, own)
+
+
+def _beats(house: Warehouse, live: pa.Table, namesrv_id: str, day: dt.date, instant: pa.Scalar) -> dict[LiveKey, int]:
+    """Return the lastUpdateTimestamp of each live entry at an instant, in milliseconds."""
+    tables = (bronze.HEARTBEATS, bronze.REGISTRATIONS, gold.EVENT_OUTCOMES)
+    read = {table.name: _published(house, table, namesrv_id, day) for table in tables}
+    found = ask(_LAST_BEATS, {**read, "live": live}, instant=instant.as_py())
+    return {
+        LiveKey(row["cluster_name"], row["broker_addr"]): row["beat_ms"]
+        for row in found.to_pylist()
+        if row["beat_ms"] is not None
+    }
+
+
+_LAST_BEATS = """
+WITH beats AS (
+    SELECT cluster_name, broker_addr, seq, effect_time, event_id FROM registrations WHERE refusal IS NULL
+    UNION ALL
+    SELECT cluster_name, broker_addr, seq, effect_time, event_id FROM heartbeats
+)
+SELECT live.cluster_name, live.broker_addr, epoch_ms(greatest(
+    any_value(live.first_update_time), max(date_trunc('millisecond', beats.effect_time))
+)) AS beat_ms
+FROM live LEFT JOIN beats ON beats.broker_addr IS NOT DISTINCT FROM live.broker_addr
+    AND (live.cluster_name IS NULL OR beats.cluster_name IS NOT DISTINCT FROM live.cluster_name)
+    AND beats.seq >= live.opened_at.seq AND beats.effect_time <= $instant
+    AND beats.event_id NOT IN (SELECT event_id FROM event_outcomes WHERE outcome NOT IN ('applied', 'refreshed'))
+GROUP BY live.cluster_name, live.broker_addr
+"""
+"""What a live row that was opened before the day starts with, or a later registration or heartbeat that renewed its lease."""
+
+
+def _with_beat(interval: Interval, beats: dict[LiveKey, int]) -> Interval:
+    if interval.table != "broker_live":
+        return interval
+    return interval._replace(last_update_ms=beats.get(LiveKey(*interval.key), interval.last_update_ms))  # type: ignore[arg-type]  # its keys are

@@ -1,0 +1,114 @@
+"""Publish what a run made: judge it, commit it, and write its row into the ledger."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobs.errors import GateError
+from jobs.night.days import Days, holes
+from jobs.night.gate import SMALL, measured_small, require_sound
+from jobs.night.night import Night
+from jobs.night.restated import note_restatements
+from jobs.store.ledger import Ledger, as_rows, require_same
+from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
+from namesrv_day.digest import Digest, Slice, sum_of
+from namesrv_day.numbers import report_of
+from schemas import bronze, gold
+
+_BRONZE = frozenset(table.name for table in bronze.TABLES)
+_BY_DAY = tuple(table for table in WRITTEN_TABLES if table.partition_by)
+
+
+@dataclass
+class Published:
+    """What `publish` has done: digests of all gold tables, rows of all tables, and what the ledger's row reports."""
+
+    days: list[dt.date] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+    report: Mapping[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    restated: int = 0
+
+
+def publish(house: Warehouse, night: Night, days: Days, counts: Mapping[str, int]) -> Published:
+    """Judge what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
+
+    Raises GateError, after noting the refusal in the ledger, if a critical rule is broken; TamperedError if rows of a
+    published day, to which nothing was added, are not those that its run read.
+    """
+    done = sorted(night.replayed)
+    inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
+    known = house.slices_in_force(done)
+    replaced = {cut: digest for cut, digest in known.items() if cut.table in _BRONZE}
+    untouched = house.ledger().days - days.touched
+    require_same(_of_days(inputs, untouched), _of_days(replaced, untouched))
+    try:
+        warnings = require_sound(house, [*measured_small(house), *night.measurements])
+    except GateError as error:
+        house.note_run(done, {"status": "refused", "gate": str(error), "counts": counts, "seconds": {}})
+        raise
+    restated = note_restatements(house, night, done)
+    outputs = night.outputs
+    digests = _whole(house.ledger(), known, {**inputs, **outputs})
+    report = {**_report(house, done), "tables": _rows(house, digests)}
+    house.commit([*DATA_TABLES, gold.RESTATEMENTS])
+    house.note_run(
+        done,
+        {
+            "status": "published",
+            "gate": "passed",
+            "ingest_runs": days.ingest_runs,
+            "sources": days.sources,
+            "inputs": as_rows({**night.starts, **inputs}),
+            "outputs": as_rows(outputs),
+            "digests": {name: str(digest) for name, digest in digests.items()},
+            "counts": {**counts, **{f"outcome.{name}": count for name, count in night.outcomes.items()}},
+            "seconds": {},
+            "report": json.dumps(report, sort_keys=True),
+        },
+    )
+    warnings += holes(inputs, house.slices_in_force)
+    return Published(done, gold_digests(digests), report, warnings, restated)
+
+
+def _of_days(slices: Mapping[Slice, Digest], days: Collection[dt.date]) -> dict[Slice, Digest]:
+    return {cut: digest for cut, digest in slices.items() if cut.day in days}
+
+
+def gold_digests(digests: Mapping[str, Digest]) -> dict[str, str]:
+    """Return the printed digests of the gold tables."""
+    return {table.name: str(digests.get(table.name, Digest())) for table in sorted(DATA_TABLES, key=lambda t: t.name)}
+
+
+def _whole(ledger: Ledger, replaced: Mapping[Slice, Digest], written: Mapping[Slice, Digest]) -> dict[str, Digest]:
+    """Return the digest of each table that is cut by day, from that of the last run and the slices that have changed."""
+    before = ledger.last.digests if ledger.last is not None else {}
+
+    def of(table: str, slices: Mapping[Slice, Digest]) -> Digest:
+        return sum_of(digest for cut, digest in slices.items() if cut.table == table)
+
+    names = sorted(table.name for table in _BY_DAY)
+    return {name: before.get(name, Digest()) - of(name, replaced) + of(name, written) for name in names}
+
+
+def _rows(house: Warehouse, digests: Mapping[str, Digest]) -> dict[str, int]:
+    """Return how many rows each table has, bronze tables first."""
+    rows = {table.name: sum(file.rows for file in house.files(table)) for table in SMALL}
+    rows |= {name: digest.rows for name, digest in digests.items()}
+    first = [table.name for table in bronze.TABLES]
+    return {name: rows[name] for name in (*first, *sorted(rows.keys() - set(first)))}
+
+
+def _report(house: Warehouse, days: Sequence[dt.date]) -> dict[str, Any]:
+    wanted = {
+        gold.FINDINGS: ["code"],
+        gold.ANSWER_CHECKS: None,
+        gold.ROUTE_MISMATCHES: ["code", "classification"],
+        gold.ORDER_DECISIONS: ["decision_id"],
+        gold.NAMESRV_SETTINGS: None,
+    }
+    return report_of({table.name: house.rows(table, days, columns) for table, columns in wanted.items()}, days)

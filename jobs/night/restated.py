@@ -1,0 +1,50 @@
+"""What a run changes in days that were published before: its rows of `restatements`.
+
+A day is restated where a slice - one table, one name server - is other than the published one. A day that merely went on,
+because it was the last one and every new event lies behind all that was known of it, is none.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import pyarrow.compute as pc
+
+from jobs import __version__
+from jobs.night.night import Night
+from jobs.store.files import write_file
+from jobs.store.warehouse import Warehouse
+from namesrv_day.restate import causes_of, restatements, settings_differ
+from schemas import gold
+
+
+def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -> int:
+    """Add the rows of `restatements` for those of `days` that were published before; return how many slices have changed.
+
+    No reader sees them until the run is published.
+    """
+    ledger, last = house.ledger(), house.ledger().last
+    if last is None:
+        return 0
+    fresh = {key: events for key, events in night.read.fresh.items() if key[0] in days}
+    others = {
+        "configuration": last.config_sha256 != house.conf.sha256,
+        "code": last.code_version != __version__,
+    }
+
+    def resettled(day: dt.date) -> bool:
+        each = gold.NAMESRV_SETTINGS
+        return settings_differ(house.rows(each, [day]), house.published_rows(each, [day]))
+
+    causes = causes_of(days, ledger.days, fresh, others, resettled)
+    if causes is None:
+        return 0
+    compared = (row for of in night.judged for row in of.differing)
+    rows = restatements(
+        compared, fresh, causes, max(ledger.days), run_id=house.run_id, previous_run=last.run_id
+    )
+    for day in pc.unique(rows["day"]).to_pylist():
+        of_day = rows.filter(pc.field("day") == day)
+        house.change(gold.RESTATEMENTS, [write_file(of_day, house.path, gold.RESTATEMENTS, day, house.run_id)])
+    return int(rows.num_rows)

@@ -1,0 +1,200 @@
+"""Keys that no two rows may share, compared without a table of groups: as numbers, a part of them at a time.
+
+Files leave their keys behind as numbers of 64 bits, in parts: equal keys are in the same part, whatever files they are in. A
+part is sorted by itself, so that memory does not grow with the rows. A position is its number; of an `event_id` only a print
+is compared, and ids with equal prints are looked at again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from namesrv_day.rules import SAMPLES, Measurement, measured
+from schemas import bronze
+from schemas.rules import RULES
+from schemas.table import STRING
+
+PARTS = pa.schema([("owner", STRING), ("part", pa.int32()), ("numbers", pa.list_(pa.uint64()))])
+"""Keys of some rows: `numbers` of one `owner`, a name server (positions) or a table (prints of ids)."""
+KEYS_AT_A_TIME = 4_000_000
+"""So many keys make a part: sorting them takes some 100 MB."""
+
+Numbers = npt.NDArray[np.uint64]
+_DIGITS = 32
+# Positions of neighbouring rows stay together: 2^38 ns are four minutes and a half.
+_SLICE = np.uint64(38)
+_BATCH = 16 * 2048
+# A print is a sum of products modulo 2^64; the numbers are odd and have no other meaning.
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], dtype=np.uint64)
+_SEQ = next(rule for rule in RULES[bronze.NAMESRV_EVENTS.name] if rule.name == "seq_is_unique_in_all_events")
+_ID = {
+    table.name: next(rule for rule in RULES[table.name] if rule.key == table.key) for table in bronze.RECORDED_TABLES
+}
+
+
+class Ids(NamedTuple):
+    """The ids of a file: their prints, in any order, and whether all are 32 lower-case hex digits."""
+
+    prints: Numbers
+    are_digests: bool
+
+
+class Copies(NamedTuple):
+    """What was found in a part: how many different keys an owner has in it, and those that are there more than once."""
+
+    owner: str
+    keys: int
+    repeated: Numbers
+
+
+def ids_of(rows: duckdb.DuckDBPyRelation) -> Ids:
+    """Return the prints of the column `event_id` of `rows`; where it is NULL there is none."""
+    prints, are_digests = [np.empty(0, np.uint64)], True
+    for ids in _batches(rows):
+        found, are_hex = _printed(ids)
+        prints.append(found)
+        are_digests &= are_hex
+    return Ids(np.concatenate(prints), are_digests)
+
+
+def ids_with(rows: duckdb.DuckDBPyRelation, prints: Numbers) -> list[str]:
+    """Return the ids in the column `event_id` of `rows` whose print is one of `prints`, as often as they are there."""
+    found: list[str] = []
+    for ids in _batches(rows):
+        found += ids.filter(pa.array(np.isin(_printed(ids)[0], prints))).to_pylist()
+    return found
+
+
+def positions_of(rows: duckdb.DuckDBPyRelation, namesrv_id: str) -> Numbers:
+    """Return the positions (`seq`) of one name server in `rows`, in order; where it is NULL there is none."""
+    own = duckdb.ColumnExpression("namesrv_id") == duckdb.ConstantExpression(namesrv_id)
+    reader = rows.filter(own).filter("seq IS NOT NULL").project("seq").to_arrow_reader(_BATCH)
+    seqs = [np.empty(0, np.int64), *(batch.column(0).to_numpy() for batch in reader)]
+    # Rows lie in this order in files of ours; of others it need not be so.
+    ordered: Numbers = np.sort(np.concatenate(seqs).view(np.uint64), kind="stable")
+    return ordered
+
+
+def parts_of_positions(namesrv_id: str, positions: Numbers, parts: int) -> pa.Table:
+    """Return positions, which are in order, as `PARTS`."""
+    slices = positions >> _SLICE
+    ends = [*(np.flatnonzero(np.diff(slices)) + 1), len(positions)] if len(positions) else []
+    found: dict[int, list[Numbers]] = {}
+    for start, end in pairwise([0, *ends]):
+        found.setdefault(int(slices[start]) % parts, []).append(positions[start:end])
+    return _table(namesrv_id, {part: np.concatenate(numbers) for part, numbers in found.items()})
+
+
+def parts_of_ids(table: str, prints: Numbers, parts: int) -> pa.Table:
+    """Return the prints of a table's ids as `PARTS`."""
+    if parts == 1:
+        return _table(table, {0: prints})
+    part = ((prints >> np.uint64(48)) * np.uint64(parts) >> np.uint64(16)).astype(np.uint16)
+    ordered = prints[np.argsort(part, kind="stable")]
+    ends = np.cumsum(np.bincount(part, minlength=parts))
+    return _table(table, dict(enumerate(np.split(ordered, ends[:-1]))))
+
+
+def copies_in(part: pa.Table) -> list[Copies]:
+    """Return what is there more than once among the keys of one part (`PARTS`), by owner."""
+    by_owner: dict[str, list[Numbers]] = {}
+    for owner, numbers in zip(part["owner"].to_pylist(), _lists(part["numbers"]), strict=True):
+        by_owner.setdefault(owner, []).append(numbers)
+    found = []
+    for owner, parts in sorted(by_owner.items()):
+        ordered = np.sort(np.concatenate(parts), kind="stable")
+        again = ordered[1:][ordered[1:] == ordered[:-1]]
+        found.append(Copies(owner, len(ordered) - len(again), np.unique(again)))
+    return found
+
+
+def positions_measured(found: Iterable[Copies]) -> Measurement:
+    """Return what was counted of the rule that no two events of a name server have the same position."""
+    keys, copies = 0, []
+    for namesrv_id, count, repeated in found:
+        keys += count
+        copies += [{"namesrv_id": namesrv_id, "seq": int(seq)} for seq in repeated.view(np.int64)]
+    return measured(bronze.NAMESRV_EVENTS.name, _SEQ, keys, len(copies), _shown(copies))
+
+
+def suspects(found: Iterable[Copies]) -> dict[str, Numbers]:
+    """Return by table the prints that several ids have: the ids are to be looked at again (`ids_with`)."""
+    by_table: dict[str, list[Numbers]] = {}
+    for table, _, repeated in found:
+        if len(repeated):
+            by_table.setdefault(table, []).append(repeated)
+    return {table: np.unique(np.concatenate(prints)) for table, prints in by_table.items()}
+
+
+def ids_measured(found: Iterable[Copies], ids: Mapping[str, Iterable[str]]) -> list[Measurement]:
+    """Return what was counted of the rule that no two rows of a table have the same id, by table.
+
+    `ids`: of the tables that have `suspects` all ids with such a print, as often as they are there.
+    """
+    keys: Counter[str] = Counter()
+    for table, count, repeated in found:
+        keys[table] += count - len(repeated)
+    measurements = []
+    for table, count in sorted(keys.items()):
+        found_again = Counter(ids.get(table, ()))
+        copies = [{"event_id": event_id, "copies": times} for event_id, times in found_again.items() if times > 1]
+        measurements.append(measured(table, _ID[table], count + len(found_again), len(copies), _shown(copies)))
+    return measurements
+
+
+def _shown(copies: Iterable[Mapping[str, Any]]) -> list[str]:
+    return sorted(json.dumps(copy, separators=(",", ":")) for copy in copies)[:SAMPLES]
+
+
+def _batches(rows: duckdb.DuckDBPyRelation) -> Iterator[pa.Array]:
+    """Yield the ids some at a time: as one array they would be copied into fresh memory."""
+    for batch in rows.filter("event_id IS NOT NULL").project("event_id").to_arrow_reader(_BATCH):
+        yield batch.column(0).cast(STRING)
+
+
+def _printed(ids: pa.Array) -> tuple[Numbers, bool]:
+    """Return the prints of some ids, and whether all of these are 32 lower-case hex digits."""
+    _, offsets, text = ids.buffers()
+    ends = np.frombuffer(offsets, np.int32)[ids.offset : ids.offset + len(ids) + 1]
+    if not len(ids) or (np.diff(ends) != _DIGITS).any():
+        digests = [_digest(event_id) for event_id in ids.to_pylist()]
+        return (_printed(pa.array(digests, STRING))[0] if digests else np.empty(0, np.uint64)), not digests
+    digits = np.frombuffer(text, np.uint8)[ends[0] : ends[-1]]
+    # One comparison each: what is less than "0" or "a" is very large.
+    are_hex = ((digits - np.uint8(ord("0")) < 10) | (digits - np.uint8(ord("a")) < 6)).all()
+    return digits.view(np.uint64).reshape(-1, len(_FACTORS)) @ _FACTORS, bool(are_hex)
+
+
+def _digest(event_id: str) -> str:
+    """Return 32 characters that stand for an id of another length."""
+    text = event_id.encode()
+    return event_id if len(text) == _DIGITS else hashlib.sha256(text).hexdigest()[:_DIGITS]
+
+
+def _table(owner: str, parts: Mapping[int, Numbers]) -> pa.Table:
+    numbers = list(parts.values())
+    offsets = pa.array(np.cumsum([0, *map(len, numbers)]), pa.int32())
+    joined = pa.array(np.concatenate([np.empty(0, np.uint64), *numbers]))
+    columns = [
+        pa.repeat(pa.scalar(owner, STRING), len(parts)),
+        pa.array(parts, pa.int32()),
+        pa.ListArray.from_arrays(offsets, joined),
+    ]
+    return pa.table(columns, schema=PARTS)
+
+
+def _lists(column: pa.ChunkedArray) -> Iterator[Numbers]:
+    for chunk in column.chunks:
+        numbers, ends = chunk.values.to_numpy(), chunk.offsets.to_numpy()
+        for start, end in pairwise(ends):
+            yield numbers[start:end]

@@ -1,0 +1,127 @@
+"""Literal rows that flags are made of: events by their id and instant, intervals between two of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_day.condense import HOURS, hours_from, leases_from
+from namesrv_day.rows import empty, table_of
+from namesrv_day.sql import connection
+from schemas import bronze, gold
+from schemas.table import Table
+
+Row = dict[str, Any]
+Event = tuple[str, dt.datetime]
+NS = "10.0.0.9:9876"
+DAY, NEXT_DAY = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
+
+
+def event(event_id: str, clock: str, day: dt.date = DAY) -> Event:
+    """Return an event and when it took effect."""
+    return event_id, dt.datetime.combine(day, dt.time.fromisoformat(clock), dt.timezone.utc)
+
+
+def clock(time: str, day: dt.date = DAY) -> dt.datetime:
+    """Return an instant of a day."""
+    return event("", time, day)[1]
+
+
+def seq(at: dt.datetime) -> int:
+    """Return the position of an instant: nanoseconds since the epoch."""
+    return (at - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1) * 1_000
+
+
+def alive(opened: Event, closed: Event | None = None, **values: Any) -> Row:
+    """Return a row of a history; open without `closed`."""
+    position = {"seq": seq(opened[1]), "no": 0}
+    row = {"valid_from": opened[1], "opened_by": opened[0], "opened_at": position, "entered_at": position}
+    row |= {"namesrv_id": NS, "day": DAY, "known_from": opened[1], "beginning_seen": True}
+    if closed is not None:
+        row |= {"valid_to": closed[1], "closed_by": closed[0], "closed_at": {"seq": seq(closed[1]), "no": 0}}
+    return row | values
+
+
+def queues(topic: str, name: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
+    """Return the queue data of a topic on a broker name."""
+    numbers = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
+    return alive(opened, closed, topic=topic, broker_name=name, **numbers | values)
+
+
+def member(name: str, broker_id: int, addr: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
+    """Return a member of a group."""
+    group = {"broker_name": name, "cluster_name": "C", "enable_acting_master": False}
+    return alive(opened, closed, broker_id=broker_id, broker_addr=addr, **group | values)
+
+
+def live(addr: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
+    """Return a live entry."""
+    beats = {"first_update_time": opened[1], "last_update_time": opened[1], "heartbeat_timeout_ms": 120_000}
+    return alive(opened, closed, broker_addr=addr, **beats | values)
+
+
+def outcome(of: Event, operation: str, **values: Any) -> Row:
+    """Return what became of an event."""
+    when = {"seq": seq(of[1]), "event_id": of[0], "effect_time": of[1], "day": of[1].date()}
+    row = {"namesrv_id": NS, **when, "operation": operation, "outcome": "applied", "changes": 1}
+    return row | values
+
+
+def tables(rows: dict[Table, list[Row]]) -> dict[str, pa.Table]:
+    """Return all tables that flags read, by name; what a row does not say is NULL."""
+    read = (*gold.TABLES, bronze.NAMESRV_EVENTS)
+    return {table.name: table_of(rows[table], table) if table in rows else empty(table) for table in read}
+
+
+def hours_of(registrations: Iterable[Row]) -> pa.Table:
+    """Return registrations as the night condenses them."""
+    rows = table_of(registrations, bronze.REGISTRATIONS)
+    if not rows.num_rows:
+        return HOURS.empty_table()
+    leases = leases_from(empty(gold.BROKER_LIVE_HISTORY), rows)
+    return hours_from(connection().from_arrow(rows), bronze.REGISTRATIONS.name, leases)
+
+
+def reading(registrations: Iterable[Row], asked: list[set[str]] | None = None) -> Callable[..., pa.Table]:
+    """Return what reads single registrations; the broker names that it found are noted in `asked`."""
+    rows = table_of(registrations, bronze.REGISTRATIONS)
+
+    def raw_beats(kind: str, *, columns: Iterable[str], where: pc.Expression) -> pa.Table:
+        assert kind == bronze.REGISTRATIONS.name
+        found = rows.filter(where)
+        if asked is not None:
+            asked.append(set(found["broker_name"].to_pylist()))
+        return found.select(list(columns))
+
+    return raw_beats
+
+
+def registration(at: Event, name: str, digest: str, topic_count: int, **values: Any) -> Row:
+    """Return an accepted registration of a master."""
+    broker = {"cluster_name": "C", "broker_name": name, "broker_addr": f"{name}:1", "broker_id": 0}
+    when = {"event_id": at[0], "seq": seq(at[1]), "event_time": at[1], "effect_time": at[1], "day": at[1].date()}
+    row = {"namesrv_id": NS, "code": 103, **when, **broker, "topic_config_digest": digest, "topic_count": topic_count}
+    return row | values
+
+
+def topic_configs(**topics: list[str]) -> Callable[[Any], pa.Table]:
+    """Return what gives topic tables; the digest of each is its name here."""
+    numbers = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
+    rows = [
+        {
+            "topic_config_digest": digest,
+            "topics": [{"topic": topic, **numbers} for topic in names],
+            "topic_count": len(names),
+        }
+        for digest, names in topics.items()
+    ]
+    configs = table_of(rows, bronze.TOPIC_CONFIGS_TABLE)
+
+    def of_digests(digests: Any) -> pa.Table:
+        return configs.filter(pc.field("topic_config_digest").isin(digests))
+
+    return of_digests

@@ -1,0 +1,611 @@
+"""Findings one by one: literal rows in which the code fires, beside rows in which it just does not; and how they last.
+
+What a whole day says, with all codes together, is in test_flags.py.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from namesrv_day.findings import About, Unsettled, across, findings, first_versions, stand_otherwise
+from namesrv_day.rows import table_of
+from schemas import bronze, gold
+from schemas.findings import CATALOGUE
+from schemas.table import Table
+from tests.day.flag_rows import (
+    DAY,
+    NEXT_DAY,
+    NS,
+    Event,
+    Row,
+    alive,
+    clock,
+    event,
+    live,
+    member,
+    outcome,
+    queues,
+    seq,
+    tables,
+)
+
+ADDR, OTHER_ADDR = "10.0.0.1:10911", "10.0.0.2:10911"
+UP, SECOND, DOWN = event("up", "08:00"), event("second", "09:00"), event("down", "10:00")
+OTHER_NS = "10.0.0.2:9876"
+
+
+class Case(NamedTuple):
+    """Rows by table, and the findings of a code in them: severity, subject, from, to, evidence."""
+
+    code: str
+    rows: dict[Table, list[Row]]
+    found: list[tuple[Any, ...]]
+
+
+def found_in(rows: dict[Table, list[Row]], told: pa.Table | None = None, day: dt.date = DAY) -> pa.Table:
+    """Return the findings of a day of which nothing else is known."""
+    before = {} if told is None else {gold.FINDINGS.name: told}
+    return findings(tables(rows), {}, before, About(NS, day))
+
+
+def of_code(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return the findings of one code, in order of time."""
+    rows = sorted(found.to_pylist(), key=lambda row: (row["from_time"], row["subject"]))
+    return [tuple(row[name] for name in columns) for row in rows if row["code"] == code]
+
+
+def in_cluster(cluster: str, name: str, opened: Event, closed: Event | None = None) -> Row:
+    """Return a broker name in a cluster's set."""
+    return alive(opened, closed, cluster_name=cluster, broker_name=name)
+
+
+def gone_at(addr: str, *clocks: str) -> list[Row]:
+    """Return live entries that end at these times, each ten seconds after it began."""
+    ends = [event(f"{addr} {at}", at) for at in clocks]
+    return [live(addr, (f"back {end[0]}", end[1] - dt.timedelta(seconds=10)), end) for end in ends]
+
+
+def vanished(topic: str, by: Event) -> Row:
+    """Return the loss of a route."""
+    when = {"seq": seq(by[1]), "effect_time": by[1], "caused_by": by[0], "day": DAY}
+    return {"namesrv_id": NS, "topic": topic, **when, "change": "vanished", "route_before": "{}"}
+
+
+def orphan(reason: str, topic: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
+    """Return an interval in which a topic could not be served as it looks."""
+    ends = {} if closed is None else {"valid_to": closed[1], "closed_by": closed[0]}
+    row = {
+        "namesrv_id": NS,
+        "day": DAY,
+        "topic": topic,
+        "reason": reason,
+        "valid_from": opened[1],
+        "opened_by": opened[0],
+    }
+    return row | ends | values
+
+
+def reported(addr: str, opened: Event, before: int, now: int, *, older: bool) -> Row:
+    """Return a data version with counter `now` after one with counter `before`."""
+    versions: Row = {
+        "data_version": {"state_version": 0, "timestamp": 5, "counter": now},
+        "previous": {"state_version": 0, "timestamp": 5, "counter": before},
+    }
+    return alive(opened, broker_name="broker-a", broker_addr=addr, is_regression=older, **versions)
+
+
+def expired(name: str, last_beat: str, removed: str, returned: str | None = None, **values: Any) -> Row:
+    """Return a row of `expired_brokers`; the scan is known by its time."""
+    broker = {"namesrv_id": NS, "cluster_name": "C", "broker_name": name, "broker_addr": f"{name}:1", "cause": "scan"}
+    when = {"last_beat_time": clock(last_beat), "removed_time": clock(removed), "removed_by": f"scan {removed}"}
+    back = {} if returned is None else {"returned_by": f"back of {name}", "returned_time": clock(returned)}
+    lease = {"detection_lag_ms": 0, "heartbeat_timeout_ms": 120_000, "topics_lost": []}
+    return {**broker, **when, **back, **lease, "day": DAY, **values}
+
+
+CASES = {
+    "two groups at one address": Case(
+        "ADDR_MULTI_IDENTITY",
+        {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP, DOWN), member("b", 0, ADDR, SECOND)]},
+        [("critical", ADDR, SECOND[1], DOWN[1], ["down", "second", "up"])],
+    ),
+    "two ids at one address": Case(
+        "ADDR_MULTI_IDENTITY",
+        {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP), member("a", 1, ADDR, SECOND)]},
+        [("critical", ADDR, SECOND[1], None, ["second", "up"])],
+    ),
+    "three groups at one address are one cause": Case(
+        "ADDR_MULTI_IDENTITY",
+        {
+            gold.BROKER_ADDR_HISTORY: [
+                member(name, 0, ADDR, at) for name, at in zip("abc", (UP, SECOND, DOWN), strict=True)
+            ]
+        },
+        [("critical", ADDR, SECOND[1], None, ["down", "second", "up"])],
+    ),
+    "one address handed over": Case(
+        "ADDR_MULTI_IDENTITY",
+        {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP, SECOND), member("b", 0, ADDR, SECOND)]},
+        [],
+    ),
+    "three times gone within an hour": Case(
+        "BROKER_FLAPPING",
+        {
+            gold.BROKER_LIVE_HISTORY: [
+                *gone_at(ADDR, "08:00:00", "08:30:00", "09:00:00", "12:00:00"),
+                *gone_at(OTHER_ADDR, "08:00:00", "08:30:00", "09:00:00.000001"),
+            ]
+        },
+        [
+            (
+                *("critical", ADDR, clock("08:00"), clock("09:00")),
+                [f"{ADDR} 08:00:00", f"{ADDR} 08:30:00", f"{ADDR} 09:00:00"],
+            )
+        ],
+    ),
+    "a row that its own event replaces is not gone": Case(
+        "BROKER_FLAPPING",
+        {
+            gold.BROKER_LIVE_HISTORY: [
+                *gone_at(ADDR, "08:10:00", "08:20:00"),
+                live(ADDR, event("back", "08:25"), event("changed", "08:30")),
+                live(ADDR, event("changed", "08:30")),
+            ]
+        },
+        [],
+    ),
+    "a stop of the name server is no departure": Case(
+        "BROKER_FLAPPING",
+        {
+            gold.BROKER_LIVE_HISTORY: gone_at(ADDR, "08:10:00", "08:20:00", "08:30:00"),
+            gold.EVENT_OUTCOMES: [outcome(event(f"{ADDR} 08:20:00", "08:20:00"), "namesrv_stopped")],
+        },
+        [],
+    ),
+    "one name in two clusters": Case(
+        "BROKER_NAME_CONFLICT",
+        {
+            gold.CLUSTER_ADDR_HISTORY: [
+                in_cluster("C", "a", UP, DOWN),
+                in_cluster("D", "a", SECOND),
+                in_cluster("D", "b", SECOND),
+            ]
+        },
+        [("critical", "a", SECOND[1], DOWN[1], ["down", "second", "up"])],
+    ),
+    "one name after another cluster let it go": Case(
+        "BROKER_NAME_CONFLICT",
+        {gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", UP, SECOND), in_cluster("D", "a", SECOND)]},
+        [],
+    ),
+    "an address without a live entry for longer than a lease": Case(
+        "GHOST_BROKER",
+        {
+            gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP), member("b", 0, OTHER_ADDR, UP)],
+            gold.BROKER_LIVE_HISTORY: [
+                live(ADDR, UP, SECOND),
+                live(ADDR, event("late", "09:02:00.000001")),
+                live(OTHER_ADDR, UP, SECOND),
+                live(OTHER_ADDR, event("soon", "09:02:00")),
+            ],
+        },
+        [("critical", f"a {ADDR}", SECOND[1], clock("09:02:00.000001"), ["second", "late"])],
+    ),
+    "five topics lost with one event": Case(
+        "MASS_TOPIC_LOSS",
+        {
+            gold.ROUTE_CHANGES: [
+                *(vanished(f"T{number}", DOWN) for number in range(5)),
+                *(vanished(f"T{number}", SECOND) for number in range(4)),
+            ],
+            gold.EVENT_OUTCOMES: [
+                outcome(DOWN, "unregister_broker", broker_name="a", broker_addr=ADDR),
+                outcome(SECOND, "scan"),
+            ],
+        },
+        [("critical", f"a {ADDR}", DOWN[1], DOWN[1], ["down"])],
+    ),
+    "a scan does not say whom it removes: the live entries do": Case(
+        "MASS_TOPIC_LOSS",
+        {
+            gold.ROUTE_CHANGES: [vanished(f"T{number}", DOWN) for number in range(5)],
+            gold.EVENT_OUTCOMES: [outcome(DOWN, "scan")],
+            gold.BROKER_LIVE_HISTORY: [live(addr, UP, DOWN, broker_name="a") for addr in (ADDR, OTHER_ADDR)],
+        },
+        [("critical", f"a {ADDR} and 1 more", DOWN[1], DOWN[1], ["down"])],
+    ),
+    "a name server that stops loses all of them": Case(
+        "MASS_TOPIC_LOSS",
+        {
+            gold.ROUTE_CHANGES: [vanished(f"T{number}", DOWN) for number in range(5)],
+            gold.EVENT_OUTCOMES: [outcome(DOWN, "namesrv_stopped")],
+            gold.BROKER_LIVE_HISTORY: [live(ADDR, UP, DOWN, broker_name="a")],
+        },
+        [("info", "namesrv_stopped", DOWN[1], DOWN[1], ["down"])],
+    ),
+    "topics that nobody could send to, for long enough, and that somebody is meant to send to": Case(
+        "NO_WRITABLE_QUEUE",
+        {
+            gold.ORPHANED_TOPICS: [
+                orphan("no_writable_queue", "T", UP, event("second-later", "08:00:01")),
+                orphan("no_writable_queue", "U", SECOND, event("sooner", "09:00:00.999999")),
+                orphan("no_writable_queue", "rmq_sys_SYNC_BROKER_MEMBER_broker-a", UP),
+            ]
+        },
+        [("critical", "T", UP[1], clock("08:00:01"), ["up", "second-later"])],
+    ),
+    "what one event did to several topics is one finding": Case(
+        "ORPHAN_TOPIC",
+        {
+            gold.ORPHANED_TOPICS: [
+                orphan("no_live_broker", "T", UP),
+                orphan("no_broker_address", "U", UP),
+                orphan("no_live_broker", "V", SECOND),
+            ]
+        },
+        [("critical", "T and 1 more", UP[1], None, ["up"]), ("critical", "V", SECOND[1], None, ["second"])],
+    ),
+    "the private addresses of a cluster": Case(
+        "PRIVATE_ADDR",
+        {
+            gold.BROKER_ADDR_HISTORY: [
+                member("a", 0, "172.17.0.2:10911", UP),
+                member("a", 1, "127.0.0.1:10911", SECOND),
+                member("b", 0, "172.32.0.1:10911", UP),
+            ]
+        },
+        [("info", "C", UP[1], None, ["second", "up"])],
+    ),
+    "topics on one of a cluster's broker names": Case(
+        "SINGLE_BROKER_TOPIC",
+        {
+            gold.TOPIC_QUEUE_HISTORY: [
+                *(queues(topic, "a", UP) for topic in ("T", "U", "%RETRY%g", "rmq_sys_x", "a", "C")),
+                *(queues("both", name, UP) for name in ("a", "b")),
+                queues("lone", "d", UP),
+            ],
+            gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", UP), in_cluster("C", "b", UP), in_cluster("D", "d", UP)],
+        },
+        [("info", "C", UP[1], None, ["up"])],
+    ),
+    "queues that nobody reads": Case(
+        "READ_LT_WRITE",
+        {
+            gold.TOPIC_QUEUE_HISTORY: [
+                queues("T", "a", UP, write_queue_nums=8),
+                queues("U", "a", UP, read_queue_nums=8),
+                queues("V", "a", SECOND, DOWN, write_queue_nums=5),
+            ],
+            gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", UP)],
+        },
+        [("warning", "C", UP[1], None, ["second", "up"])],
+    ),
+    "order configuration that does not fit": Case(
+        "STALE_ORDER_CONF",
+        {gold.ORPHANED_TOPICS: [orphan("stale_order_conf", "T", UP, DOWN), orphan("no_master", "T2", UP, DOWN)]},
+        [("warning", "T", UP[1], DOWN[1], ["up", "down"])],
+    ),
+    "an older version than before": Case(
+        "VERSION_REGRESSION",
+        {
+            gold.DATA_VERSION_HISTORY: [
+                reported(ADDR, SECOND, 7, 6, older=True),
+                reported(OTHER_ADDR, SECOND, 6, 7, older=False),
+                # reported the day before, and still what it reports
+                reported(OTHER_ADDR, event("yesterday", "09:00", dt.date(2026, 2, 28)), 7, 6, older=True),
+            ]
+        },
+        [("warning", f"broker-a {ADDR}", SECOND[1], SECOND[1], ["second"])],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_finding_fires_where_it_should_and_only_there(case: Case) -> None:
+    """Severity, subject, span and evidence are those of the rows at fault; rows at the boundary stay unnamed."""
+    found = of_code(found_in(case.rows), case.code, "severity", "subject", "from_time", "to_time", "evidence")
+    assert found == case.found
+
+
+def test_gaps_are_those_that_are_known_and_those_that_look_like_an_outage() -> None:
+    """One that was recorded, and two waves in which every broker expired; one broker alone, or one that stays, is no gap."""
+    gap = outcome(
+        event("gap", "03:00:00"),
+        "recording_gap",
+        outcome="unrecorded",
+        detail=str(seq(clock("03:10:00")) // 1_000_000),
+        changes=0,
+    )
+    waves = [
+        expired("a", "10:00:00", "10:02:05", "10:20:00"),
+        expired("b", "10:00:20", "10:02:25", "10:20:10"),
+        expired("a", "10:30:00", "10:32:05"),
+        expired("b", "10:30:05", "10:32:15"),
+        expired("a", "20:00:00", "20:02:05"),  # b stays
+    ]
+    ends = {"a": ("10:02:05", "10:32:05", "20:02:05"), "b": ("10:02:25", "10:32:15")}
+    begins = {"a": ("00:00:00", "10:20:00", "19:00:00"), "b": ("00:00:00", "10:20:10")}
+    lives = [
+        live(f"{name}:1", event(f"up {name}", up), event(f"scan {down}", down))
+        for name in ("a", "b")
+        for up, down in zip(begins[name], ends[name], strict=True)
+    ]
+    lives.append(live("b:1", event("up b", "19:00:00")))
+    found = found_in({gold.EVENT_OUTCOMES: [gap], gold.EXPIRED_BROKERS: waves, gold.BROKER_LIVE_HISTORY: lives})
+    rows = of_code(found, "LOG_GAP", "subject", "from_time", "to_time", "evidence", "detail")
+    assert [row[:4] for row in rows] == [
+        (NS, clock("03:00:00"), clock("03:10:00"), ["gap"]),
+        (NS, clock("10:00:20"), clock("10:20:00"), ["scan 10:02:05", "scan 10:02:25"]),
+        (NS, clock("10:30:05"), None, ["scan 10:32:05", "scan 10:32:15"]),
+    ]
+    assert rows[0][4].startswith("nothing was recorded for 600 s")
+    assert rows[1][4].startswith("all 2 brokers fell silent and expired: an outage, or a gap in the log")
+
+
+def test_a_clock_that_goes_back_is_a_finding_of_its_file() -> None:
+    """With the first step in words; other facts about the name server's life are none."""
+    rows: list[Row] = []
+    for number, kind in enumerate(("clock_went_back", "clock_went_back", "started")):
+        at = event(f"fact-{number}", f"01:00:0{number}")
+        where = {"source_file": "file", "source_offset": 9 - number, "day": DAY}
+        what = {"namesrv_id": NS, "event_id": at[0], "kind": kind, "evidence": f"step {number}", "seq": seq(at[1])}
+        rows.append({**what, **where, "event_time": at[1], "effect_time": at[1]})
+    found = found_in({bronze.NAMESRV_EVENTS: rows})
+    assert of_code(found, "CLOCK_JUMP", "subject", "detail", "evidence") == [
+        ("file", "2 steps back, the first: step 1", ["fact-0", "fact-1"])
+    ]
+
+
+def told_version(namesrv_id: str, at: Event, counter: int, stamp: str, *, seen: bool = True) -> Row:
+    """Return a data version that a broker reported; its timestamp is the broker's clock."""
+    version = {"state_version": 0, "timestamp": seq(clock(stamp)) // 1_000_000, "counter": counter}
+    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "a:1", "is_regression": False}
+    return alive(at, namesrv_id=namesrv_id, data_version=version, beginning_seen=seen, **broker)
+
+
+def test_a_version_from_more_than_a_minute_ahead_is_a_clock_that_disagrees() -> None:
+    """One that was reported before the recording says nothing: nobody saw when it came."""
+    rows = [
+        told_version(NS, event("ahead", "01:00:00"), 1, "01:01:01"),
+        told_version(NS, event("unseen", "01:30:00"), 2, "02:00:00", seen=False),
+        told_version(NS, event("minute", "03:00:00"), 3, "03:01:00"),
+    ]
+    found = found_in({gold.DATA_VERSION_HISTORY: rows})
+    assert of_code(found, "CLOCK_SKEW", "subject", "from_time", "to_time", "detail", "evidence") == [
+        (
+            *("broker-a a:1", clock("01:00:00"), clock("01:00:00")),
+            "its data version is up to 61 s ahead of the clock with which it was recorded",
+            ["ahead"],
+        )
+    ]
+
+
+def test_name_servers_that_were_told_versions_at_times_far_apart_disagree() -> None:
+    """Three versions by a median of more than five seconds; two say nothing, nor does what was told on days before."""
+
+    def versions(namesrv_id: str, delays_s: tuple[int, ...], day: dt.date = DAY) -> pa.Table:
+        rows = [
+            told_version(namesrv_id, event(f"{namesrv_id}-{number}", f"0{number}:00:{late:02}", day), number, "00:00")
+            for number, late in enumerate(delays_s, start=3)
+        ]
+        return first_versions(tables({gold.DATA_VERSION_HISTORY: rows})["data_version_history"], DAY)
+
+    found = across(pa.concat_tables([versions(NS, (0, 0, 0)), versions(OTHER_NS, (6, 7, 40))]), DAY)
+    # the first of the two is the smaller name
+    assert of_code(found, "CLOCK_SKEW", "namesrv_id", "subject", "from_time", "to_time", "detail") == [
+        (
+            *(OTHER_NS, f"{OTHER_NS} {NS}", clock("03:00:06"), clock("05:00:40")),
+            "the second recorded the same 3 data versions by -7.0 s later (the median)",
+        )
+    ]
+    assert across(pa.concat_tables([versions(NS, (0, 0)), versions(OTHER_NS, (6, 7))]), DAY).num_rows == 0
+    assert versions(NS, (0, 0, 0), dt.date(2026, 2, 28)).num_rows == 0
+
+
+def test_brokers_that_fall_silent_together_are_one_finding() -> None:
+    """With their number, the first few, and all topics they lost; one half a minute later has a cause of its own."""
+    lost = {"topics_lost": ["T", "U"]}
+    rows = [expired(f"b{number:02}", "10:00:00", "10:02:05", "10:20:00", **lost) for number in range(12)]
+    rows += [
+        expired("c", "10:00:30", "10:02:35", "10:21:00", **lost),
+        expired("d", "10:01:01", "10:03:05", "10:22:00", **lost),
+    ]
+    found = found_in({gold.EXPIRED_BROKERS: rows})
+    wave, alone = of_code(found, "EXPIRED_BROKER", "subject", "to_time", "detail", "evidence")
+    assert wave[:2] == ("b00 b00:1 and 12 more", clock("10:21"))
+    assert wave[2].endswith(
+        "2 topics lost queues; 12 more like it: b01 b01:1, b02 b02:1, b03 b03:1, b04 b04:1, b05 b05:1, b06 b06:1, "
+        "b07 b07:1, b08 b08:1, b09 b09:1 ... (26 topics in all)"
+    )
+    assert (wave[3][0], len(wave[3])) == ("scan 10:02:05", 15)
+    assert alone[0] == "d d:1"
+
+
+def test_evidence_of_many_is_bounded() -> None:
+    """Twenty events prove a finding as well as a thousand; those of the first come first."""
+    rows = [
+        orphan("no_live_broker", f"T{n:03}", event(f"e{n:03}", "08:00"), event(f"x{n:03}", "09:00")) for n in range(100)
+    ]
+    ((evidence,),) = of_code(found_in({gold.ORPHANED_TOPICS: rows}), "ORPHAN_TOPIC", "evidence")
+    assert (evidence[:3], len(evidence)) == (["e000", "x000", "e001"], 20)
+
+
+def test_a_group_without_master_is_told_once_and_ends_with_its_true_beginning() -> None:
+    """Over three days: told on the first; the second says nothing; the third tells the end, and then of a new one."""
+    slave = member("a", 1, OTHER_ADDR, UP)
+    gone, back = event("gone", "20:00"), event("back", "01:00", dt.date(2026, 3, 3))
+    again = event("again", "02:00", dt.date(2026, 3, 3))
+    first = found_in({gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP, gone), slave]})
+    assert of_code(first, "NO_MASTER", "from_time", "to_time") == [(gone[1], None)]
+    second = found_in({gold.BROKER_ADDR_HISTORY: [slave]}, first, NEXT_DAY)
+    assert second.num_rows == 0
+    master = member("a", 0, ADDR, back, again)
+    third = found_in(
+        {gold.BROKER_ADDR_HISTORY: [master, slave]}, pa.concat_tables([first, second]), dt.date(2026, 3, 3)
+    )
+    assert of_code(third, "NO_MASTER", "from_time", "to_time", "evidence") == [
+        (gone[1], back[1], ["gone", "up", "back"]),
+        (again[1], None, ["again"]),
+    ]
+    ended = pa.concat_tables([first, second, third])
+    assert found_in({gold.BROKER_ADDR_HISTORY: [slave]}, ended, dt.date(2026, 3, 4)).num_rows == 0
+
+
+def test_a_finding_is_known_again_by_the_event_that_began_it() -> None:
+    """Topics of one event are one finding for as long as one of them is so; what another event did is another finding."""
+    open_rows = [orphan("no_writable_queue", topic, UP) for topic in "TU"]
+    first = found_in({gold.ORPHANED_TOPICS: open_rows})
+    morning = event("morning", "01:00", NEXT_DAY)
+    new = orphan("no_writable_queue", "T", event("again", "02:00", NEXT_DAY))
+    second = found_in(
+        {gold.ORPHANED_TOPICS: [orphan("no_writable_queue", "T", UP, morning), open_rows[1], new]}, first, NEXT_DAY
+    )
+    assert of_code(second, "NO_WRITABLE_QUEUE", "subject", "from_time", "to_time") == [
+        ("T", clock("02:00", NEXT_DAY), None)
+    ]
+    third_day = dt.date(2026, 3, 3)
+    noon = event("noon", "12:00", third_day)
+    rows = [orphan("no_writable_queue", "U", UP, noon), new]
+    third = found_in({gold.ORPHANED_TOPICS: rows}, pa.concat_tables([first, second]), third_day)
+    assert of_code(third, "NO_WRITABLE_QUEUE", "subject", "from_time", "to_time", "evidence") == [
+        ("T and 1 more", UP[1], noon[1], ["up", "noon"])
+    ]
+
+
+def test_a_broker_that_is_away_is_waited_for() -> None:
+    """It ends with its return, on whatever day; the other one of that scan holds it open; after a week nobody waits."""
+    rows = [expired(name, "20:00", "20:02") for name in ("a", "b")]
+    first = found_in({gold.EXPIRED_BROKERS: rows})
+    assert of_code(first, "EXPIRED_BROKER", "subject", "to_time") == [("a a:1 and 1 more", None)]
+    told = {gold.FINDINGS.name: first, gold.EXPIRED_BROKERS.name: table_of(rows, gold.EXPIRED_BROKERS)}
+
+    def on(day: int, *lives: Row) -> list[tuple[Any, ...]]:
+        about = About(NS, dt.date(2026, 3, day))
+        found = findings(tables({gold.BROKER_LIVE_HISTORY: list(lives)}), {}, told, about)
+        return of_code(found, "EXPIRED_BROKER", "subject", "from_time", "to_time", "evidence")
+
+    a_back = live("a:1", event("a-back", "01:00", dt.date(2026, 3, 2)), broker_name="a")
+    b_back = live("b:1", event("b-back", "02:00", dt.date(2026, 3, 4)), broker_name="b")
+    ended = (
+        "a a:1 and 1 more",
+        clock("20:00"),
+        clock("02:00", dt.date(2026, 3, 4)),
+        ["scan 20:02", "a-back", "b-back"],
+    )
+    assert on(2, a_back) == []
+    assert on(3, a_back) == []
+    assert on(4, a_back, b_back) == [ended]
+    assert on(8, a_back) == []
+    assert [row[2] for row in on(9, a_back)] == [clock("00:00", dt.date(2026, 3, 9))]
+
+
+def test_a_start_without_a_route_ends_with_the_first_one() -> None:
+    """On the next day, if that is when brokers register again."""
+    first = found_in({gold.EVENT_OUTCOMES: [outcome(event("start", "23:59:50"), "namesrv_started")]})
+    assert of_code(first, "NS_COLD_START", "to_time", "detail") == [(None, "no route that day")]
+    up = event("up", "00:00:10", NEXT_DAY)
+    second = found_in({gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", up)]}, first, NEXT_DAY)
+    assert of_code(second, "NS_COLD_START", "from_time", "to_time", "evidence") == [
+        (clock("23:59:50"), up[1], ["start", "up"])
+    ]
+
+
+def test_wiped_permission_ends_with_the_last_topic_that_has_it_back() -> None:
+    """Told if it is still away when the day ends; that the event was a wipe is known on later days from the finding."""
+    wipe, back = event("wipe", "12:00"), event("back", "03:00", NEXT_DAY)
+    rows = [queues(topic, "a", wipe, perm=4) for topic in "TU"]
+    wiped = {gold.TOPIC_QUEUE_HISTORY: rows, gold.EVENT_OUTCOMES: [outcome(wipe, "wipe_write_perm")]}
+    first = found_in(wiped)
+    assert of_code(first, "WRITE_PERM_LEFT_WIPED", "subject", "detail") == [
+        ("a", "2 topics without write permission: T, U")
+    ]
+    one_back = [queues("T", "a", wipe, back, perm=4), rows[1]]
+    assert (
+        of_code(found_in({gold.TOPIC_QUEUE_HISTORY: one_back}, first, NEXT_DAY), "WRITE_PERM_LEFT_WIPED", "code") == []
+    )
+    all_back = [queues(topic, "a", wipe, back, perm=4) for topic in "TU"]
+    second = found_in({gold.TOPIC_QUEUE_HISTORY: all_back}, first, NEXT_DAY)
+    assert of_code(second, "WRITE_PERM_LEFT_WIPED", "from_time", "to_time", "evidence") == [
+        (wipe[1], back[1], ["wipe", "back"])
+    ]
+
+
+def test_what_a_cluster_is_told_of_is_told_again_for_what_is_new_in_it() -> None:
+    """Topics on one broker name are one finding of the day on which they came; a later day tells of its own only."""
+    cluster = [in_cluster("C", name, UP) for name in "ab"]
+    old = [queues(topic, "a", UP) for topic in "TU"]
+    first = found_in({gold.TOPIC_QUEUE_HISTORY: old, gold.CLUSTER_ADDR_HISTORY: cluster})
+    new = queues("V", "b", event("new", "05:00", NEXT_DAY))
+    second = found_in({gold.TOPIC_QUEUE_HISTORY: [*old, new], gold.CLUSTER_ADDR_HISTORY: cluster}, first, NEXT_DAY)
+    details = of_code(pa.concat_tables([first, second]), "SINGLE_BROKER_TOPIC", "subject", "detail")
+    assert details == [
+        ("C", "2 topics on one broker name only, though the cluster has 2: T on a, U on a"),
+        ("C", "1 topic on one broker name only, though the cluster has 2: V on b"),
+    ]
+
+
+def test_the_next_day_is_to_be_told_again_if_other_findings_stand() -> None:
+    """A new one, one that is gone and one that touches more do; one that was over with its day does not."""
+    alone = found_in({gold.ORPHANED_TOPICS: [orphan("no_live_broker", "T", UP)]})
+    more = found_in({gold.ORPHANED_TOPICS: [orphan("no_live_broker", topic, UP) for topic in "TU"]})
+    over = found_in(
+        {gold.ORPHANED_TOPICS: [orphan("no_live_broker", "T", UP), orphan("no_live_broker", "V", SECOND, DOWN)]}
+    )
+    none = found_in({})
+    assert [stand_otherwise(new, alone, DAY) for new in (none, more, over, alone)] == [True, True, False, False]
+    assert stand_otherwise(alone, none, DAY)
+
+
+def test_what_nothing_has_touched_goes_on_unasked() -> None:
+    """Without news in a code's history nothing is told of it, neither a new finding nor the end of one that stands."""
+    rows = {gold.BROKER_ADDR_HISTORY: [member("a", 1, ADDR, UP)], gold.BROKER_LIVE_HISTORY: [live(ADDR, UP)]}
+    told = {gold.FINDINGS.name: found_in({gold.BROKER_ADDR_HISTORY: [member("b", 1, ADDR, UP)]})}
+    of_day = tables(rows)
+    no_news = {table.name: of_day[table.name].slice(0, 0) for table in gold.HISTORY_TABLES}
+    found = findings(of_day, no_news, told, About(NS, NEXT_DAY))
+    assert of_code(found, "NO_MASTER", "subject") == []
+    found = findings(of_day, {}, told, About(NS, NEXT_DAY))
+    assert of_code(found, "NO_MASTER", "subject", "to_time") == [("b", clock("00:00", NEXT_DAY)), ("a", None)]
+
+
+def test_a_ghost_of_the_night_is_found_on_a_day_without_events() -> None:
+    """Time alone makes an address a ghost; what was told of is not ended by a day on which nothing happened."""
+    rows = {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP)]}
+    first = found_in({**rows, gold.EVENT_OUTCOMES: [outcome(event("last", "12:00"), "scan")]})
+    assert of_code(first, "GHOST_BROKER", "from_time", "to_time") == [(UP[1], None)]
+    assert of_code(found_in(rows, first, NEXT_DAY), "GHOST_BROKER", "code") == []
+
+
+def test_what_ended_while_not_all_was_known_is_not_told() -> None:
+    """An end in that time is left out, the ends before and after it are not."""
+    rows = [orphan("no_live_broker", topic, UP, end) for topic, end in (("T", SECOND), ("U", DOWN))]
+    since_us, until_us = (seq(at[1]) // 1_000 for at in (UP, SECOND))
+    about = About(NS, DAY, unsettled=Unsettled(since_us, until_us))
+    assert of_code(findings(tables({gold.ORPHANED_TOPICS: rows}), {}, {}, about), "ORPHAN_TOPIC", "subject") == [("U",)]
+
+
+def test_a_healthy_fleet_is_told_of_once() -> None:
+    """2,000 brokers with 8 topics of their own: one finding on the first day, none on the second."""
+    names = [f"broker-{number:04}" for number in range(2_000)]
+    rows = {
+        gold.TOPIC_QUEUE_HISTORY: [queues(f"{name}-{topic}", name, UP) for name in names for topic in range(8)],
+        gold.BROKER_ADDR_HISTORY: [member(name, 0, f"{name}:1", UP) for name in names],
+        gold.BROKER_LIVE_HISTORY: [live(f"{name}:1", UP) for name in names],
+        gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", name, UP) for name in names],
+    }
+    first = found_in(rows)
+    assert first["code"].to_pylist() == ["SINGLE_BROKER_TOPIC"]
+    assert first["detail"][0].as_py().startswith("16000 topics on one broker name only, though the cluster has 2000: ")
+    assert found_in(rows, first, NEXT_DAY).num_rows == 0
+
+
+def test_every_code_has_its_query_and_reads_what_it_says() -> None:
+    """A query reads the tables without rows of which there is no such finding; all columns of a thing are there."""
+    for finding in CATALOGUE:
+        assert set(finding.of) <= finding.words
+    assert len({finding.code for finding in CATALOGUE}) == len(CATALOGUE)
+    assert table_of([], gold.FINDINGS).schema == found_in({}).schema

@@ -1,0 +1,112 @@
+"""Lives at random: neither the road, nor where a life is cut, nor how many packs there are changes what is written."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
+from namesrv_day import condense
+from tests.day.lives import HISTORIES, Life, Line, joined, told_apart, unnumbered
+from tests.day.test_pack_roads import query, registration
+
+FIRST_S, LAST_S = -3_600, 3_600
+NAMESRVS = [
+    Namesrv(V4_9_7),
+    Namesrv(V5_4_0),
+    Namesrv(V5_4_0, NamesrvConfig(notify_min_broker_id_changed=True)),
+    Namesrv(V5_4_0, NamesrvConfig(delete_topic_with_broker_registration=True)),
+]
+SEEDS = range(6)
+
+
+def told_at_random(seed: int) -> list[tuple[float, Line]]:
+    """Return what six brokers and an administrator say in two hours; most of it are beats, and some of them stay silent."""
+    dice = random.Random(seed)
+    told: list[tuple[float, Line]] = [(FIRST_S, {"kind": "namesrv", "event": "started"})]
+    calm = dice.choice((1, 4, 20))
+    for number in range(6):
+        told += _broker(dice, number, calm)
+    for _ in range(dice.randrange(12 // calm + 1)):
+        told.append((dice.uniform(FIRST_S, LAST_S), dice.choice(_ADMIN)))
+    if dice.random() < 0.3 / calm:
+        told.append((dice.uniform(FIRST_S, LAST_S), {"kind": "namesrv", "event": "started"}))
+    return [(round(at_s, 3), line) for at_s, line in told]
+
+
+_ADMIN: list[Line] = [
+    {"kind": "admin", "code": 205, "broker_name": "a", "response_code": 0},
+    {"kind": "admin", "code": 327, "broker_name": "a", "response_code": 0},
+    {"kind": "admin", "code": 205, "broker_name": "b", "response_code": 0},
+    {"kind": "admin", "code": 216, "topic": "T", "response_code": 0},
+    {"kind": "admin", "code": 216, "topic": "U", "cluster_name": "C", "response_code": 0},
+    {"kind": "admin", "code": 100, "namespace": "N", "config_key": "k", "config_value": "v"},
+    {"kind": "admin", "code": 102, "namespace": "N", "config_key": "k"},
+]
+
+
+def _broker(dice: random.Random, number: int, calm: int) -> list[tuple[float, Line]]:
+    """Return the life of one broker: it registers, beats, changes something now and then, and may end without a word."""
+    addr, told = f"{number}:1", list[tuple[float, Line]]()
+    name, cluster = dice.choice(("a", "b", addr, addr)), {"cluster_name": dice.choice("CCCD")}
+    group: Line = {"broker_id": dice.choice((0, 0, 0, 1)), "enable_acting_master": dice.choice((None, True))}
+    group["heartbeat_timeout_ms"] = dice.choice((None, None, 45_000))
+    topics, counter = "TU", 1
+    at_s, apart_s, is_old = FIRST_S + dice.uniform(1, 60), dice.choice((10, 20, 30)), dice.random() < 0.5
+    while at_s < LAST_S:
+        event = dice.random() * calm
+        if event < 0.01:
+            topics, counter = dice.choice(("T", "TU", "TUV", "V")), counter + dice.choice((0, 1))
+        elif event < 0.015:
+            told.append((at_s, {"kind": "channel", "event": "close", "channel_id": f"{addr}#1"}))
+        elif event < 0.02:
+            gone = {"broker_name": name, "broker_addr": addr, "broker_id": group["broker_id"], **cluster}
+            told.append((at_s, {"kind": "unregistration", **gone}))
+        elif event < 0.03:
+            at_s += dice.choice((100, 130, 400))
+        version: Line = {"data_version": {"timestamp": 1, "counter": counter}, **cluster}
+        again = is_old or event < 0.05 or not told
+        told.append(
+            (at_s, registration(name, addr, topics, **group, **version) if again else query(name, addr, **version))
+        )
+        at_s += apart_s + dice.uniform(-1, 1)
+    return told
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_table_tells_the_roads_or_the_packs_apart(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of beats and beats one by one, in one pack and in three."""
+    life = Life(told_at_random(seed), NAMESRVS[seed % len(NAMESRVS)])
+    plain = life.replayed(road=False, packs=1)
+    assert told_apart(plain, life.replayed(road=True, packs=3)) == {}
+    monkeypatch.setattr(condense, "SLOTS", 4)
+    monkeypatch.setattr(condense, "PERIOD_US", 240_000_000)
+    assert told_apart(plain, life.replayed(road=True, packs=1)) == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_table_tells_where_a_life_was_cut(seed: int) -> None:
+    """Rows that go on over a cut are the same rows; nothing begins or ends at it."""
+    life, dice = Life(told_at_random(seed), NAMESRVS[seed % len(NAMESRVS)]), random.Random(-seed)
+    cuts = sorted({0.0, *(round(dice.uniform(FIRST_S, LAST_S), 3) for _ in range(3))})
+    once, often = (uncut(life.replayed_parts(road=True, cuts_s=cuts_s)) for cuts_s in ((0,), cuts))
+    assert told_apart(once, often) == {}
+
+
+def uncut(parts: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
+    """Return what ended, and what the last part leaves open, without that which a slice says of itself."""
+    ended = [
+        {name: rows.filter(rows["closed_by"].is_valid()) for name, rows in part.items() if name in HISTORIES}
+        for part in parts
+    ]
+    left = {name: rows.filter(rows["closed_by"].is_null()) for name, rows in parts[-1].items() if name in HISTORIES}
+    found = {**joined(parts), **joined([*ended, left])}
+    hours = found["refreshes_hourly"].group_by(["cluster_name", "broker_addr", "hour"])
+    found["refreshes_hourly"] = hours.aggregate([("refreshes", "sum"), ("first_time", "min"), ("last_time", "max")])
+    of_slice = {"day", "first_update_time"}
+    return {
+        name: rows.drop_columns(sorted(of_slice.intersection(rows.column_names)))
+        for name, rows in unnumbered(found).items()
+    }

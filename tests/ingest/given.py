@@ -1,0 +1,84 @@
+"""Event logs and pieces of the bundled capture as they come in, and what the bronze tables then hold."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from jobs.conf import PipelineConf
+from jobs.ingest.ingest import ingest
+from jobs.ingest.ingested import Ingested
+from jobs.store.warehouse import Warehouse
+from schemas import bronze
+
+Line = dict[str, Any]
+NAMESRV = "10.0.0.1:9876"
+FIRST = dt.date(2026, 1, 2)
+START_MS = 1_767_312_000_000  # its midnight
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+DAY = dt.timedelta(days=1)
+CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
+BEAT: Line = {"kind": "heartbeat", "code": 904, "cluster_name": "C", "broker_addr": "10.0.0.97:10911"}
+TABLES = {table.name: table for table in bronze.TABLES}
+
+
+def broker(name: str, topics: str, counter: int) -> Line:
+    """Return a registration of a master, with topics named by letters."""
+    configs = [{"topic": topic, "read_queue_nums": 8, "write_queue_nums": 8, "perm": 6} for topic in topics]
+    return {
+        "kind": "registration",
+        "cluster_name": "C",
+        "broker_name": f"broker-{name}",
+        "broker_addr": f"10.0.0.{ord(name)}:10911",
+        "broker_id": 0,
+        "data_version": {"timestamp": START_MS, "counter": counter},
+        "topics": configs,
+    }
+
+
+def at(hours: float, said: Line) -> Line:
+    """Return a line, so many hours after the first midnight."""
+    return {"schema": "namesrv-event/1", "namesrv_id": NAMESRV, "time": START_MS + round(hours * HOUR_MS), **said}
+
+
+def write(path: Path, lines: list[Line]) -> Path:
+    """Write an event log."""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def packets(first: int, last: int) -> bytes:
+    """Return a capture of the bundled one's packets from `first` up to `last`, from 0."""
+    data = gzip.decompress(CAPTURE.read_bytes())
+    offsets = [24]
+    while len(offsets) <= last and offsets[-1] < len(data):
+        offsets.append(offsets[-1] + 16 + struct.unpack_from("<I", data, offsets[-1] + 8)[0])
+    return data[:24] + data[offsets[first] : offsets[min(last, len(offsets) - 1)]]
+
+
+def piece(path: Path, first: int, last: int) -> Path:
+    """Write such a capture."""
+    path.write_bytes(packets(first, last))
+    return path
+
+
+def house_at(path: Path, run_id: str, conf: PipelineConf | None = None) -> Warehouse:
+    """Return a warehouse for one run."""
+    return Warehouse(str(path), conf or PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
+
+
+def read_in(warehouse: Path, *paths: Path, conf: PipelineConf | None = None) -> Ingested:
+    """Ingest files in a run that is called as the first; every frame is accounted for."""
+    read = ingest(house_at(warehouse, paths[0].stem, conf), [str(path) for path in paths])
+    assert read.unaccounted == 0
+    return read
+
+
+def stored(warehouse: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return columns of a bronze table, as the next run sees them, in order."""
+    rows = house_at(warehouse, "look").rows(TABLES[table], columns=columns)
+    return sorted(zip(*rows.to_pydict().values(), strict=True))

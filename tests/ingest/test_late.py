@@ -1,0 +1,137 @@
+"""Late, repeated and out-of-order input: nothing is lost, nothing is counted twice, and what has no order is named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import struct
+from pathlib import Path
+
+import pytest
+
+from jobs.errors import ClockError
+from jobs.ingest.reading import goes_back
+from namesrv_wire.capture import read_capture
+from tests.ingest.given import (
+    BEAT,
+    CAPTURE,
+    DAY,
+    DAY_MS,
+    FIRST,
+    HOUR_MS,
+    NAMESRV,
+    START_MS,
+    at,
+    broker,
+    piece,
+    read_in,
+    stored,
+    write,
+)
+
+
+def test_late_lines_are_read_up_to_the_limit(tmp_path: Path) -> None:
+    """Behind the watermark of the runs before: within the limit an event, beyond it quarantine; one's own run does not count."""
+    first = read_in(tmp_path / "w", write(tmp_path / "first.jsonl", [at(10 * 24, BEAT)]))
+    assert (first.events, first.refused) == (1, {})
+    late = [at(3 * 24, BEAT), at(3 * 24, BEAT) | {"time": START_MS + 3 * DAY_MS - 1}]
+    other = at(1, BEAT | {"namesrv_id": "10.0.0.2:9876"})
+    read = read_in(tmp_path / "w", write(tmp_path / "late.jsonl", [*late, other]))
+    assert (read.frames, read.events, read.quarantined, read.refused) == (3, 2, 1, {"too_late": 1})
+    assert read.days == [FIRST, FIRST + 3 * DAY]
+    assert stored(tmp_path / "w", "quarantine", "reason", "source_file", "source_offset") == [
+        ("too_late", "late.jsonl", 2)
+    ]
+    latest = dt.datetime(2026, 1, 12, tzinfo=dt.timezone.utc)
+    assert (NAMESRV, latest, "first") in stored(tmp_path / "w", "watermarks", "namesrv_id", "latest_time", "ingest_run")
+
+
+def test_an_event_from_the_future_does_not_make_the_present_late(tmp_path: Path) -> None:
+    """A watermark stays behind the run's own clock."""
+    ahead = dt.datetime.now(dt.timezone.utc) + dt.timedelta(days=400)
+    read_in(tmp_path / "w", write(tmp_path / "ahead.jsonl", [at(0, BEAT) | {"time": round(ahead.timestamp() * 1_000)}]))
+    ((latest,),) = stored(tmp_path / "w", "watermarks", "latest_time")
+    assert latest <= dt.datetime.now(dt.timezone.utc)
+
+
+def test_events_in_another_file_and_order_change_nothing(tmp_path: Path) -> None:
+    """Lines of one instant, without positions, get different ones in another order - and keep those that they have."""
+    one, other = (at(1, broker(name, "TU", 1)) for name in "ab")
+    read_in(tmp_path / "w", write(tmp_path / "first.jsonl", [one, other]))
+    before = stored(tmp_path / "w", "registrations", "event_id", "seq", "source_file")
+    again = read_in(tmp_path / "w", write(tmp_path / "again.jsonl", [other, one, other]))
+    assert (again.frames, again.events, again.duplicates, again.days) == (3, 0, 3, [])
+    assert stored(tmp_path / "w", "registrations", "event_id", "seq", "source_file") == before
+
+
+def test_positions_are_unique_whatever_files_say(tmp_path: Path) -> None:
+    """Events of one instant from two files make room; of two that claim one position the later is quarantined."""
+    files = [write(tmp_path / f"{name}.jsonl", [at(1, broker(name, "TU", 1))]) for name in "abc"]
+    read_in(tmp_path / "w", *files[:2])
+    read_in(tmp_path / "w", files[2])
+    base = (START_MS + HOUR_MS) * 1_000_000
+    assert stored(tmp_path / "w", "registrations", "seq", "broker_name") == [
+        (base, "broker-a"),
+        (base + 1, "broker-b"),
+        (base + 2, "broker-c"),
+    ]
+    claims = [BEAT | {"seq": seq, "broker_addr": addr} for seq, addr in ((base, "x"), (7, "y"), (7, "z"))]
+    read = read_in(tmp_path / "w", write(tmp_path / "claims.jsonl", [at(1, claim) for claim in claims]))
+    assert (read.frames, read.events, read.quarantined) == (3, 1, 2)
+    assert stored(tmp_path / "w", "quarantine", "reason", "source_offset") == [("seq_taken", 1), ("seq_taken", 3)]
+    assert stored(tmp_path / "w", "heartbeats", "seq", "broker_addr") == [(7, "y")]
+
+
+def test_what_finds_no_room_in_its_microsecond_is_refused(tmp_path: Path) -> None:
+    """A made position may go as far as its microsecond does, and no number is greater than the greatest."""
+    full = [at(1, BEAT | {"seq": (START_MS + HOUR_MS) * 1_000_000 + taken}) for taken in (0, 999)]
+    read = read_in(tmp_path / "w", write(tmp_path / "full.jsonl", [*full, at(1, BEAT | {"broker_addr": "x"})]))
+    assert (read.events, read.quarantined) == (2, 1)
+    last = {"time": "2262-04-11T23:47:16.854775Z", "namesrv_id": "10.0.0.2:9876"}
+    lines = [at(0, BEAT) | last | {"seq": seq, "broker_addr": str(seq)} for seq in (2**63 - 808, 2**63 - 1)]
+    read = read_in(tmp_path / "w", write(tmp_path / "last.jsonl", [*lines, at(0, BEAT) | last]))
+    assert (read.events, read.quarantined) == (2, 1)
+    assert {reason for (reason,) in stored(tmp_path / "w", "quarantine", "reason")} == {"seq_taken"}
+
+
+def test_a_file_without_order_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    """Lines that go back beyond the limit are quarantined, and their file is an error; the other file is read."""
+    good = write(tmp_path / "good.jsonl", [at(3, BEAT)])
+    jumps = write(tmp_path / "jumps.jsonl", [at(240, BEAT), at(1, BEAT)])
+    read = read_in(tmp_path / "w", good, jumps)
+    assert (read.events, read.refused, read.unordered) == (2, {"clock_went_back": 1}, ["jumps.jsonl"])
+    sources = stored(tmp_path / "w", "sources", "source_file", "error")
+    assert sources == [("good.jsonl", None), ("jumps.jsonl", *read.errors)]
+
+
+def test_a_capture_without_order_is_all_that_there_is(tmp_path: Path) -> None:
+    """A packet eight days before the one before it ends the reading: noted in sources, and an error of its own."""
+    data = bytearray(gzip.decompress(CAPTURE.read_bytes()))
+    second = 24 + 16 + struct.unpack_from("<I", data, 24 + 8)[0]
+    seconds = struct.unpack_from("<I", data, 24)[0]
+    struct.pack_into("<I", data, second, seconds - 8 * 86_400)
+    path = tmp_path / "jumps.pcap"
+    path.write_bytes(data)
+    with pytest.raises(
+        ClockError, match=r"jumps.pcap, packet 2: the clock goes back from 2026-11-21 .* to 2026-11-13 "
+    ):
+        read_in(tmp_path / "w", path)
+    assert stored(tmp_path / "w", "sources", "source_file", "packets") == [("jumps.pcap", 1)]
+
+
+def test_a_capture_that_goes_back_is_read_by_itself(tmp_path: Path) -> None:
+    """Its events are placed at their own times, not behind what was read before; the name server does not begin anew."""
+    ends = [(0, 900), (1_800, 2_700), (900, 1_800)]
+    paths = [piece(tmp_path / f"{number}.pcap", first, last) for number, (first, last) in enumerate(ends)]
+    last_ns = {"127.0.0.1:9876": max(segment.time_ns for segment in read_capture(paths[0]))}
+    assert [goes_back(path, last_ns) for path in paths] == [True, False, False]
+    assert not goes_back(paths[0], {})
+    for path in paths:
+        read_in(tmp_path / "w", path)
+    answers = stored(tmp_path / "w", "route_observations", "seq", "effect_time", "source_file")
+    assert {file for *_, file in answers} == {"0.pcap", "1.pcap", "2.pcap"}
+    assert [file for _, _, file in answers] == sorted(
+        (file for _, _, file in answers), key=lambda file: "021".find(file[0])
+    )
+    facts = stored(tmp_path / "w", "namesrv_events", "kind", "source_file")
+    assert [file for kind, file in facts if kind in ("started", "observed_from")] == ["0.pcap"]

@@ -1,0 +1,132 @@
+"""How staged rows get into the tables: copies, changes, revocations, files and the memory that they may take."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobs.ingest.ingest import ingest
+from jobs.ingest.ingested import Ingested
+from jobs.ingest.staging import staging_in
+from jobs.ingest.writing import write_staged
+from namesrv_core.history.snapshot import snapshot_text
+from namesrv_core.machine.profile import PROFILES
+from namesrv_core.machine.registry import Registry
+from namesrv_wire.rows import REVOKED, Row
+from schemas import bronze
+from tests.ingest import compare_bronze
+from tests.ingest.given import (
+    BEAT,
+    DAY,
+    FIRST,
+    HOUR_MS,
+    NAMESRV,
+    START_MS,
+    Line,
+    at,
+    broker,
+    house_at,
+    piece,
+    read_in,
+    stored,
+    write,
+)
+
+NAMED = {"event_id": "a" * 32, "seq": 7}
+
+
+def test_of_a_changed_event_only_the_new_row_is_left(tmp_path: Path) -> None:
+    """What has its key and position but says something else takes its place, on another day too; both days are named."""
+    read_in(tmp_path / "w", write(tmp_path / "first.jsonl", [at(1, BEAT | NAMED), at(2, BEAT), at(26, BEAT)]))
+    other = BEAT | NAMED | {"broker_addr": "x"}
+    read = read_in(tmp_path / "w", write(tmp_path / "second.jsonl", [at(1, broker("a", "T", 1)), at(25, other)]))
+    assert (read.events, read.duplicates, read.days) == (1, 1, [FIRST, FIRST + DAY])
+    columns = ("day", "seq", "broker_addr", "source_file")
+    assert [row for row in stored(tmp_path / "w", "heartbeats", *columns) if row[1] == 7] == [
+        (FIRST + DAY, 7, "x", "second.jsonl")
+    ]
+    assert len(stored(tmp_path / "w", "heartbeats", "event_id")) == 3
+
+
+def test_a_position_that_was_made_is_no_change(tmp_path: Path) -> None:
+    """The line of an event that has its position says nothing new, whatever position its own file would have given it."""
+    one, other = at(1, BEAT), at(1, BEAT | {"broker_addr": "x"})
+    read_in(tmp_path / "w", write(tmp_path / "first.jsonl", [one]))
+    read = read_in(tmp_path / "w", write(tmp_path / "second.jsonl", [other, one]))
+    assert (read.events, read.duplicates, read.days) == (1, 1, [FIRST])
+    seqs = [seq for (seq,) in stored(tmp_path / "w", "heartbeats", "seq")]
+    assert seqs[1] == seqs[0] + 1
+    assert ("first.jsonl", seqs[0]) in stored(tmp_path / "w", "heartbeats", "source_file", "seq")
+
+
+def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
+    """Rows that later packets prove wrong go, with their files where nothing is left, and their days are named."""
+    lines = [at(hours, BEAT | {"event_id": str(number) * 32}) for number, hours in enumerate((1, 2, 26))]
+    read_in(tmp_path / "w", write(tmp_path / "first.jsonl", lines))
+    house, result = house_at(tmp_path / "w", "second"), Ingested()
+    with staging_in(tmp_path / "staging", "second", FIRST + 9 * DAY) as staging:
+        for number in (0, 2, 3):
+            row = Row(REVOKED, {"table": "heartbeats", "event_id": str(number) * 32})
+            staging.add(row, frame=None)
+        write_staged(house, staging, result, FIRST, has_logs=False)
+    assert result == Ingested(days=[FIRST, FIRST + DAY])
+    assert [(file.day, file.rows) for file in house.files(bronze.HEARTBEATS)] == [(FIRST, 1)]
+    assert house.rows(bronze.HEARTBEATS)["event_id"].to_pylist() == ["1" * 32]
+    assert not (tmp_path / "staging").exists()
+
+
+def mixed() -> list[list[Line]]:
+    """Return the lines of two logs: copies of lines, of keys and of positions, changes, what is refused, several days."""
+    beats = [at(1 + n % 3 * 12, BEAT | {"broker_addr": str(n % 7)}) for n in range(30)]
+    named = [at(1, BEAT | NAMED | {"seq": seq, "broker_addr": str(seq)}) for seq in (7, 8, 8, 9)]
+    topics = [at(2 + n, broker("ab"[n % 2], "TU"[: 1 + n % 2], 1)) for n in range(6)]
+    refused = [at(3, {"kind": "observation", "code": 999}), at(3, {"kind": "nonsense"}), at(3, BEAT | {"seq": 8})]
+    return [[*beats[:20], *named[:3], *topics[:3], *refused], [*beats[10:], *named, *topics, *refused, *beats[::-1]]]
+
+
+def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row by row, in files of one row, the tables get the same rows as at once, and the same is counted."""
+    logs = [write(tmp_path / f"{number}.jsonl", lines) for number, lines in enumerate(mixed())]
+    captures = [piece(tmp_path / f"{number}.pcap", 25 * number, 25 * (number + 1)) for number in range(2)]
+    counted = {}
+    for name in ("whole", "parts"):
+        if name == "parts":
+            monkeypatch.setattr("jobs.ingest.staging._PENDING_BYTES", 1)
+            monkeypatch.setattr("jobs.ingest.staging.ROWS_AT_A_TIME", 1)
+            monkeypatch.setattr("jobs.ingest.writing.ROWS_AT_A_TIME", 1)
+        counted[name] = [read_in(tmp_path / name, *paths) for paths in zip(logs, captures, strict=True)]
+    assert counted["parts"] == counted["whole"]
+    assert all(read.events and read.quarantined and read.duplicates for read in counted["whole"])
+    assert compare_bronze.main(tmp_path / "whole", tmp_path / "parts") == 0
+    one_row_each = house_at(tmp_path / "parts", "look").files(bronze.HEARTBEATS)
+    assert {file.rows for file in one_row_each} == {1}
+
+
+def test_the_comparison_of_warehouses_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that one of them lacks, and one that says something else."""
+    for name, addr in (("old", "x"), ("new", "y")):
+        lines = [at(1, BEAT), at(2, BEAT | {"broker_addr": addr, "event_id": "a" * 32})]
+        read_in(tmp_path / name, write(tmp_path / "log.jsonl", lines))
+    read_in(tmp_path / "new", write(tmp_path / "more.jsonl", [at(3, BEAT)]))
+    assert compare_bronze.main(tmp_path / "old", tmp_path / "new") == 1
+    said = {words[0]: (words[1], words[3], words[6]) for words in map(str.split, capsys.readouterr().out.splitlines())}
+    assert (said["heartbeats"], said["registrations"]) == (("1", "1", "2"), ("0", "0", "0"))
+
+
+def test_a_snapshot_is_stored_once_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    """By its content, under its instant; what is no snapshot is an error of its file."""
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    text = snapshot_text(Registry(PROFILES["5.4.0"]), NAMESRV, (START_MS + HOUR_MS) * 1_000)
+    good.write_text(text, encoding="utf-8")
+    bad.write_text("{}", encoding="utf-8")
+    read = ingest(house_at(tmp_path / "w", "first"), [], [str(good), str(bad)])
+    assert (read.frames, read.days, len(read.errors)) == (0, [FIRST], 1)
+    assert ingest(house_at(tmp_path / "w", "second"), [], [str(Path(shutil.copy(good, tmp_path / "copy")))]).days == []
+    at_one = dt.datetime(2026, 1, 2, 1, tzinfo=dt.timezone.utc)
+    assert stored(tmp_path / "w", "snapshots", "effect_time", "source_file", "day") == [(at_one, "good.json", FIRST)]
+    errors = dict(stored(tmp_path / "w", "sources", "source_file", "error"))
+    assert errors["good.json"] is None
+    assert errors["bad.json"] == read.errors[0]

@@ -1,0 +1,96 @@
+"""Any run may die anywhere: what is published stays published, and the next run goes on from it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.store.check import check
+from jobs.store.crash import VARIABLE
+from jobs.store.maintain import maintain
+from jobs.store.warehouse import Warehouse
+from schemas import gold
+from tests.store.tiny import DAY, FINDINGS, HEARTBEATS, NOW, ONE, beat, finding, house_at, ingest, opened, publish, put
+
+DAYS = [DAY + dt.timedelta(days=number) for number in range(4)]
+STEPS = ("heartbeats", "sources", "findings", "orphaned_topics", "ledger")
+POINTS = [f"{step}:{when}" for step in STEPS for when in ("before", "after")]
+
+
+class CrashError(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Make crash points raise instead of killing the tests; the point is set with `setenv`."""
+
+    def die(*_: object) -> None:
+        raise CrashError
+
+    monkeypatch.setattr("os.kill", die)
+    yield monkeypatch
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def run(house: Warehouse, day: dt.date, number: int) -> set[dt.date]:
+    """Read a beat of a day, write the run's number into both gold tables on each day with beats that no run covers, and publish."""
+    house.start_from_published()
+    ingest(house, day, beat(number, run=house.run_id))
+    covered = house.ledger().covered
+    days = {day for source in house.recorded() if source.ingest_run not in covered for day in source.days}
+    for each in sorted(days):
+        put(house, FINDINGS, each, finding(f"{number}"))
+        put(house, gold.ORPHANED_TOPICS, each, {"namesrv_id": ONE, "topic": f"{number}"})
+    house.commit()
+    publish(house, days)
+    return days
+
+
+def published(path: Path) -> dict[str, set[tuple[dt.date, str]]]:
+    """Return what readers see of the gold tables: the runs' numbers by day."""
+    house = house_at(path)
+    columns = {FINDINGS: "code", gold.ORPHANED_TOPICS: "topic"}
+    found = {table: house.published_rows(table, columns=["day", name]) for table, name in columns.items()}
+    return {
+        table.name: set(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+        for table, rows in found.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_runs_that_die_anywhere_leave_what_is_published(tmp_path: Path, dying: pytest.MonkeyPatch, seed: int) -> None:
+    """Most of twenty runs die, some compact, somebody optimizes: readers see the last published run of each day, all the time.
+
+    A beat is in the table once its run has noted its file, whether that run was published or not.
+    """
+    chance = random.Random(seed)
+    expected: dict[dt.date, str] = {}
+    beats: list[int] = []
+    for number in range(20):
+        day, point = chance.choice(DAYS), chance.choice(["", "", *POINTS])
+        house = house_at(tmp_path, f"run-{number:02}", NOW + dt.timedelta(hours=number))
+        dying.setenv(VARIABLE, point)
+        days: set[dt.date] = set()
+        try:
+            days = run(house, day, number)
+        except CrashError:
+            if point == "ledger:after":
+                last = house_at(tmp_path).ledger().last
+                days = set(last.days) if last is not None and last.run_id == house.run_id else days
+        dying.delenv(VARIABLE)
+        expected |= dict.fromkeys(days, f"{number}")
+        if point not in ("heartbeats:before", "heartbeats:after", "sources:before"):
+            beats.append(number)
+        if chance.random() < 0.1 and house_at(tmp_path).files(FINDINGS):
+            opened(tmp_path, FINDINGS).optimize.compact()
+        if chance.random() < 0.1:
+            maintain(house_at(tmp_path, f"care-{number}", NOW + dt.timedelta(days=500)))
+        assert published(tmp_path) == {name: set(expected.items()) for name in ("findings", "orphaned_topics")}
+        seen = house_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist()
+        assert sorted(seen) == beats
+    assert check(house_at(tmp_path)).wrong == []
