@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jobs.errors import ConfError
 from namesrv_core.inference.settings import VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
 
@@ -20,10 +21,6 @@ else:
     import tomli as tomllib
 
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
-
-
-class ConfError(ValueError):
-    """A configuration that says something unknown or impossible."""
 
 
 @dataclass(frozen=True, slots=True)

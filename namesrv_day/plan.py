@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -83,15 +83,8 @@ def planned(
     }
     eventful = _eventful(given, context) if on_road else ask(_HEARD, given, period_us=condense.PERIOD_US)
     loud = {KV_UNIT, ELSEWHERE, *(eventful if on_road else nodes)["unit"].to_pylist()}
-    names = of_nodes(topics.group_by("broker_name").aggregate([("topic", "count")]), "broker_name", nodes)
-    raw = given["hours"].filter(_is_eventful(given["hours"], "first_us", eventful))
+    pack_of, loads = _packed(_weights(given | {"nodes": nodes, "topics": topics}, eventful, loud), packs)
     units = nodes["unit"].to_pylist()
-    weights = Counter(units + given["others"]["unit"].to_pylist())
-    for unit, beats in _columns(raw, "unit", "beats"):
-        weights[unit] += beats
-    for unit, count in _columns(names, "unit", "topic_count"):
-        weights[unit] += count if unit in loud else count // _CARRIED_AT_ONCE
-    pack_of, loads = _packed(weights, packs)
     nodes = nodes.append_column("pack", pa.array([pack_of[unit] for unit in units], INT))
     nodes = nodes.append_column("is_quiet", pa.array([unit not in loud for unit in units], BOOLEAN))
     return Plan(nodes, eventful, loads, on_road)
@@ -111,10 +104,6 @@ def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
         or context.namesrv.config.delete_topic_with_broker_registration
         or (pc.max(hours["lag_ns"]).as_py() or 0) >= STALL_NS
     )
-
-
-def _columns(rows: pa.Table, *names: str) -> Iterable[tuple[Any, ...]]:
-    return zip(*(rows[name].to_pylist() for name in names), strict=True)
 
 
 def _keys(open_rows: Frames, table: Table) -> pa.Table:
@@ -183,6 +172,22 @@ FROM disturbed
 ends, and is scanned for; a topic that it has is deleted; any other event.
 """
 _HEARD = "SELECT DISTINCT unit, first_us // $period_us AS period FROM hours"
+
+
+def _weights(given: Frames, eventful: pa.Table, loud: Collection[str]) -> Counter[str]:
+    """Return about how many rows are replayed of each unit, those that are carried forward at their price."""
+    weights = Counter(given["nodes"]["unit"].to_pylist() + given["others"]["unit"].to_pylist())
+    raw = given["hours"].filter(_is_eventful(given["hours"], "first_us", eventful))
+    for unit, beats in _columns(raw, "unit", "beats"):
+        weights[unit] += beats
+    topics = given["topics"].group_by("broker_name").aggregate([("topic", "count")])
+    for unit, count in _columns(of_nodes(topics, "broker_name", given["nodes"]), "unit", "topic_count"):
+        weights[unit] += count if unit in loud else count // _CARRIED_AT_ONCE
+    return weights
+
+
+def _columns(rows: pa.Table, *names: str) -> Iterable[tuple[Any, ...]]:
+    return zip(*(rows[name].to_pylist() for name in names), strict=True)
 
 
 def _packed(weights: Mapping[str, int], count: int) -> tuple[dict[str, int], list[tuple[int, int]]]:

@@ -6,6 +6,7 @@ The gate then looks at the connections and at the requests that decide, of all r
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -48,7 +49,8 @@ class Scan:
 
 def scanned(rows: duckdb.DuckDBPyRelation, table: str, parts: int = 1) -> Scan:
     """Return what `rows` leave, which are a file of `table`, one of `bronze.RECORDED_TABLES`. Keys are cut into `parts`."""
-    connections = _connections(rows, table)
+    same = _same(rows, ("namesrv_id", "source_file"))
+    connections = _connections(rows, table, same)
     ids = keys.ids_of(rows)
     positions = [
         keys.parts_of_positions(namesrv_id, keys.positions_of(rows, namesrv_id), parts)
@@ -58,7 +60,7 @@ def scanned(rows: duckdb.DuckDBPyRelation, table: str, parts: int = 1) -> Scan:
     return Scan(
         _rows_measured(rows, table, ids),
         connections,
-        _deciding(rows, table) if table in REQUESTS else DECIDING.empty_table(),
+        _deciding(rows, table, same) if table in REQUESTS else DECIDING.empty_table(),
         _topics(rows) if table == bronze.REGISTRATIONS.name else pa.table({"topic_config_digest": pa.nulls(0, STRING)}),
         keys.parts_of_ids(table, ids.prints, parts),
         pa.concat_tables([keys.PARTS.empty_table(), *positions]),
@@ -91,34 +93,51 @@ def _is_form_of_id(rule: Rule) -> bool:
     return rule.name == "event_id_is_a_digest"
 
 
-def _deciding(rows: duckdb.DuckDBPyRelation, table: str) -> pa.Table:
-    at = (
-        "min_by({0}, source_offset)",
-        "max_by({0}, source_offset)",
-        "min_by({0}, event_time)",
-        "max_by({0}, event_time)",
-    )
-    offsets, instants = (", ".join(row.format(column) for row in at) for column in ("source_offset", "event_time"))
+def _same(rows: duckdb.DuckDBPyRelation, columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns that have one value in all rows, with it: mostly statistics say so, and nothing is grouped by them."""
+    asked = ", ".join(f"min({name}), max({name}), count({name})" for name in columns)
+    [(count, *found)] = rows.aggregate(f"count(*), {asked}").fetchall()
+    bounds = zip(columns, found[::3], found[1::3], found[2::3], strict=True)
+    return {name: low for name, low, high, known in bounds if low == high and known == count > 0}
+
+
+def _deciding(rows: duckdb.DuckDBPyRelation, table: str, same: Mapping[str, str]) -> pa.Table:
     found = rows.aggregate(
-        f"namesrv_id, source_file, source_offset // 1000 AS thousand, [{offsets}] AS offsets, [{instants}] AS instants"
-    ).project("namesrv_id, source_file, unnest(offsets) AS source_offset, unnest(instants) AS event_time")
-    return _of(table, DECIDING, found.distinct())
+        f"""{_but(same, "namesrv_id", "source_file")} source_offset // 1000 AS thousand,
+        [min(source_offset), max(source_offset), min_by(source_offset, event_time), max_by(source_offset, event_time)] AS offsets,
+        [min_by(event_time, source_offset), max_by(event_time, source_offset), min(event_time), max(event_time)] AS instants"""
+    )
+    columns = (
+        f"{_but(same, 'namesrv_id', 'source_file')} unnest(offsets) AS source_offset, unnest(instants) AS event_time"
+    )
+    return _of(found.project(columns).distinct(), DECIDING, {**same, "table": table})
 
 
-def _connections(rows: duckdb.DuckDBPyRelation, table: str) -> pa.Table:
+def _connections(rows: duckdb.DuckDBPyRelation, table: str, same: Mapping[str, str]) -> pa.Table:
     if table == bronze.CHANNEL_EVENTS.name:
-        return _of(table, CONNECTIONS, rows.project("namesrv_id, channel_id, kind"))
-    return _of(table, CONNECTIONS, rows.project("namesrv_id, channel_id, NULL::VARCHAR AS kind").distinct())
+        return _of(rows.project("namesrv_id, channel_id, kind"), CONNECTIONS, {"table": table})
+    return _of(rows.project(f"{_but(same, 'namesrv_id')} channel_id").distinct(), CONNECTIONS, {**same, "table": table})
 
 
 def _topics(rows: duckdb.DuckDBPyRelation) -> pa.Table:
     return rows.project("topic_config_digest").distinct().to_arrow_table()
 
 
-def _of(table: str, schema: pa.Schema, rows: duckdb.DuckDBPyRelation) -> pa.Table:
+def _but(same: Mapping[str, str], *columns: str) -> str:
+    return "".join(f"{name}, " for name in columns if name not in same)
+
+
+def _of(rows: duckdb.DuckDBPyRelation, schema: pa.Schema, same: Mapping[str, str]) -> pa.Table:
+    """Return rows with the columns of `schema`: some have the `same` value in all rows, and others that are missing none."""
     found = rows.to_arrow_table()
-    return found.add_column(0, "table", pa.repeat(pa.scalar(table), found.num_rows)).cast(schema)
+    columns = [
+        found[field.name].cast(field.type)
+        if field.name in found.column_names
+        else pa.repeat(pa.scalar(same.get(field.name), field.type), found.num_rows)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
-def _by_table(rows: pa.Table, tables: tuple[str, ...]) -> dict[str, pa.Table]:
+def _by_table(rows: pa.Table, tables: Sequence[str]) -> dict[str, pa.Table]:
     return {name: rows.filter(pc.equal(rows["table"], name)) for name in tables}

@@ -57,7 +57,6 @@ __all__ = (
     "HISTORY_TABLES",
     "INTERVAL",
     "KV_CONFIG_HISTORY",
-    "LAYOUT",
     "NAMESRV_SETTINGS",
     "ORDER_DECISIONS",
     "ORPHANED_TOPICS",
@@ -75,8 +74,6 @@ __all__ = (
 )
 
 SLICES = list_of(struct_of(table=STRING, day=DATE, namesrv_id=STRING, digest=STRING))
-LAYOUT = 2
-"""Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 RUNS = Table(
     "runs",
     "gold",

@@ -1,4 +1,4 @@
-"""The SQL that readers meet, one statement a file: views, table functions, the queries of findings."""
+"""The SQL that readers meet, one statement a file: views and table functions."""
 
 from __future__ import annotations
 
@@ -38,31 +38,6 @@ _TABLES_AT = {
     "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
     "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
 }
-FINDING_CODES = (
-    "ADDR_MULTI_IDENTITY",
-    "BROKER_FLAPPING",
-    "BROKER_NAME_CONFLICT",
-    "CLOCK_JUMP",
-    "CLOCK_SKEW",
-    "EXPIRED_BROKER",
-    "EXPIRED_WHILE_ALIVE",
-    "GHOST_BROKER",
-    "LOG_GAP",
-    "MASS_TOPIC_LOSS",
-    "NO_MASTER",
-    "NO_WRITABLE_QUEUE",
-    "NS_COLD_START",
-    "ORPHAN_TOPIC",
-    "PRIVATE_ADDR",
-    "READ_LT_WRITE",
-    "RESIDUAL_TOPIC",
-    "SINGLE_BROKER_TOPIC",
-    "STALE_ORDER_CONF",
-    "VERSION_REGRESSION",
-    "WRITE_PERM_LEFT_WIPED",
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A SQL statement and the name of what it makes or asks."""
@@ -84,25 +59,21 @@ def functions() -> tuple[Statement, ...]:
     )
 
 
-def finding_queries() -> tuple[Statement, ...]:
-    """Return the query of each finding: gold tables stand as `{name}`, columns are those of `findings`."""
-    return tuple(Statement(code, _sql("findings", code.lower())) for code in FINDING_CODES)
-
-
 def _table_at(function: str, history: Table, comment: str) -> str:
     columns = [column for column in history.columns if column not in gold.INTERVAL]
+    types = {field.name: field.dataType.simpleString() for field in history.spark_schema}
     return _sql("functions", "table_at").format(
         function=function,
         history=history.name,
         comment=comment,
-        declared=",\n    ".join(map(_declared, columns)),
+        declared=",\n    ".join(_declared(column, types[column.name]) for column in columns),
         columns=", ".join(f"r.{column.name}" for column in columns),
     )
 
 
-def _declared(column: Column) -> str:
+def _declared(column: Column, spark_type: str) -> str:
     comment = column.comment.replace("'", "''")
-    return f"{column.name} {column.type.simpleString()} COMMENT '{comment}'"
+    return f"{column.name} {spark_type} COMMENT '{comment}'"
 
 
 def _sql(folder: str, name: str) -> str:

@@ -40,11 +40,11 @@ if not hasattr(sys.modules["__main__"], "__file__"):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
     """Give the one session of the run; tests without Spark never import it."""
     from jobs.session import spark_session  # noqa: PLC0415  as above
 
-    session = spark_session("tests", warehouse=str(tmp_path_factory.mktemp("spark-warehouse")))
+    session = spark_session("tests")
     yield session
     session.stop()
 

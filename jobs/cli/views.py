@@ -22,6 +22,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.digest import Slice
 from schemas import bronze, gold
 from schemas import views as sql_views
+from schemas.findings import query
 from schemas.table import Table
 
 _SLICE_DAYS = pa.schema([pa.field("namesrv_id", pa.string()), pa.field("day", pa.date32())])
@@ -31,8 +32,8 @@ def register_views(spark: SparkSession, house: Warehouse, as_known_at: str | dt.
     """Make the views and functions over the tables as the last published run left them.
 
     `as_known_at`: as an earlier run left them, by its id, or by an instant (with a time zone) the last run published by then.
-    A history table has two views: `<name>_slices`, as stored, a row for each day; and `<name>`, a row for each whole
-    interval. A table that the run did not know is empty. Raises NothingPublishedError where there is no such run,
+    A history table, and `findings`, has two views: `<name>_slices`, as stored, cut by day; and `<name>`, a row for each whole
+    interval or finding. A table that the run did not know is empty. Raises NothingPublishedError where there is no such run,
     NoLongerReadableError where maintenance has deleted what it had pinned.
     """
     run = _run_in_force(house, as_known_at)
@@ -48,13 +49,14 @@ def register_views(spark: SparkSession, house: Warehouse, as_known_at: str | dt.
         rows.createOrReplaceTempView(f"{table.name}_slices")
         whole_intervals(rows, last_days).createOrReplaceTempView(table.name)
     for table in (*gold.REPORT_TABLES, *bronze.TABLES):
-        _read(spark, house.path, table, run).createOrReplaceTempView(table.name)
+        name = f"{table.name}_slices" if table is gold.FINDINGS else table.name
+        _read(spark, house.path, table, run).createOrReplaceTempView(name)
     runs = spark.read.format("delta").load(table_path(house.path, gold.RUNS))
     known_runs = runs.where(F.col("finished_time") <= F.lit(run.finished_time))
     known_runs.createOrReplaceTempView(gold.RUNS.name)
     _register_restatements(spark, house, known_runs)
-    for statement in (*sql_views.views(), *sql_views.functions()):
-        spark.sql(statement.sql)
+    for statement in (query("findings/readers_view"), *(of.sql for of in (*sql_views.views(), *sql_views.functions()))):
+        spark.sql(statement)
 
 
 def _register_restatements(spark: SparkSession, house: Warehouse, known_runs: DataFrame) -> None:

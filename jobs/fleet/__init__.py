@@ -1,1 +1,1 @@
-"""A simulated fleet: the events that it sends to its name servers, written as if they had been recorded, and the truth about them."""
+"""A simulated fleet: what it sends to its name servers, written as if it had been recorded, and the truth about it."""

@@ -28,7 +28,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 def draw(seed: int, purpose: str, below: int | Longs, *of: Numbers) -> Longs:
     """Return numbers from 0 up to, not with, `below`, the same for the same seed, purpose and values; arrays are broadcast."""
     # The sign bit is cleared: a remainder must not be negative.
-    drawn = (hashed(f"{seed} {purpose}", *of) >> np.uint64(1)).astype(np.int64)
+    drawn: Longs = (hashed(f"{seed} {purpose}", *of) >> np.uint64(1)).astype(np.int64)
     drawn %= below
     return drawn
 
@@ -59,7 +59,9 @@ def _long_hashes(values: Any, seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _rotated(values: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
-    return (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+    rotated: NDArray[np.uint64] = values << np.uint64(bits)
+    rotated |= values >> np.uint64(64 - bits)
+    return rotated
 
 
 def _avalanche(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

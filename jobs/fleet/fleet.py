@@ -125,7 +125,7 @@ class Fleet:
         """Return how much later than its earliest moment a beat may come."""
         if self.jitter_ms is not None:
             return self.jitter_ms * 1_000
-        return max(1, self.interval_us // self.brokers - self.brokers)
+        return max(1, min(self.interval_us // self.brokers, self.interval_us - 1) - self.brokers)
 
     @property
     def timeout_in_header_ms(self) -> int | None:

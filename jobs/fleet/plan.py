@@ -51,7 +51,7 @@ class Holes(NamedTuple):
 
     def where(self, mask: Bools) -> Holes:
         """Return some of them."""
-        return Holes(*(values[mask] for values in self))
+        return Holes._make(values[mask] for values in self)
 
 
 class Versions(NamedTuple):
@@ -82,7 +82,7 @@ class Beats(NamedTuple):
 
     def where(self, mask: Bools) -> Beats:
         """Return some of them."""
-        return Beats(*(values[mask] for values in self))
+        return Beats._make(values[mask] for values in self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +107,14 @@ class Plan:
 def plan_of(fleet: Fleet, n: int, day: dt.date, hours: range) -> Plan:
     """Return what is planned at name server `n` for `hours` (since the fleet's start) of `day`."""
     holes = _holes(fleet, n, np.arange(hours.start, hours.stop, dtype=np.int32))
-    ends = np.zeros((2, len(hours), fleet.brokers), np.int64)
-    ends[:, holes.h - hours.start, holes.b] = holes.k_from, holes.k_to
+    k_from, k_to = np.zeros((2, len(hours), fleet.brokers), np.int64)
+    k_from[holes.h - hours.start, holes.b] = holes.k_from
+    k_to[holes.h - hours.start, holes.b] = holes.k_to
     restarted = restarts_of(fleet, n, hours.stop)
-    life = np.searchsorted(restarted.h, np.arange(hours.start, hours.stop)).astype(np.int32)
-    return Plan(
-        n,
-        hours.start,
-        holes,
-        *ends,
-        life=life - life[0],
-        restarts=np.isin(np.arange(hours.start, hours.stop), restarted.h),
-        started_us=np.concatenate([[0], restarted.to_us])[life[0] :],
-        versions=versions_on(fleet, day),
-    )
+    life = np.searchsorted(restarted.h, hours).astype(np.int32)
+    started_us = np.concatenate([[0], restarted.to_us])[life[0] :]
+    restarts = np.isin(hours, restarted.h)
+    return Plan(n, hours.start, holes, k_from, k_to, life - life[0], restarts, started_us, versions_on(fleet, day))
 
 
 class Restarts(NamedTuple):
@@ -214,8 +208,8 @@ def _holes(fleet: Fleet, n: int, hours: Ints) -> Holes:
         RESTART: _restarts(fleet, n, hours)[:, None],
     }
     kinds = np.full((len(hours), fleet.brokers), -1, np.int32)
-    for number, kind in enumerate(KINDS):
-        kinds[np.broadcast_to(occurs[kind], kinds.shape)] = number
+    for number, name in enumerate(KINDS):
+        kinds[np.broadcast_to(occurs[name], kinds.shape)] = number
     row, column = np.nonzero(kinds >= 0)
     kind, h, who = kinds[row, column], hours[row], b[column]
     from_us, to_us = np.zeros((2, len(row)), np.int64)

@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise, product
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ from jobs.night import stash
 from jobs.night.passes import Passes
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import conformed, rows_of, table_of
+from namesrv_day.rows import conformed, empty, rows_of, table_of
 from namesrv_wire.bodies import TopicTable
 from namesrv_wire.rows import Row
 from schemas import bronze, truth
@@ -95,7 +95,7 @@ class Written:
     n: int
     events: int
     files: dict[str, DataFile]
-    stashed: str | None
+    stashed: list[str]
 
 
 def simulate(house: Warehouse, passes: Passes, fleet: Fleet, days: Sequence[dt.date]) -> Simulated:
@@ -143,7 +143,7 @@ def _pieces(fleet: Fleet, day: dt.date, width: int) -> Iterator[tuple[int, range
     parts = min(beats, max(-(-width // fleet.namesrvs), -(-beats * fleet.brokers // _ROWS_PER_FILE)))
     ends = [first + beats * part // parts for part in range(parts + 1)]
     for n in range(fleet.namesrvs):
-        yield from ((n, range(*pair)) for pair in zip(ends, ends[1:], strict=False))
+        yield from ((n, range(*pair)) for pair in pairwise(ends))
 
 
 # -- topic tables ----------------------------------------------------------------------------------------------------
@@ -186,22 +186,23 @@ def write_topics(work: TopicsWork) -> tuple[list[str], list[DataFile]]:
 
 
 def write_beats(work: BeatsWork) -> Written:
-    """Make the events of some beats, and write them; of beats that come on time, the holes of the hours that begin with them, too."""
+    """Make the events of some beats, and write them; if they come on time, so are the holes of hours that begin with one."""
     delivery, numbers, a_hour = work.delivery, work.numbers, work.delivery.fleet.beats_per_hour
     hours = range(numbers.start // a_hour, -(-numbers.stop // a_hour))
     plan = plan_of(delivery.fleet, work.n, delivery.day, hours)
     rows = _rows(work, plan)
     if delivery.is_late:
-        tables = {table.name: conformed(pa.concat_tables(parts), table) for table, parts in rows}
-        events = sum(table.num_rows for table in tables.values())
-        return Written(work.n, events, {}, stash.put(delivery.staging, tables) if tables else None)
+        tables = {table.name: empty(table) for table in _BEATS}
+        tables |= {table.name: pa.concat_tables(conformed(part, table) for part in parts) for table, parts in rows}
+        events = sum(len(table) for table in tables.values())
+        return Written(work.n, events, {}, [stash.put(delivery.staging, tables)] if events else [])
     files = {table.name: _write(delivery, table, parts) for table, parts in rows}
     events = sum(file.rows for file in files.values())
     begins = plan.holes.h * a_hour
     holes = holes_from(delivery.fleet, work.n, plan.holes.where((begins >= numbers.start) & (begins < numbers.stop)))
     if holes.num_rows:
         files[truth.HOLES.name] = _write(delivery, truth.HOLES, [holes])
-    return Written(work.n, events, files, None)
+    return Written(work.n, events, files, [])
 
 
 def _rows(work: BeatsWork, plan: Plan) -> Iterator[tuple[Table, Iterator[pa.Table]]]:
@@ -252,10 +253,10 @@ def _replace_day(house: Warehouse, delivery: Delivery, written: Sequence[Written
 def _write_late(house: Warehouse, delivery: Delivery, written: Sequence[Written]) -> None:
     frames = count()
     with staging_in(Path(f"{house.staging}/late"), house.run_id, delivery.day) as staging:
-        for part in written:
-            for table in _BEATS if part.stashed else ():
-                for values in rows_of(stash.take([part.stashed], table.name)):
-                    staging.add(Row(table.name, values), frame=next(frames))
+        places = [place for part in written for place in part.stashed]
+        for place, table in product(places, _BEATS):
+            for values in rows_of(stash.take([place], table.name)):
+                staging.add(Row(table.name, values), frame=next(frames))
         write_staged(house, staging, Ingested(), delivery.day, has_logs=False)
 
 

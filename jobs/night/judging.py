@@ -22,7 +22,7 @@ from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.day_events import Frames
 from namesrv_day.digest import Digest, Slice, slices_of
-from namesrv_day.findings import first_versions
+from namesrv_day.findings import first_versions, stand_otherwise
 from namesrv_day.flags import FlagInput, flag
 from namesrv_day.numbers import outcome_counts
 from namesrv_day.pack import merged_outcomes
@@ -39,8 +39,6 @@ FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.
 VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES,), FLAGS: FLAGGED, VERIFY: VERIFIED}
 """The tables whose slices each part of the pass writes."""
-# The flags of a day take these over from the day before, beside what its replay does.
-_HANDED_ON = {**HANDED_ON, **FLAGS_HANDED_ON, **dict.fromkeys((gold.FINDINGS, gold.EXPIRED_BROKERS), pc.scalar(True))}
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,8 @@ class JudgeWork:
     """One name server's day. `parts`: what is to be made; the other slices are read as they are.
 
     `slices`: files of the day's gold tables; `outcomes`: where packs stashed their parts of event_outcomes; `told`: files of
-    findings and expired_brokers of days before, and of orphaned_topics of the last one. `published`: files of the day's gold
+    findings and expired_brokers of days before, and of orphaned_topics of the last one; `published_told`: of findings of days
+    before, as they were published. `published`: files of the day's gold
     tables as they were published; None: they never were.
     """
 
@@ -58,6 +57,7 @@ class JudgeWork:
     slices: Files
     outcomes: tuple[str, ...]
     told: Files
+    published_told: Files
     published: Files | None
 
 
@@ -104,7 +104,7 @@ def judge_namesrv(work: JudgeWork) -> Judged:
     return replace(
         judged,
         differing=compare(slices, before),
-        ends_otherwise=ends_otherwise(slices, before, _HANDED_ON),
+        ends_otherwise=ends_otherwise(slices, before, HANDED_ON) or _flags_otherwise(work, slices, before),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
     )
 
@@ -121,6 +121,17 @@ def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     return flag(
         FlagInput(of.namesrv_id, work.namesrv, of.day, {**slices, **events}, partial(raw_beats, of), configs, told)
     )
+
+
+def _flags_otherwise(work: JudgeWork, slices: Frames, before: Frames) -> bool:
+    """Return whether the flags of the next day start from another state than was published."""
+    own, published = work.told.of(work.of.namesrv_id), work.published_told.of(work.of.namesrv_id)
+    told, then = (
+        pa.concat_tables([files.rows(gold.FINDINGS), of_day[gold.FINDINGS.name]])
+        for files, of_day in ((own, slices), (published, before))
+    )
+    away = {gold.EXPIRED_BROKERS: pc.field("returned_time").is_null()}
+    return ends_otherwise(slices, before, {**FLAGS_HANDED_ON, **away}) or stand_otherwise(told, then, work.of.day)
 
 
 def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:

@@ -49,6 +49,8 @@ _BEGINNINGS = ("started", "observed_from")
 _CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE)
 # Below, a name server's day is one pack: it takes less than a task does.
 _ROWS_PER_PACK = 20_000
+# A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
+_WAITED_DAYS = 7
 # So many packs for each core: the last ones to end are small.
 _ROUNDS = 2
 _DATA = frozenset(table.name for table in DATA_TABLES)
@@ -120,7 +122,10 @@ class Night:
     @property
     def outcomes(self) -> Counter[str]:
         """Return how many events came to what."""
-        return sum((of.outcomes for of in self.judged), Counter())
+        total: Counter[str] = Counter()
+        for of in self.judged:
+            total.update(of.outcomes)
+        return total
 
     @property
     def outputs(self) -> dict[Slice, Digest]:
@@ -274,9 +279,10 @@ class Night:
         slices = files_of(house, DATA_TABLES, [day])
         start = self.start_of(day)
         told = [d for d in days_of(house.recorded()) if d < day]
-        of_before = files_of(house, (gold.FINDINGS, gold.EXPIRED_BROKERS), told)
+        of_before = files_of(house, [gold.FINDINGS], told)
+        away = files_of(house, [gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:])
         last = files_of(house, [gold.ORPHANED_TOPICS], [start] if start else [])
-        before = Files(house.path, {**of_before.named, **last.named})
+        before = Files(house.path, {**of_before.named, **away.named, **last.named})
         published = None
         if day in house.ledger().days:
             published = Files(
@@ -290,6 +296,10 @@ class Night:
                 slices,
                 tuple(pack.stashed for pack in packs if pack.namesrv_id == of.namesrv_id),
                 before,
+                Files(
+                    house.path,
+                    {gold.FINDINGS.name: tuple(house.published_files(gold.FINDINGS, told)) if published else ()},
+                ),
                 published,
             )
             for of, namesrv in namesrvs.values()

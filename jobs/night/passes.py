@@ -13,6 +13,8 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from jobs.errors import JobError
+
 P = TypeVar("P")
 R = TypeVar("R")
 _DONE = pa.schema([("number", pa.int32()), ("done", pa.binary())])
@@ -67,7 +69,19 @@ class OnSpark:
         done = placed.groupBy("number").applyInArrow(_calling(task), "number INT, done BINARY").toArrow()
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
-        return [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
+        results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
+        failed = next((result for result in results if isinstance(result, JobError)), None)
+        if failed is not None:
+            raise failed
+        return results
+
+
+def _called(task: Callable[[P], R], piece: P) -> R | JobError:
+    """Return what a task returns, or the known failure that it raises: Spark would make a text of it, and try again."""
+    try:
+        return task(piece)
+    except JobError as error:
+        return error
 
 
 def _calling(task: Callable[[P], R]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -75,7 +89,7 @@ def _calling(task: Callable[[P], R]) -> Callable[[Iterator[pa.RecordBatch]], Ite
         for batch in batches:
             for row in batch.to_pylist():
                 piece = pickle.loads(row["work"])  # noqa: S301  as above
-                done = pickle.dumps(task(piece))
+                done = pickle.dumps(_called(task, piece))
                 yield pa.RecordBatch.from_pylist([{"number": row["number"], "done": done}], schema=_DONE)
 
     return call

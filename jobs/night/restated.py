@@ -41,9 +41,7 @@ def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -
     if causes is None:
         return 0
     compared = (row for of in night.judged for row in of.differing)
-    rows = restatements(
-        compared, fresh, causes, max(ledger.days), run_id=house.run_id, previous_run=last.run_id
-    )
+    rows = restatements(compared, fresh, causes, max(ledger.days), run_id=house.run_id, previous_run=last.run_id)
     for day in pc.unique(rows["day"]).to_pylist():
         of_day = rows.filter(pc.field("day") == day)
         house.change(gold.RESTATEMENTS, [write_file(of_day, house.path, gold.RESTATEMENTS, day, house.run_id)])

@@ -173,7 +173,7 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}
     for file in files:
-        for cut, digest in _asked(root, table, file, partial(slices_of, table.name)).items():
+        for cut, digest in ask_file(root, table, file, partial(slices_of, table.name)).items():
             found[cut] = found.get(cut, Digest()) + digest
     return found
 
@@ -184,13 +184,14 @@ def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
     for file in files:
         bounds = set(bounds_of(file))
         if len(bounds) != 1 or None in bounds:
-            rows = _asked(root, table, file, lambda rows: rows.unique("namesrv_id").to_arrow_table())
+            rows = ask_file(root, table, file, lambda rows: rows.unique("namesrv_id").to_arrow_table())
             bounds = set(rows.column(0).to_pylist())
         found |= bounds
     return {name for name in found if name is not None}
 
 
-def _asked(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
+def ask_file(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
+    """Return what `ask` makes of the rows of a data file, as `relation_of` gives them. Raises as `read_files`."""
     try:
         return ask(relation_of(root, table, file))
     except (duckdb.Error, OSError):

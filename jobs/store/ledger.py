@@ -153,12 +153,11 @@ def _place(cut: Slice) -> tuple[dt.date, str, str]:
 
 
 def _last(published: pa.Table) -> Run:
-    order = pc.sort_indices(
-        published.select(["finished_time", "run_id"]), [("finished_time", "descending"), ("run_id", "descending")]
-    )
-    row = published.select(_RUN).slice(order[0].as_py(), 1).to_pylist(maps_as_pydicts="strict")[0]
-    digests = {table: Digest.parse(text) for table, text in row.pop("digests").items()}
-    return Run(**{**row, "digests": digests, "report": json.loads(row["report"] or "{}")})
+    order = pc.sort_indices(published, [("finished_time", "descending"), ("run_id", "descending")])
+    row = published.select(_RUN).slice(order[0].as_py(), 1).to_pylist()[0]
+    maps = {name: dict(row[name] or ()) for name in ("versions", "digests", "counts")}
+    maps["digests"] = {table: Digest.parse(text) for table, text in maps["digests"].items()}
+    return Run(**{**row, **maps, "report": json.loads(row["report"] or "{}")})
 
 
 def _layout_error(warehouse: str, layout: int) -> LayoutError:

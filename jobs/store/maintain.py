@@ -78,8 +78,9 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
     """Compact, then delete what no run published in the last `retain_days` days, nor the last published one, needs.
 
     To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
-    are. Raises CompactionError before anything is deleted, BrokenLogError for a log with a hole.
+    are. Raises CompactionError before anything is deleted, BrokenLogError for a log with a hole, LayoutError.
     """
+    house.ledger()  # another layout is refused before anything is changed
     root = house.path
     existing = {
         table.name: (table, delta_log.open_version(root, table, head))

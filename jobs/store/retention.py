@@ -28,8 +28,8 @@ class Pinned(NamedTuple):
 
 def pinned_by(runs: pa.Table) -> list[Pinned]:
     """Return what the published runs of the ledger have pinned; `runs` has status, finished_time and versions."""
-    published = runs.filter(pc.field("status") == "published").select(["finished_time", "versions"])
-    return [Pinned(*row.values()) for row in published.to_pylist(maps_as_pydicts="strict")]
+    published = runs.filter(pc.field("status") == "published")
+    return [Pinned(row["finished_time"], dict(row["versions"] or ())) for row in published.to_pylist()]
 
 
 def oldest_versions(pinned: Iterable[Pinned], since: dt.datetime) -> dict[str, int]:

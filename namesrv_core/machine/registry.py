@@ -157,10 +157,21 @@ class Registry:
         return [key for key in self.broker_live_table.java_keys() if key in self._ended]
 
     def next_lease_end(self) -> int | None:
-        """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose."""
-        while self._deadlines and self._deadline_of.get(self._deadlines[0][2]) != self._deadlines[0][0]:
+        """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose.
+
+        It is the end of a lease as it is now. While the past is unknown it may be one that was renewed since: ticks that expire
+        nothing tell something then.
+        """
+        while self._deadlines:
+            deadline, _, key = self._deadlines[0]
+            watched = self._deadline_of.get(key) == deadline
+            if watched and (self.past is not None or self._lease_end(key) <= deadline):
+                return deadline
             heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+            if watched:
+                del self._deadline_of[key]
+                self._watch(key, self._lease_end(key))
+        return None
 
     @property
     def has_ended_leases(self) -> bool:

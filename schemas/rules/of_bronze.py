@@ -15,6 +15,7 @@ from schemas.rules.rule import (
     Rule,
     each,
     has_form,
+    is_code,
     is_hex,
     is_one_of,
     queues,
@@ -76,7 +77,8 @@ def _envelope(table: str) -> tuple[Rule, ...]:
     )
 
 
-_USUAL_CODES = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT_EXIST or QUERY_NOT_FOUND."
+_USUAL_CODES = (0, 1, 2, 3, 17, 22)
+_ARE_USUAL = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT_EXIST or QUERY_NOT_FOUND."
 _REQUEST = (
     Rule(
         "one_way_has_no_response",
@@ -90,8 +92,8 @@ _REQUEST = (
     ),
     warn(
         "response_code_is_usual",
-        "response_code IS NULL OR response_code IN (0, 1, 2, 3, 17, 22)",
-        _USUAL_CODES,
+        f"response_code IS NULL OR {is_code('response_code', _USUAL_CODES)}",
+        _ARE_USUAL,
     ),
 )
 _BROKER = (
@@ -111,7 +113,7 @@ _BROKER = (
 
 def _code_of(table: str) -> Rule:
     codes = sorted(code for code, name in TABLE_OF_CODE.items() if name == table)
-    return Rule("code_belongs_here", is_one_of("code", codes), f"Request codes of this table: {words(codes)}.")
+    return Rule("code_belongs_here", is_code("code", codes), f"Request codes of this table: {words(codes)}.")
 
 
 BRONZE: dict[str, tuple[Rule, ...]] = {
@@ -122,7 +124,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         _code_of("heartbeats"),
         Rule(
             "light_heartbeat_has_no_version",
-            "code = 322 OR data_version IS NULL",
+            f"{is_code('code', [322])} OR data_version IS NULL",
             "Only code 322 sends a version.",
         ),
     ),
@@ -273,7 +275,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         *_envelope("route_observations"),
         Rule(
             "code_belongs_here",
-            is_one_of("code", sorted(OBSERVED)),
+            is_code("code", sorted(OBSERVED)),
             f"Request codes of this table: {words(sorted(OBSERVED))}.",
         ),
         Rule(
@@ -284,8 +286,8 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         warn("answer_follows_question", "request_seq <= seq", "An answer comes after its question."),
         warn(
             "response_code_is_usual",
-            "response_code IN (0, 1, 2, 3, 17, 22)",
-            _USUAL_CODES,
+            is_code("response_code", _USUAL_CODES),
+            _ARE_USUAL,
         ),
         warn(
             "route_has_a_body",

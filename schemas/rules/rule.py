@@ -105,6 +105,12 @@ def is_one_of(column: str, values: Iterable[str | int]) -> str:
     return f"{column} IN ({words(values)})"
 
 
+def is_code(column: str, codes: Iterable[int]) -> str:
+    """Return the SQL condition that `column` is one of `codes`."""
+    # The statistics in a file's footer prove ranges, and neither lists nor equations.
+    return " OR ".join(f"{column} BETWEEN {code} AND {code}" for code in codes)
+
+
 def is_day_of(column: str) -> str:
     """Return the SQL condition that `day` is the UTC date of the instant `column`."""
     # Of instants, a date is a matter of time zones, and takes ten times as long.

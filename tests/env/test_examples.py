@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.__main__ import parser
+from jobs.cli.arguments import parser
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPT = EXAMPLES / "cron" / "nightly.sh"

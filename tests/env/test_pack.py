@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.pack import PYTHON, closure, pack
+from jobs.cli.pack import PYTHON, closure, pack
 
 
 @pytest.fixture(scope="module")

@@ -82,6 +82,15 @@ def test_positions_are_unique_whatever_files_say(tmp_path: Path) -> None:
     assert stored(tmp_path / "w", "heartbeats", "seq", "broker_addr") == [(7, "y")]
 
 
+def test_a_position_that_is_said_goes_before_one_that_was_made(tmp_path: Path) -> None:
+    """Even if its line comes later."""
+    base = (START_MS + HOUR_MS) * 1_000_000
+    lines = [at(1, BEAT | {"broker_addr": "made"}), at(1, BEAT | {"broker_addr": "said", "seq": base})]
+    read = read_in(tmp_path / "w", write(tmp_path / "first.jsonl", lines))
+    assert (read.events, read.quarantined) == (2, 0)
+    assert stored(tmp_path / "w", "heartbeats", "seq", "broker_addr") == [(base, "said"), (base + 1, "made")]
+
+
 def test_what_finds_no_room_in_its_microsecond_is_refused(tmp_path: Path) -> None:
     """A made position may go as far as its microsecond does, and no number is greater than the greatest."""
     full = [at(1, BEAT | {"seq": (START_MS + HOUR_MS) * 1_000_000 + taken}) for taken in (0, 999)]

@@ -78,6 +78,18 @@ def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
     assert not (tmp_path / "staging").exists()
 
 
+def test_of_copies_the_last_stands_for_all_the_frames(tmp_path: Path) -> None:
+    """A frame that gives the same row twice is one frame; rows that stand for none count for none."""
+    house, result = house_at(tmp_path / "w", "run"), Ingested()
+    with staging_in(tmp_path / "staging", "run", FIRST) as staging:
+        for number, frame in enumerate((1, 1, 2, None)):
+            values = {"topic_config_digest": "a" * 32, "topics": [], "mappings": [], "topic_count": number}
+            staging.add(Row("topic_configs", values), frame=frame)
+        write_staged(house, staging, result, FIRST, has_logs=False)
+    assert (result.events, result.duplicates, result.days) == (1, 1, [])
+    assert house.rows(bronze.TOPIC_CONFIGS_TABLE)["topic_count"].to_pylist() == [3]
+
+
 def mixed() -> list[list[Line]]:
     """Return the lines of two logs: copies of lines, of keys and of positions, changes, what is refused, several days."""
     beats = [at(1 + n % 3 * 12, BEAT | {"broker_addr": str(n % 7)}) for n in range(30)]

@@ -15,6 +15,7 @@ from jobs.errors import TamperedError
 from jobs.store import files
 from jobs.store.files import (
     DataFile,
+    ask_file,
     batches_of,
     described,
     digests_of,
@@ -23,10 +24,22 @@ from jobs.store.files import (
     table_path,
     write_file,
 )
-from namesrv_day.digest import Digest, slices_of, sum_of
+from namesrv_day.digest import Digest, digests_by, slices_of, sum_of
 from namesrv_day.rows import plain, table_of
 from schemas import bronze, gold
-from schemas.table import Table
+from schemas.table import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Table,
+    map_of,
+    struct_of,
+)
 from tests.store.tiny import DAY, FINDINGS, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, finding, house_at, write
 
 ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
@@ -155,6 +168,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, harm: str) -> None:
     assert "\n" not in str(said.value)
     with pytest.raises(TamperedError, match=pattern):
         list(batches_of(house.path, NUMBERS, [good, bad]))
+    with pytest.raises(TamperedError, match=pattern):
+        ask_file(house.path, NUMBERS, bad, lambda rows: rows.aggregate("sum(n), max(text)").fetchall())
     if harm != "flipped":
         with pytest.raises(TamperedError, match=pattern):
             described(house.path, NUMBERS, bad.path, DAY)
@@ -179,6 +194,25 @@ def test_digests_of_files_are_those_of_their_rows(tmp_path: Path) -> None:
     assert slices_of("heartbeats", table_of(renamed, HEARTBEATS, day=DAY)) == digests
     changed = [{**rows[0], "code": 904}, *rows[1:]]
     assert slices_of("heartbeats", table_of(changed, HEARTBEATS, day=DAY)) != digests
+
+
+def test_the_hash_of_a_value_is_what_it_was() -> None:
+    """One value of each type, and NULL: with another DuckDB whose hashes differ, every published digest would be wrong."""
+    types = (STRING, INT, LONG, BOOLEAN, DOUBLE, TIMESTAMP, DATE, STRINGS, map_of(LONG), struct_of(seq=LONG, no=INT))
+    columns = {str(of): pa.table({"column": pa.array([some(of), None], of)}) for of in types}
+    found = {name: str(sum_of(digests_by(rows).values())) for name, rows in columns.items()}
+    assert found == {
+        "string": "2-83f2ffcbcedf2681-7bc2ff33ad1ea571",
+        "int32": "2-3897e34450681e03-c667dcba2f67ddf3",
+        "int64": "2-107658ec8260e7a6-ee4656127998e454",
+        "bool": "2-00d1f7cefda5c689-fe21f70cfc240569",
+        "double": "2-8dd439920268d5d4-7123b549f96715a2",
+        "timestamp[us, tz=UTC]": "2-46be93fc2dc1eabf-383e0be20c39e0bf",
+        "date32[day]": "2-77fcb76a57eef333-07fc289027eee8c3",
+        "list<element: string>": "2-3700b62a8d48ff54-c8f029d06c80fc22",
+        "map<string, int64>": "2-cd8f4e13c3ac728d-b16f41cbba23696d",
+        "struct<seq: int64, no: int32>": "2-689adf9d7808dba1-9762d85047e71399",
+    }
 
 
 def test_a_digest_can_be_added_to_and_taken_from() -> None:

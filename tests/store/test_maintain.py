@@ -14,7 +14,7 @@ from jobs.store import maintain as maintenance
 from jobs.store import retention
 from jobs.store.delta_log import commits_of, head_of, open_version
 from jobs.store.files import read_files, table_path
-from jobs.store.ledger import Run
+from jobs.store.ledger import LAYOUT, Run
 from jobs.store.maintain import log_before, maintain
 from jobs.store.retention import Pinned, oldest_versions, require_kept
 from namesrv_day.digest import Digest, digests_by, sum_of
@@ -42,6 +42,8 @@ def night(path: Path, number: int) -> dict[str, int]:
     house.commit()
     versions = {table.name: head_of(house.path, table) for table in (FACTS, NOTES)}
     row = {
+        **dict.fromkeys(("days", "ingest_runs", "digests", "counts"), ()),
+        "layout": LAYOUT,
         "run_id": house.run_id,
         "status": "published",
         "finished_time": house.started,

@@ -100,6 +100,18 @@ def test_files_are_exchanged_one_by_one(tmp_path: Path) -> None:
     assert [kind for action in actions(tmp_path, NUMBERS, 1) for kind in action] == ["commitInfo", "remove"]
 
 
+def test_small_files_of_what_every_run_adds_to_are_put_together(tmp_path: Path) -> None:
+    """Every run adds a row and reads them all: there are never many files, and no row is lost or moved."""
+    counts = []
+    for number in range(40):
+        house = house_at(tmp_path, f"run-{number}")
+        house.append(NOTES, table_of([{"n": number}], NOTES))
+        house.commit()
+        counts.append(len(house_at(tmp_path).files(NOTES)))
+    assert (max(counts), counts[15:18], counts[-1]) == (16, [16, 1, 2], 8)
+    assert numbers(house_at(tmp_path), NOTES) == list(range(40))
+
+
 def test_a_table_without_rows_is_created_and_not_written_again(tmp_path: Path) -> None:
     """Readers find a table for everything that a run has looked at; what changes nothing makes no version."""
     house = house_at(tmp_path)

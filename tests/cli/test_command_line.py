@@ -1,0 +1,101 @@
+"""The command line: what it promises without starting Spark."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from jobs.__main__ import main
+from jobs.cli.arguments import parser
+from jobs.cli.console import Console, printable
+from jobs.cli.report import statements_of
+from jobs.cli.trace import run_trace
+
+JOBS = (
+    "demo",
+    "nightly",
+    "ingest",
+    "validate",
+    "replay",
+    "flag",
+    "verify",
+    "publish",
+    "check",
+    "sql",
+    "export",
+    "trace",
+)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_job_has_help(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`<job> --help` explains the job and ends with 0."""
+    with pytest.raises(SystemExit) as ended:
+        main([job, "--help"])
+    assert ended.value.code == 0
+    assert job in capsys.readouterr().out
+
+
+def test_help_names_every_job_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """The overview lists all jobs and what each exit code means."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert [job for job in JOBS if job not in text] == []
+    assert [code for code in range(11) if f"{code} " not in text] == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["nightly"], ["nope"], ["export"], ["nightly", "--input"], ["check", "x"]])
+def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
+    """What cannot be run ends with 2 before anything starts."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+
+
+def test_name_servers_may_be_given_several_times() -> None:
+    """`--namesrv` takes one or more and may be repeated."""
+    arguments = parser().parse_args(
+        ["nightly", "--input", "a", "b", "--namesrv", "x:1=4.9.7", "y:2=5.4.0", "--namesrv", "z:3"]
+    )
+    assert arguments.namesrv == ["x:1=4.9.7", "y:2=5.4.0", "z:3"]
+    assert arguments.input == ["a", "b"]
+
+
+def test_a_trace_is_replayed_line_by_line() -> None:
+    """Each event line gives its result and the hash of the state, the same for the same events."""
+    lines = [
+        json.dumps({"ev": {"op": "init", "t_ms": 0, "profile": "4.9.7", "channels": {}}}),
+        json.dumps({"ev": {"op": "wipe_perm", "t_ms": 1, "name": "broker-a"}}),
+    ]
+    out, err = io.StringIO(), io.StringIO()
+    assert run_trace(io.BytesIO("\n".join(lines).encode()), out, err, None, "hash") == 0
+    records = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [record["i"] for record in records] == [0, 1]
+    assert records[1]["res"] == {"count": 0}
+    assert records[0]["h"] == records[1]["h"]
+
+
+def test_a_malformed_trace_line_is_named() -> None:
+    """A line that is no event ends the trace with its number and code 2."""
+    out, err = io.StringIO(), io.StringIO()
+    assert run_trace(io.BytesIO(b'{"ev": {"op": "nope", "t_ms": 0}}\n'), out, err, "4.9.7", "full") == 2
+    assert "line 1" in err.getvalue()
+
+
+def test_statements_are_split_outside_of_quotes() -> None:
+    """A semicolon in a string, such as an order configuration, does not end a statement."""
+    text = "SELECT 'broker-a:4;broker-b:4', \"a;b\"; SELECT `c;d` ;\n;"
+    assert statements_of(text) == ["SELECT 'broker-a:4;broker-b:4', \"a;b\"", " SELECT `c;d` "]
+
+
+def test_names_from_the_wire_do_not_steer_a_terminal() -> None:
+    """Control characters are escaped, and long cells are cut, in what the commands print."""
+    out = io.StringIO()
+    Console(out, io.StringIO()).table(["topic"], [["a\x1b[31m\nb"], ["x" * 100], [None]])
+    assert "\x1b" not in out.getvalue()
+    assert "NULL" in out.getvalue()
+    assert printable("a\x00b") == "a\\x00b"
+    assert max(len(line) for line in out.getvalue().splitlines()) <= 62

@@ -1,0 +1,74 @@
+"""Settings: what the file and the command line may say, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.conf import DEFAULT_CONF, PipelineConf, load_conf
+from jobs.errors import ConfError
+
+
+def conf_of(tmp_path: Path, text: str) -> PipelineConf:
+    """Return the settings of a file with `text`."""
+    path = tmp_path / "conf.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_conf(path)
+
+
+def test_the_shipped_file_says_nothing_but_the_defaults() -> None:
+    """The file in conf/ and no file at all mean the same."""
+    assert load_conf(DEFAULT_CONF) == PipelineConf()
+
+
+def test_a_name_server_is_replayed_by_what_is_said_about_it(tmp_path: Path) -> None:
+    """Settings come from the file, a version from the command line too."""
+    text = '[namesrv."10.0.0.1:9876"]\norder_message_enable = true\nscan_period_ms = 7000\n'
+    path = tmp_path / "conf.toml"
+    path.write_text(text, encoding="utf-8")
+    given = load_conf(path, ["10.0.0.1:9876=5.3.1"]).given("10.0.0.1:9876")
+    assert given == {"version": "5.3.1", "order_message_enable": True, "scan_period_ms": 7000}
+
+
+def test_what_is_not_said_is_not_given(tmp_path: Path) -> None:
+    """A setting that the file leaves out is left to the traffic, even where another one is said."""
+    conf = conf_of(tmp_path, '[namesrv."10.0.0.1:9876"]\norder_message_enable = false\n')
+    assert conf.given("10.0.0.1:9876") == {"order_message_enable": False}
+    assert conf.given("10.0.0.2:9876") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[ingst]\n", "unknown ingst"),
+        ("[ingest]\nlimit = 1\n", "unknown limit"),
+        ("[ingest]\nquarantine_share_max = 2.0\n", "not a share"),
+        ("[ingest]\nquarantine_frames_min = -1\n", "not a number of frames"),
+        ('[namesrv."a:1"]\norder_message_enable = 1\n', "is not a bool"),
+        ('[namesrv."a:1"]\nversion = "3.2.6"\n', "known are 4.x"),
+        ('[namesrv."a:1"]\norderMessageEnable = true\n', "unknown orderMessageEnable"),
+        ("[late]\nlimit = 1\n", "unknown limit"),
+        ("[late]\nlimit_days = -1\n", "not a number of days"),
+        ("[late]\nlimit_days = 1.5\n", "not a number of days"),
+        ("[ingest\n", "conf.toml"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    """Unknown keys, wrong types and impossible values are errors that say where and what."""
+    with pytest.raises(ConfError, match=complaint):
+        conf_of(tmp_path, text)
+
+
+def test_the_digest_follows_the_settings(tmp_path: Path) -> None:
+    """Other settings have another digest, the same settings the same."""
+    changed = conf_of(tmp_path, "[ingest]\nquarantine_share_max = 0.5\n")
+    assert changed.sha256 != PipelineConf().sha256
+    assert conf_of(tmp_path, "").sha256 == PipelineConf().sha256
+
+
+def test_what_may_come_late_is_no_reason_to_replay(tmp_path: Path) -> None:
+    """The limit decides what is stored; another one leaves the digest on which published days hang as it is."""
+    changed = conf_of(tmp_path, "[late]\nlimit_days = 40\n")
+    assert changed.late_limit_days == 40
+    assert changed.sha256 == PipelineConf().sha256

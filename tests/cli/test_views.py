@@ -1,0 +1,266 @@
+"""What readers see: published versions only, whole intervals, functions at the edges of intervals.
+
+10.0.0.9:9876 is a 4.x server, 10.0.0.8:9876 a 5.x server that has seen one day only. On the first day
+10.0.0.9:9876 learns T from broker-a at 10:00, its queues grow at 12:00 exactly; on the second day broker-a
+goes at 09:00.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chispa import assert_df_equality
+
+from jobs.cli.views import register_views
+from jobs.errors import NothingPublishedError
+from schemas import bronze, gold
+from schemas.questions import QUESTIONS
+from schemas.views import FUNCTION_NAMES
+from tests.cli.rows import Event, Row, event, house_at, interval, publish, seq, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from schemas.table import Table
+
+NS4, NS5 = "10.0.0.9:9876", "10.0.0.8:9876"
+ADDR, ADDR5 = "10.0.0.1:10911", "10.0.0.5:10911"
+DAY1, DAY2 = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
+
+
+UP, GROWN, UP5 = event("up", DAY1, "10:00"), event("grown", DAY1, "12:00"), event("up5", DAY1, "11:00")
+BEAT, UNCHANGED = event("beat", DAY1, "12:00:30.123456"), event("unchanged", DAY1, "12:00:40")
+DOWN = event("down", DAY2, "09:00")
+
+
+def alive(ns: str, day: dt.date, opened: Event, closed: Event | None = None, **values: Any) -> Row:
+    return {"namesrv_id": ns, "day": day, **interval(opened, closed), **values}
+
+
+def queues(nums: int, perm: int = 6) -> Row:
+    numbers = {"read_queue_nums": nums, "write_queue_nums": nums, "perm": perm, "topic_sys_flag": 0}
+    return {"topic": "T", "broker_name": "broker-a", **numbers}
+
+
+GROUP: Row = {"broker_name": "broker-a", "broker_id": 0, "broker_addr": ADDR, "cluster_name": "C"}
+GROUP["enable_acting_master"] = False
+LIVE: Row = {"broker_name": "broker-a", "broker_addr": ADDR, "heartbeat_timeout_ms": 120_000}
+BEATS: Row = {"first_update_time": UP[1], "last_update_time": BEAT[1]}
+NEXT_DAY: Row = {"first_update_time": BEAT[1], "last_update_time": BEAT[1]}
+CONF: Row = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
+
+
+def outcome(at: Event, operation: str, result: str) -> Row:
+    when = {"event_id": at[0], "seq": seq(at[1]), "effect_time": at[1], "day": at[1].date()}
+    return {"namesrv_id": NS4, **when, "operation": operation, "outcome": result, "changes": 1}
+
+
+def change(at: Event, kind: str, before: str | None, after: str | None) -> Row:
+    when = {"seq": seq(at[1]), "effect_time": at[1], "day": at[1].date(), "caused_by": at[0]}
+    return {
+        "namesrv_id": NS4,
+        "topic": "T",
+        **when,
+        "change": kind,
+        "route_before": before,
+        "route_after": after,
+    }
+
+
+def heartbeat(at: Event, offset: int) -> Row:
+    when = {
+        "event_id": at[0],
+        "seq": seq(at[1]),
+        "event_time": at[1],
+        "effect_time": at[1],
+        "day": at[1].date(),
+    }
+    request = {
+        "code": 322,
+        "one_way": False,
+        "request_version": 407,
+        "broker_addr": ADDR,
+        "broker_name": "broker-a",
+    }
+    return {
+        "namesrv_id": NS4,
+        **when,
+        **request,
+        "source_file": "f.pcap",
+        "source_offset": offset,
+        "ingest_run": "r",
+    }
+
+
+ROWS: dict[Table, list[Row]] = {
+    gold.TOPIC_QUEUE_HISTORY: [
+        alive(NS4, DAY1, UP, GROWN, **queues(4)),
+        alive(NS4, DAY1, GROWN, **queues(8)),
+        alive(NS4, DAY2, GROWN, DOWN, **queues(8)),
+        alive(NS5, DAY1, UP5, **queues(2, perm=4)),
+    ],
+    gold.BROKER_ADDR_HISTORY: [
+        alive(NS4, DAY1, UP, **GROUP),
+        alive(NS4, DAY2, UP, DOWN, **GROUP),
+        alive(NS5, DAY1, UP5, **{**GROUP, "broker_id": None, "broker_addr": None}),
+    ],
+    gold.BROKER_LIVE_HISTORY: [
+        alive(NS4, DAY1, UP, **LIVE, **BEATS),
+        alive(NS4, DAY2, UP, DOWN, **LIVE, **NEXT_DAY),
+        alive(NS5, DAY1, UP5, **{**LIVE, "broker_addr": ADDR5, "cluster_name": "C"}, **BEATS),
+    ],
+    gold.KV_CONFIG_HISTORY: [
+        alive(NS4, DAY1, UP, namespace="ORDER_TOPIC_CONFIG"),
+        alive(NS4, DAY2, UP, namespace="ORDER_TOPIC_CONFIG"),
+        alive(NS4, DAY1, GROWN, **CONF),
+        alive(NS4, DAY2, GROWN, **CONF),
+    ],
+    gold.EVENT_OUTCOMES: [
+        outcome(UP, "register_broker", "applied"),
+        outcome(GROWN, "register_broker", "applied"),
+        outcome(UNCHANGED, "query_data_version", "version_differs"),
+        outcome(DOWN, "channel_close", "channel_lost"),
+    ],
+    gold.ROUTE_CHANGES: [
+        change(UP, "appeared", None, "route-4"),
+        change(GROWN, "changed", "route-4", "route-8"),
+        change(DOWN, "vanished", "route-8", None),
+    ],
+    bronze.HEARTBEATS: [heartbeat(GROWN, 7), heartbeat(BEAT, 8), heartbeat(UNCHANGED, 9)],
+}
+
+
+@pytest.fixture(scope="module")
+def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """Publish version 0 of every table, and write a version 1 that no run has published."""
+    warehouse = str(tmp_path_factory.mktemp("published"))
+    publish(house_at(warehouse, "1"), ROWS)
+    refused = house_at(warehouse, "2")
+    write(refused, {gold.TOPIC_QUEUE_HISTORY: [alive(NS4, DAY2, DOWN, **queues(99))]})
+    refused.note_run([DAY2], {"status": "refused", "gate": "no", "counts": {}, "seconds": {}})
+    register_views(spark, house_at(warehouse, "reader"))
+    return spark
+
+
+def assert_answers(spark: SparkSession, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    found = spark.sql(sql)
+    assert_df_equality(found, spark.createDataFrame(rows, found.schema), ignore_row_order=True, ignore_metadata=True)
+
+
+def test_a_warehouse_without_published_run_says_so(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """There is nothing to show before the first publication, and the error says what to do."""
+    with pytest.raises(NothingPublishedError, match="run the nightly job first"):
+        register_views(spark, house_at(tmp_path_factory.mktemp("empty"), "reader"))
+
+
+def test_a_history_view_has_one_row_for_each_whole_interval(published: SparkSession) -> None:
+    """Closed rows come from their last day, open ones from the last slice; a refused run is unseen."""
+    rows = [(NS4, 4, *UP, *GROWN), (NS4, 8, *GROWN, *DOWN), (NS5, 2, *UP5, None, None)]
+    columns = "namesrv_id, read_queue_nums, opened_by, valid_from, closed_by, valid_to"
+    assert_answers(published, f"SELECT {columns} FROM topic_queue_history", rows)
+
+
+def test_topic_queue_table_at_is_half_open_and_uses_the_last_slice(published: SparkSession) -> None:
+    """At 12:00 exactly the new queues are there; days later the other server's only slice answers."""
+    instants = {
+        "before": "2026-03-01 11:59:59.999999",
+        "at": "2026-03-01 12:00:00",
+        "later": "2026-03-09 00:00:00",
+    }
+    sql = " UNION ALL ".join(
+        f"SELECT '{name}' AS asked, namesrv_id, read_queue_nums FROM topic_queue_table_at(TIMESTAMP'{t}')"
+        for name, t in instants.items()
+    )
+    rows = [("before", NS4, 4), ("before", NS5, 2), ("at", NS4, 8), ("at", NS5, 2), ("later", NS5, 2)]
+    assert_answers(published, sql, rows)
+
+
+def test_broker_live_table_at_has_the_exact_last_update(published: SparkSession) -> None:
+    """Whole milliseconds; a query that did not renew the lease does not count; nor does a later one."""
+    beat = dt.datetime(2026, 3, 1, 12, 0, 30, 123_000)  # noqa: DTZ001  the zone is UTC
+    sql = """
+        SELECT 'noon', namesrv_id, cluster_name, broker_addr, last_update_timestamp
+        FROM broker_live_table_at(TIMESTAMP'2026-03-01 12:00:30') UNION ALL
+        SELECT 'minute', namesrv_id, cluster_name, broker_addr, last_update_timestamp
+        FROM broker_live_table_at(TIMESTAMP'2026-03-01 12:01:00') WHERE namesrv_id = '10.0.0.9:9876'
+    """
+    rows = [
+        ("noon", NS4, None, ADDR, GROWN[1]),
+        ("noon", NS5, "C", ADDR5, UP[1]),
+        ("minute", NS4, None, ADDR, beat),
+    ]
+    assert_answers(published, sql, rows)
+
+
+def test_route_at_reads_like_mqadmin(published: SparkSession) -> None:
+    """Addresses by id, permission in letters; a group without members has no address but is a route."""
+    sql = """
+        SELECT namesrv_id, cluster_name, broker_name, broker_addrs, read_queue_nums, perm, perm_bits,
+        order_topic_conf FROM route_at('T', TIMESTAMP'2026-03-01 12:00:00')
+    """
+    rows = [
+        (NS4, "C", "broker-a", {0: ADDR}, 8, "RW-", 6, "broker-a:4"),
+        (NS5, "C", "broker-a", {}, 2, "R--", 4, None),
+    ]
+    found = published.sql(sql).orderBy("namesrv_id", ascending=False)
+    assert [tuple(row) for row in found.collect()] == rows
+
+
+def test_route_diff_names_what_changed_and_the_last_cause(published: SparkSession) -> None:
+    """Equal routes make no row, and what went takes its addresses with it without a row of their own."""
+    sql = """
+        SELECT 'day' AS span, * FROM route_diff(TIMESTAMP'2026-03-01 11:00:00', TIMESTAMP'2026-03-01 13:00:00')
+        UNION ALL
+        SELECT 'night', * FROM route_diff(TIMESTAMP'2026-03-01 13:00:00', TIMESTAMP'2026-03-02 09:00:00')
+    """
+    rows = [
+        ("day", NS4, "T", "broker-a", "queues", "RW- read 4 write 4", "RW- read 8 write 8", "grown"),
+        ("day", NS4, "T", "broker-a", "order_topic_conf", "", "broker-a:4", "grown"),
+        ("night", NS4, "T", "broker-a", "vanished", "RW- read 8 write 8", None, "down"),
+    ]
+    assert_answers(published, sql, rows)
+
+
+def test_why_tells_the_last_change_its_source_and_the_next(published: SparkSession) -> None:
+    """Also for a topic that is gone, and for name servers that never saw it."""
+    sql = """
+        SELECT 'at' AS asked, namesrv_id, state, caused_by, operation, source_file, source_offset, route,
+        next_caused_by FROM why('T', TIMESTAMP'2026-03-01 12:00:00') UNION ALL SELECT 'gone', namesrv_id,
+        state, caused_by, operation, source_file, source_offset, route, next_caused_by FROM why('T',
+        TIMESTAMP'2026-03-03 00:00:00') WHERE namesrv_id = '10.0.0.9:9876' UNION ALL SELECT 'early',
+        namesrv_id, state, caused_by, operation, source_file, source_offset, route, next_caused_by FROM
+        why('T', TIMESTAMP'2026-03-01 09:00:00') WHERE namesrv_id = '10.0.0.9:9876'
+    """
+    rows = [
+        ("at", NS4, "routed", "grown", "register_broker", "f.pcap", 7, "route-8", "down"),
+        ("at", NS5, "never seen", None, None, None, None, None, None),
+        ("gone", NS4, "vanished", "down", "channel_close", None, None, None, None),
+        ("early", NS4, "not yet seen", None, None, None, None, None, "up"),
+    ]
+    assert_answers(published, sql, rows)
+
+
+def test_every_function_and_view_is_described(published: SparkSession) -> None:
+    """DESCRIBE shows what it is for, its arguments and its columns, each with a comment."""
+    for name in FUNCTION_NAMES:
+        words = "\n".join(row[0] for row in published.sql(f"DESCRIBE FUNCTION EXTENDED {name}").collect())
+        assert "Comment:" in words
+    for name in (
+        "topic_queue_history",
+        "topic_queue_history_slices",
+        "events",
+        "client_routes",
+        "route_changes",
+        "heartbeats",
+    ):
+        assert all(row["comment"] for row in published.sql(f"DESCRIBE {name}").collect())
+
+
+def test_the_questions_run(published: SparkSession) -> None:
+    """The example questions are valid SQL over the views."""
+    for question in QUESTIONS:
+        assert published.sql(question.sql).columns
