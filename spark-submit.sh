@@ -4,7 +4,7 @@
 #
 #   ./spark-submit.sh <job> [options]   options of spark-submit (--master, --conf, ...) may stand anywhere;
 #                                       all others are the job's, and so is everything after --
-#   ./spark-submit.sh test [options]    pytest
+#   ./spark-submit.sh test [options]    pytest; --quick: without what needs a JVM or takes long
 #   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
 #   ./spark-submit.sh bench-core        the core's speed beside the real name server's; --rounds N
 #   ./spark-submit.sh bench [options]   the night beside other ways to its answers; --help tells the ratios
@@ -568,7 +568,9 @@ main() {
       stay_on_loopback
       cd "$CHECKOUT"
       # The whole suite takes a process for each core up to four, each with a Spark session; a file stays in one of them.
-      if (($# > 1)); then
+      if [[ ${2-} == --quick ]]; then
+        run "$VENV_PYTHON" -m pytest --numprocesses=auto --maxprocesses=4 -m 'not slow and not jvm' "${@:3}"
+      elif (($# > 1)); then
         run "$VENV_PYTHON" -m pytest "${@:2}"
       else
         run "$VENV_PYTHON" -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile

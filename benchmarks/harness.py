@@ -1,6 +1,6 @@
-"""How a ratio is measured: both sides in one process, by turns, answers compared before a time counts.
+"""How a figure is measured: all sides in one process, by turns, answers compared before a time counts.
 
-Pure Python: what the sides do is not its business.
+What the sides do is not its business.
 """
 
 from __future__ import annotations
@@ -38,44 +38,51 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio that was measured: what each side took in each round, in `unit`; the ratio is that of `over` to `under`.
+    """What was measured: what each side took in each round, in `unit`; the figure is the ratio of `over` to `under`.
 
-    `bar`: at most, or with `at_least` at least. Further sides were taken in the same rounds and are judged by no bar.
-    `answers`: how many things all sides agree on.
+    `under` may be a number that was measured elsewhere, 1 for a figure that is none. `bar`: at most, or with `at_least` at
+    least. `first`: what the first version had. `answers`: how many things all sides agree on.
     """
 
     name: str
     over: str
-    under: str
-    values: dict[str, list[float]]
+    under: str | float
+    values: Mapping[str, Sequence[float]]
     bar: float
     at_least: bool = False
+    first: float | None = None
     unit: str = "s"
     answers: int | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def median(self) -> float:
         """Return the ratio of the medians."""
-        return statistics.median(self.values[self.over]) / statistics.median(self.values[self.under])
+        return self._by(statistics.median)
 
     @property
     def best(self) -> float:
-        """Return the ratio of the least times: what noise on the machine cannot have made."""
-        return min(self.values[self.over]) / min(self.values[self.under])
+        """Return the ratio of the least values: what noise on the machine cannot have made."""
+        return self._by(min)
 
     @property
     def is_met(self) -> bool:
         """Return whether the median meets the bar."""
         return self.median >= self.bar if self.at_least else self.median <= self.bar
 
+    def _by(self, one: Callable[[Sequence[float]], float]) -> float:
+        return one(self.values[self.over]) / (one(self.values[self.under]) if self.under in self.values else self.under)  # type: ignore[index, operator]  # a name or a number
+
 
 @dataclass(frozen=True, slots=True)
 class NotMeasured:
-    """A ratio that could not be measured here, and why."""
+    """A figure that could not be measured here, and why."""
 
     name: str
     why: str
+
+
+Measured = Ratio | NotMeasured
 
 
 def timed(sides: Sequence[Side], rounds: int, *, warm_up: bool = True) -> tuple[dict[str, list[float]], Answer]:
@@ -94,16 +101,6 @@ def timed(sides: Sequence[Side], rounds: int, *, warm_up: bool = True) -> tuple[
             found.append((side.name, said))
         answer = _answers_of(found)
     return seconds, answer
-
-
-def by_once(once: Side, side: Side, rounds: int) -> tuple[dict[str, list[float]], Answer]:
-    """Return the seconds of both sides, and their answer; `once` is long enough for one round without one that does not count.
-
-    Raises AnswersDifferError.
-    """
-    long, said = timed([once], 1, warm_up=False)
-    seconds, again = timed([side], rounds)
-    return {**long, **seconds}, _answers_of([(once.name, said), (side.name, again)])
 
 
 def _run(side: Side) -> tuple[float, Answer]:
@@ -129,21 +126,12 @@ def _difference(one: Answer, other: Answer) -> str:
     return f"{one!r:.200} and {other!r:.200}"
 
 
-def measured(
-    name: str, sides: Sequence[Side], rounds: int, bar: float, *, at_least: bool = False, **notes: Any
-) -> Ratio:
-    """Measure the first side by the second; further sides are timed beside them."""
-    seconds, answer = timed(sides, rounds)
-    count = len(answer) if isinstance(answer, frozenset) else None
-    return Ratio(name, sides[0].name, sides[1].name, seconds, bar, at_least, answers=count, notes=notes)
-
-
 def machine() -> dict[str, Any]:
     """Return what the figures depend on: processor, cores, memory, versions, and how busy the machine is."""
     info = Path("/proc/cpuinfo").read_text(encoding="utf-8") if Path("/proc/cpuinfo").exists() else ""
     model = next((line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name")), "")
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr.splitlines()  # noqa: S607
-    packages = ("pyspark", "delta-spark", "pyarrow", "pandas", "great-expectations", "duckdb")
+    packages = ("pyspark", "delta-spark", "deltalake", "pyarrow", "pandas", "great-expectations", "duckdb")
     return {
         "cpu": model or platform.processor(),
         "cores": os.cpu_count(),
@@ -152,48 +140,32 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "java": java[0] if java else "unknown",
         "load_average": [round(load, 1) for load in os.getloadavg()],
-        **{package: _version_of(package) for package in packages},
+        **{package: importlib.metadata.version(package) for package in packages},
     }
 
 
-def _version_of(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def markdown(results: Sequence[Ratio | NotMeasured], about: Mapping[str, Any]) -> str:
-    """Return the results as a document: a table of ratios, then the seconds of every side."""
+def markdown(results: Sequence[Measured], about: Mapping[str, Any]) -> str:
+    """Return the results as a document: a table of figures, then what every side took."""
     lines = ["# Benchmarks", "", *(f"- {key}: {value}" for key, value in about.items()), ""]
-    lines += ["| ratio | bar | median | of least times | |", "|---|---|---|---|---|"]
+    lines += ["| figure | bar | median | of least | first version | |", "|---|---|---|---|---|---|"]
+    sides, notes = [], []
     for result in results:
         if isinstance(result, NotMeasured):
-            lines.append(f"| {result.name} | | | | not measured: {result.why} |")
-        else:
-            bar = f"{'≥' if result.at_least else '≤'} {result.bar:g}"
-            met = "met" if result.is_met else "**not met**"
-            lines.append(f"| {result.name} | {bar} | {result.median:.2f} | {result.best:.2f} | {met} |")
-    lines += ["", "| ratio | side | median | least | | rounds |", "|---|---|---|---|---|---|"]
-    for result in results:
-        if isinstance(result, Ratio):
-            for side, took in result.values.items():
-                row = (
-                    result.name,
-                    side,
-                    f"{statistics.median(took):.3f}",
-                    f"{min(took):.3f}",
-                    result.unit,
-                    str(len(took)),
-                )
-                lines.append("| " + " | ".join(row) + " |")
-    for result in results:
-        if isinstance(result, Ratio) and result.notes:
-            lines += ["", f"{result.name}: " + ", ".join(f"{key} {value}" for key, value in result.notes.items())]
+            lines.append(f"| {result.name} | | | | | not measured: {result.why} |")
+            continue
+        bar = f"{'≥' if result.at_least else '≤'} {result.bar:g}"
+        cells = (result.name, bar, f"{result.median:.3g}", f"{result.best:.3g}", "" if result.first is None else result.first)
+        lines.append(f"| {' | '.join(map(str, cells))} | {'met' if result.is_met else '**not met**'} |")
+        sides += [
+            f"| {result.name} | {side} | {statistics.median(took):.3f} | {min(took):.3f} | {result.unit} | {len(took)} |"
+            for side, took in result.values.items()
+        ]
+        notes += [f"\n{result.name}: {', '.join(f'{key} {value}' for key, value in result.notes.items())}"] * bool(result.notes)
+    lines += ["", "| figure | side | median | least | | rounds |", "|---|---|---|---|---|---|", *sides, *notes]
     return "\n".join(lines) + "\n"
 
 
-def as_json(results: Sequence[Ratio | NotMeasured], about: Mapping[str, Any]) -> str:
+def as_json(results: Sequence[Measured], about: Mapping[str, Any]) -> str:
     """Return the results as JSON."""
     rows = [
         {**asdict(r), "median": r.median, "best": r.best, "is_met": r.is_met} if isinstance(r, Ratio) else asdict(r)

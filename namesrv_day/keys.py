@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -31,6 +31,7 @@ KEYS_AT_A_TIME = 250_000
 """So many keys make a part: they are sorted in a processor's cache."""
 
 Numbers = npt.NDArray[np.uint64]
+Again = Callable[[str, Numbers], Iterable[str]]
 _DIGITS = 32
 # Positions of neighbouring rows stay together: 2^38 ns are four minutes and a half.
 _SLICE = 38
@@ -61,7 +62,7 @@ class Copies(NamedTuple):
 def ids_of(rows: duckdb.DuckDBPyRelation) -> Ids:
     """Return the prints of the column `event_id` of `rows`; where it is NULL there is none."""
     prints, are_digests = [np.empty(0, np.uint64)], True
-    for ids in _batches(rows):
+    for ids in _columns(rows, "event_id"):
         found, are_hex = _printed(ids)
         prints.append(found)
         are_digests &= are_hex
@@ -71,17 +72,15 @@ def ids_of(rows: duckdb.DuckDBPyRelation) -> Ids:
 def ids_with(rows: duckdb.DuckDBPyRelation, prints: Numbers) -> list[str]:
     """Return the ids in the column `event_id` of `rows` whose print is one of `prints`, as often as they are there."""
     found: list[str] = []
-    for ids in _batches(rows):
+    for ids in _columns(rows, "event_id"):
         found += ids.filter(pa.array(np.isin(_printed(ids)[0], prints))).to_pylist()
     return found
 
 
-def positions_of(rows: duckdb.DuckDBPyRelation, namesrv_id: str) -> Numbers:
-    """Return the positions (`seq`) of one name server in `rows`, in order; where it is NULL there is none."""
-    own = duckdb.ColumnExpression("namesrv_id") == duckdb.ConstantExpression(namesrv_id)
-    reader = rows.filter(own).filter("seq IS NOT NULL").project("seq").to_arrow_reader(_BATCH)
-    seqs = np.concatenate([np.empty(0, np.int64), *(batch.column(0).to_numpy() for batch in reader)])
-    return _ordered(seqs.view(np.uint64))
+def positions_of(rows: duckdb.DuckDBPyRelation) -> Numbers:
+    """Return the positions (`seq`) of `rows`, which are of one name server, in order; where it is NULL there is none."""
+    seqs = [np.empty(0, np.int64), *(column.to_numpy() for column in _columns(rows, "seq"))]
+    return _ordered(np.concatenate(seqs).view(np.uint64))
 
 
 def parts_of_positions(namesrv_id: str, positions: Numbers, parts: int) -> pa.Table:
@@ -122,8 +121,22 @@ def copies_in(part: pa.Table) -> list[Copies]:
     return found
 
 
-def positions_measured(found: Iterable[Copies]) -> Measurement:
-    """Return what was counted of the rule that no two events of a name server have the same position."""
+def judged(positions: Iterable[Copies], ids: Iterable[Copies], again: Again) -> list[Measurement]:
+    """Return what is counted of the rules about keys, given what was found in all parts of positions and of ids.
+
+    Ids with equal prints are asked for by their table and these prints: `again` gives all ids of the table that have one of them,
+    as often as they are there (`ids_with` of each of its files).
+    """
+    by_table: dict[str, list[Copies]] = {}
+    for copies in ids:
+        by_table.setdefault(copies.owner, []).append(copies)
+    return [
+        _positions_measured(positions),
+        *(_ids_measured(table, found, again) for table, found in sorted(by_table.items())),
+    ]
+
+
+def _positions_measured(found: Iterable[Copies]) -> Measurement:
     keys, copies = 0, []
     for namesrv_id, count, repeated in found:
         keys += count
@@ -131,39 +144,22 @@ def positions_measured(found: Iterable[Copies]) -> Measurement:
     return measured(bronze.NAMESRV_EVENTS.name, _SEQ, keys, len(copies), _shown(copies))
 
 
-def suspects(found: Iterable[Copies]) -> dict[str, Numbers]:
-    """Return by table the prints that several ids have: the ids are to be looked at again (`ids_with`)."""
-    by_table: dict[str, list[Numbers]] = {}
-    for table, _, repeated in found:
-        if len(repeated):
-            by_table.setdefault(table, []).append(repeated)
-    return {table: np.unique(np.concatenate(prints)) for table, prints in by_table.items()}
-
-
-def ids_measured(found: Iterable[Copies], ids: Mapping[str, Iterable[str]]) -> list[Measurement]:
-    """Return what was counted of the rule that no two rows of a table have the same id, by table.
-
-    `ids`: of the tables that have `suspects` all ids with such a print, as often as they are there.
-    """
-    keys: Counter[str] = Counter()
-    for table, count, repeated in found:
-        keys[table] += count - len(repeated)
-    measurements = []
-    for table, count in sorted(keys.items()):
-        found_again = Counter(ids.get(table, ()))
-        copies = [{"event_id": event_id, "copies": times} for event_id, times in found_again.items() if times > 1]
-        measurements.append(measured(table, _ID[table], count + len(found_again), len(copies), _shown(copies)))
-    return measurements
+def _ids_measured(table: str, found: Sequence[Copies], again: Again) -> Measurement:
+    suspects = np.concatenate([part.repeated for part in found])
+    ids = Counter(again(table, suspects) if len(suspects) else ())
+    copies = [{"event_id": event_id, "copies": times} for event_id, times in ids.items() if times > 1]
+    keys = sum(part.keys for part in found) - len(suspects) + len(ids)
+    return measured(table, _ID[table], keys, len(copies), _shown(copies))
 
 
 def _shown(copies: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(json.dumps(copy, separators=(",", ":")) for copy in copies)[:SAMPLES]
 
 
-def _batches(rows: duckdb.DuckDBPyRelation) -> Iterator[pa.Array]:
-    """Yield the ids some at a time: as one array they would be copied into fresh memory."""
-    for batch in rows.filter("event_id IS NOT NULL").project("event_id").to_arrow_reader(_BATCH):
-        yield batch.column(0).cast(STRING)
+def _columns(rows: duckdb.DuckDBPyRelation, name: str) -> Iterator[pa.Array]:
+    """Yield a column without NULLs, some rows at a time: as one array it would be copied into fresh memory."""
+    for batch in rows.project(name).to_arrow_reader(_BATCH):
+        yield batch.column(0).drop_null()
 
 
 def _printed(ids: pa.Array) -> tuple[Numbers, bool]:

@@ -34,7 +34,6 @@ from schemas.table import STRING, Table
 from schemas.times import day_start_us
 
 _DAY_US = 86_400_000_000
-_BY_UNIT = [("unit", "ascending"), ("seq", "ascending"), ("event_id", "ascending")]
 
 
 @dataclass(frozen=True)
@@ -149,11 +148,11 @@ class _Replays:
         carried = _Carried(given.open_rows, nodes)
         rows = _events(given, nodes, eventful)
         timed = Timed(rows, topic_tables_of(given.topic_configs(topic_digests(rows))))
-        for unit, start, stop in _spans(rows, nodes):
+        for unit in (units := sorted(pc.unique(nodes["unit"]).to_pylist())):
             start_state = started(given.context, carried.intervals[unit], carried.facts[unit])
             replay = UnitReplay(given.context, start_state, timed.reports)
             try:
-                replay.take(timed.numbered(start, stop))
+                replay.take(timed.numbered(*timed.spans.get(unit, (0, 0))))
             except NotQuietError:
                 refused.add(unit)
                 continue
@@ -163,7 +162,7 @@ class _Replays:
             outcomes += replay.outcomes
             self.refreshes += replay.refreshes
             self.facts += replay.facts
-            self.counters.update(events=stop - start, units=1)
+        self.counters.update(events=rows.num_rows, units=len(units) - len(refused))
         self.outcomes.append(outcome_rows(outcomes, timed, self.same))
         for name, kept in carried.kept():
             self._kept[name].append(kept)
@@ -213,22 +212,15 @@ class _Carried:
 
 
 def _events(given: PackInput, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
-    """Return what the core takes of units: events with their `unit`, in the order in which they are taken."""
+    """Return what the core takes of units: their events, with their `unit`, in no order."""
     beaten = raw_filter(nodes, eventful)
     parts = [placing.placed(given.others, nodes), runs(given.hours, nodes, eventful, given.context.namesrv.profile)]
     if beaten.addrs:
-        parts.append(raw_beats(given.raw_beats(beaten.addrs, beaten.periods), nodes, eventful))
-    return pa.concat_tables(parts, promote_options="default").sort_by(_BY_UNIT)
-
-
-def _spans(rows: pa.Table, nodes: pa.Table) -> Iterator[tuple[str, int, int]]:
-    """Yield each unit of `nodes` with where its rows begin and end among `rows`, which come unit by unit."""
-    counts = {found["values"]: found["counts"] for found in pc.value_counts(rows["unit"]).to_pylist()}
-    start = 0
-    for unit in sorted(pc.unique(nodes["unit"]).to_pylist()):
-        stop = start + counts.get(unit, 0)
-        yield unit, start, stop
-        start = stop
+        beats = given.raw_beats(beaten.addrs, beaten.periods)
+        # Most columns are NULL in all of them; to look for what is eventful would copy these, too.
+        filled = [c for c in beats.column_names if c == "broker_addr" or beats[c].null_count < beats.num_rows]
+        parts.append(raw_beats(beats.select(filled), nodes, eventful))
+    return pa.concat_tables(parts, promote_options="default")
 
 
 def _on(day: dt.date, rows: pa.Table, table: Table) -> pa.Table:

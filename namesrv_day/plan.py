@@ -44,7 +44,7 @@ class Plan:
 
     `nodes`: (node, unit, pack, is_quiet); `eventful`: (unit, period) that are replayed event by event. `packs`: each with its
     weight, about how many rows it replays, the heaviest first. `on_quiet_road`: units and periods were told apart; otherwise
-    every period with beats is eventful, and no unit is quiet.
+    every period is eventful, and no unit is quiet.
     """
 
     nodes: pa.Table
@@ -81,7 +81,7 @@ def planned(
         "deletions": deletions,
         "deleted": of_nodes(deleted, "broker_name", nodes),
     }
-    eventful = _eventful(given, context) if on_road else ask(_HEARD, given, period_us=condense.PERIOD_US)
+    eventful = (_eventful if on_road else _whole_day)(given, context)
     loud = {KV_UNIT, ELSEWHERE, *(eventful if on_road else nodes)["unit"].to_pylist()}
     pack_of, loads = _packed(_weights(given | {"nodes": nodes, "topics": topics}, eventful, loud), packs)
     units = nodes["unit"].to_pylist()
@@ -124,6 +124,13 @@ def _eventful(given: Frames, context: NamesrvDay) -> pa.Table:
         own_lease=profile.own_heartbeat_timeout,
         with_cluster=profile.live_key_has_cluster,
     )
+
+
+def _whole_day(given: Frames, context: NamesrvDay) -> pa.Table:
+    """Return all periods of units with beats, and one before: a race may move a beat to where there was none."""
+    first, last = (seq // NS_PER_US // condense.PERIOD_US for seq in (context.from_seq, context.until_seq))
+    query = "SELECT unit, unnest(generate_series($first, $last)) AS period FROM (SELECT DISTINCT unit FROM hours)"
+    return ask(query, given, first=first - 1, last=last)
 
 
 _EVENTFUL = """
@@ -171,7 +178,6 @@ FROM disturbed
 """When something may happen to a unit, for all that is told of it: its beats are not a run of ones, or too far apart; a lease
 ends, and is scanned for; a topic that it has is deleted; any other event.
 """
-_HEARD = "SELECT DISTINCT unit, first_us // $period_us AS period FROM hours"
 
 
 def _weights(given: Frames, eventful: pa.Table, loud: Collection[str]) -> Counter[str]:

@@ -8,7 +8,7 @@ import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import duckdb
 import pyarrow as pa
@@ -115,7 +115,23 @@ def breaks(rule: Rule) -> str:
     return f"NOT coalesce({rule.holds}, FALSE)"
 
 
-def samples_of(rows: duckdb.DuckDBPyRelation, table: str, rule: Rule) -> list[str]:
+def counted(rows: duckdb.DuckDBPyRelation, table: str, rules: Sequence[Rule]) -> list[Measurement]:
+    """Return what one pass over `rows` counts of `rules` of `table` that judge them, with samples of what is broken."""
+    [counts] = rows.aggregate(counts_sql(rules)).fetchall()
+    return _told(counts, lambda: rows, table, rules)
+
+
+def _told(
+    counts: Sequence[int | None], rows: Callable[[], duckdb.DuckDBPyRelation], table: str, rules: Sequence[Rule]
+) -> list[Measurement]:
+    """Return `counts` (`counts_sql`) of `rules` as measurements; `rows` are read again where some are broken."""
+    return [
+        measured(table, rule, counts[0], broken or 0, _samples(rows(), table, rule) if broken else ())
+        for rule, broken in zip(rules, counts[1:], strict=True)
+    ]
+
+
+def _samples(rows: duckdb.DuckDBPyRelation, table: str, rule: Rule) -> list[str]:
     """Return up to SAMPLES of the `rows` that `rule` of `table` judges and that break it, as JSON without line breaks.
 
     Of a table's own rows the key is shown, of a query's rows all columns.
@@ -151,24 +167,27 @@ def _measure_table(
     for rule in rules:
         missing = tuple(name for name in rule.needs if name not in frames)
         # Rules judge rows of the tables that they read: where there are none, nothing need be asked.
-        some = any(name in frames and frames[name].num_rows for name in (table, *rule.needs))
+        judged = (table,) if rule.kind == "reference" else (table, *rule.needs)
         found[rule.name] = measured(table, rule, 0, 0)
         if missing:
             found[rule.name] = replace(found[rule.name], rows=None, broken=None, missing=missing)
-        elif some:
+        elif any(name in frames and frames[name].num_rows for name in judged):
             passes.setdefault(rule.over, []).append(rule)
     for over, together in passes.items():
-        judged = con.table(table) if over is None else con.sql(over)
-        if days is not None and "day" in judged.columns:
-            judged = judged.filter(f"day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})")
-        found |= {m.rule: m for m in counted(judged, table, together)}
+        rows = f"FROM ({over or f'FROM {table}'})"
+        if days is not None and "day" in _columns(con, rows):
+            rows += f" WHERE day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})"
+        # As text, and not as a relation: each step of a relation is planned by itself, which takes longer than to run it.
+        [counts] = con.execute(f"SELECT {counts_sql(together)} {rows}").fetchall()
+        found |= {m.rule: m for m in _told(counts, partial(con.sql, rows), table, together)}
     return [found[rule.name] for rule in rules]
 
 
-def counted(rows: duckdb.DuckDBPyRelation, table: str, rules: Sequence[Rule]) -> list[Measurement]:
-    """Return what one pass over `rows` counts of `rules` of `table` that judge them, with samples of what is broken."""
-    [(count, *broken)] = rows.aggregate(counts_sql(rules)).fetchall()
-    return [
-        measured(table, rule, count, number or 0, samples_of(rows, table, rule) if number else ())
-        for rule, number in zip(rules, broken, strict=True)
-    ]
+_known_columns: dict[str, list[str]] = {}
+
+
+def _columns(con: duckdb.DuckDBPyConnection, rows: str) -> list[str]:
+    """Return the columns of a query; they do not depend on its rows, and to find them takes milliseconds."""
+    if rows not in _known_columns:
+        _known_columns[rows] = con.sql(rows).columns
+    return _known_columns[rows]

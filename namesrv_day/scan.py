@@ -6,7 +6,7 @@ The gate then looks at the connections and at the requests that decide, of all r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -32,12 +32,13 @@ _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
 _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 
+TOPICS = pa.schema([("topic_config_digest", STRING)])
+"""The topic tables that registrations name."""
+
+
 @dataclass(frozen=True)
 class Scan:
-    """What a file leaves. `measured`: rules of single rows. `topics`: the topic_config_digests of registrations.
-
-    `ids`, `positions`: `keys.PARTS`.
-    """
+    """What a file leaves: `measured` are its rules of single rows; `ids` and `positions` are `keys.PARTS`."""
 
     measured: list[Measurement]
     connections: pa.Table
@@ -53,30 +54,35 @@ def scanned(rows: duckdb.DuckDBPyRelation, table: str, parts: int = 1) -> Scan:
     connections = _connections(rows, table, same)
     ids = keys.ids_of(rows)
     positions = [
-        keys.parts_of_positions(namesrv_id, keys.positions_of(rows, namesrv_id), parts)
-        for namesrv_id in pc.unique(pc.drop_null(connections["namesrv_id"])).to_pylist()
-        if table in _EVENTS
+        keys.parts_of_positions(namesrv_id, keys.positions_of(own), parts)
+        for namesrv_id, own in (_by_namesrv(rows, connections) if table in _EVENTS else ())
     ]
     return Scan(
         _rows_measured(rows, table, ids),
         connections,
         _deciding(rows, table, same) if table in REQUESTS else DECIDING.empty_table(),
-        _topics(rows) if table == bronze.REGISTRATIONS.name else pa.table({"topic_config_digest": pa.nulls(0, STRING)}),
+        _topics(rows) if table == bronze.REGISTRATIONS.name else TOPICS.empty_table(),
         keys.parts_of_ids(table, ids.prints, parts),
         pa.concat_tables([keys.PARTS.empty_table(), *positions]),
     )
 
 
-def judged(connections: pa.Table, deciding: pa.Table) -> list[Measurement]:
-    """Return what is counted of the rules about connections and clocks. Given is what all files left of some name servers."""
+def judged(connections: pa.Table, deciding: pa.Table, topics: pa.Table, stored: pa.Table) -> list[Measurement]:
+    """Return what is counted of the rules about connections, clocks and topics, given what all files left.
+
+    Of connections and clocks it may be what they left of some name servers. `stored`: the keys of topic_configs.
+    """
+    by_table = _by_table(connections, _RECORDED)
+    named = {bronze.REGISTRATIONS.name: topics, bronze.TOPIC_CONFIGS_TABLE.name: stored}
     return [
-        *measure(_by_table(connections, _RECORDED), which=lambda rule: rule.kind == "query" and len(rule.needs) == 1),
-        *measure(
-            _by_table(deciding, REQUESTS),
-            [bronze.NAMESRV_EVENTS.name],
-            which=lambda rule: rule.kind == "query" and len(rule.needs) > 1,
-        ),
+        *measure(by_table, which=lambda rule: rule.kind == "query" and len(rule.needs) == 1),
+        *measure(_by_table(deciding, REQUESTS), [bronze.NAMESRV_EVENTS.name], which=_is_of_requests),
+        *measure(named, [bronze.REGISTRATIONS.name], which=lambda rule: rule.kind == "reference"),
     ]
+
+
+def _is_of_requests(rule: Rule) -> bool:
+    return rule.kind == "query" and rule.needs == tuple(sorted(REQUESTS))
 
 
 def _rows_measured(rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids) -> list[Measurement]:
@@ -119,8 +125,17 @@ def _connections(rows: duckdb.DuckDBPyRelation, table: str, same: Mapping[str, s
     return _of(rows.project(f"{_but(same, 'namesrv_id')} channel_id").distinct(), CONNECTIONS, {**same, "table": table})
 
 
+def _by_namesrv(rows: duckdb.DuckDBPyRelation, connections: pa.Table) -> Iterator[tuple[str, duckdb.DuckDBPyRelation]]:
+    """Yield the name servers of a file, and the rows of each."""
+    names = pc.unique(connections["namesrv_id"]).to_pylist()
+    for name in names:
+        if name is not None:
+            own = duckdb.ColumnExpression("namesrv_id") == duckdb.ConstantExpression(name)
+            yield name, rows if len(names) == 1 else rows.filter(own)
+
+
 def _topics(rows: duckdb.DuckDBPyRelation) -> pa.Table:
-    return rows.project("topic_config_digest").distinct().to_arrow_table()
+    return _of(rows.filter("topic_config_digest IS NOT NULL").project("topic_config_digest").distinct(), TOPICS, {})
 
 
 def _but(same: Mapping[str, str], *columns: str) -> str:

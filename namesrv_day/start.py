@@ -58,4 +58,6 @@ def facts_in(rows: Frames) -> list[Fact]:
 
 def _positions_of(values: pa.ChunkedArray) -> list[Position | None]:
     seqs, numbers = (part.to_pylist() for part in values.combine_chunks().flatten())
+    if not values.null_count:
+        return list(map(Position, seqs, numbers))
     return [None if seq is None else Position(seq, no) for seq, no in zip(seqs, numbers, strict=True)]

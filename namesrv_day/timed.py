@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,14 +18,14 @@ from namesrv_day.sql import ask
 from schemas import codec
 
 # Columns that differ from row to row, and such as neither the core nor an outcome looks at.
-_OF_ROW = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq"}
-_UNREAD = {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count", "unit", "node", "period"}
+_NOT_SAID = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq", "unit"}
+_NOT_SAID |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count"}
 # As objects, rows take far more memory than as columns.
 _ROWS_AT_A_TIME = 100_000
 
 
 def timed_events(rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> Iterator[TimedEvent]:
-    """Yield the core's events of rows of `day_events`, in their order. Raises as `codec.event_of`."""
+    """Yield the core's events of rows of `day_events`, in the order in which they took effect. Raises as `codec.event_of`."""
     return (timed for _, timed in Timed(rows, topic_tables).numbered())
 
 
@@ -36,31 +37,25 @@ class Report(NamedTuple):
 
 
 class Timed:
-    """Events in the order of their rows.
+    """Events in the order in which they took effect; where their rows have a `unit`, unit by unit.
 
     `said`: what they say, one row for each distinct content; `events` and `reports`: the core's events of these, and the data
-    versions that some of them report. `numbers`: of each row, which content it has.
+    versions that some of them report. `numbers`: of each event, its content; `spans`: where each unit's events begin and end.
     """
 
     def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
         """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
-        read = [c for c in rows.column_names if c not in _OF_ROW | _UNREAD]
-        given = [c for c in read if c == "kind" or rows[c].null_count < rows.num_rows]
-        content = ", ".join(f'"{name}"' for name in given)
-        table = rows.select(given).append_column("row", pa.array(np.arange(rows.num_rows)))
-        found = ask(f"SELECT {content}, list(row) AS rows FROM events GROUP BY {content}", {"events": table})  # noqa: S608
-        of_content = found["rows"].combine_chunks()
-        self.numbers = np.empty(rows.num_rows, dtype=np.int64)
-        sizes = of_content.value_lengths().to_numpy()
-        self.numbers[of_content.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), sizes)
-        self._rows = rows.select(["seq", "event_id", "effect_us", "request_seq"])
-        said = found.drop_columns("rows")
-        missing = {name: pa.nulls(found.num_rows, rows.schema.field(name).type) for name in read if name not in given}
-        self.said = pa.table({**dict(zip(said.column_names, said.columns, strict=True)), **missing})
-        absent = dict.fromkeys(rows.column_names)
+        keys = [name for name in ("unit", "seq", "event_id") if name in rows.column_names]
+        order = pc.sort_indices(rows.select(keys), [(name, "ascending") for name in keys])
+        self._rows = rows.select(["seq", "event_id", "effect_us", "request_seq"]).take(order)
+        self.spans = _spans(rows["unit"].take(order)) if "unit" in keys else {}
+        self.said, numbers = _distinct(rows.drop_columns([name for name in rows.column_names if name in _NOT_SAID]))
+        self.numbers = numbers[order.to_numpy()]
         self.events: list[Event] = []
         self.reports: list[Report | None] = []
-        for row in rows_of(said):
+        filled = [name for name in self.said.column_names if self.said[name].null_count < self.said.num_rows]
+        absent = dict.fromkeys(rows.column_names)
+        for row in rows_of(self.said.select(filled)):
             event = codec.event_of({**absent, **row}, topic_tables)
             self.reports.append(_report_of(event, row))
             # What is no beat is refused where the run is taken.
@@ -68,7 +63,7 @@ class Timed:
         self._with_answers = any(type(event) is AnswerObserved for event in self.events)
 
     def numbered(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, TimedEvent]]:
-        """Yield the events of rows from `start` until `stop`, each with the number of its content."""
+        """Yield events from `start` until `stop`, each with the number of its content."""
         stop = self._rows.num_rows if stop is None else stop
         for first in range(start, stop, _ROWS_AT_A_TIME):
             last = min(first + _ROWS_AT_A_TIME, stop)
@@ -79,6 +74,29 @@ class Timed:
             if self._with_answers:
                 events = map(_asked_at, events, asked)
             yield from zip(numbers, map(TimedEvent, seqs, ids, times, events), strict=True)
+
+
+def _distinct(rows: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+    """Return the distinct rows, and which of them each row is."""
+    filled = [name for name in rows.column_names if name == "kind" or rows[name].null_count < rows.num_rows]
+    columns = ", ".join(f'"{name}"' for name in filled)
+    numbered = rows.select(filled).append_column("row", pa.array(np.arange(rows.num_rows)))
+    found = ask(f"SELECT {columns}, list(row) AS rows FROM events GROUP BY {columns}", {"events": numbered})  # noqa: S608
+    places = found["rows"].combine_chunks()
+    numbers = np.empty(rows.num_rows, dtype=np.int64)
+    numbers[places.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), places.value_lengths().to_numpy())
+    missing = [pa.nulls(found.num_rows, field.type) for field in rows.schema if field.name not in filled]
+    names = [name for name in rows.column_names if name not in filled]
+    return pa.table([*found.columns[:-1], *missing], names=[*filled, *names]), numbers
+
+
+def _spans(units: pa.ChunkedArray) -> dict[str, tuple[int, int]]:
+    """Return where each unit's rows begin and end; they come unit by unit."""
+    found, stop = {}, 0
+    for counted in pc.value_counts(units).to_pylist():
+        start, stop = stop, stop + counted["counts"]
+        found[counted["values"]] = start, stop
+    return found
 
 
 def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:

@@ -41,12 +41,11 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
     failed = set(runs.filter(writes)["unit"].to_pylist())
     without = runs.set_column(digest, runs.schema.field(digest), pa.nulls(runs.num_rows, runs[digest].type))
     beats = Timed(without, {})
-    _, first_rows = np.unique(beats.numbers, return_index=True)
-    units = runs["unit"].take(pa.array(first_rows)).to_pylist()
     registry, histories = starting(context, {table.name: frame(open_rows, table) for table in _STATE})
-    for unit, event, report in zip(units, beats.events, beats.reports, strict=True):
-        if not _only_renews(registry, histories, event, report, namesrv):
-            failed.add(unit)
+    for unit, (start, stop) in beats.spans.items():
+        for number in np.unique(beats.numbers[start:stop]).tolist():
+            if not _only_renews(registry, histories, beats.events[number], beats.reports[number], namesrv):
+                failed.add(unit)
     if namesrv.profile.repairs_missing_topics:
         queues = frame(open_rows, gold.TOPIC_QUEUE_HISTORY)
         configs = topic_configs(topic_digests(runs))

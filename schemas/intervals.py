@@ -7,12 +7,12 @@ Columns are sequences by name, as Arrow gives and takes them; times are microsec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from itertools import repeat
 from typing import Any, NamedTuple
 
-from namesrv_core.history.intervals import Interval, Key, Member, Reported
+from namesrv_core.history.intervals import Interval, Member, Reported
 from namesrv_core.machine.instants import US_PER_MS
-from namesrv_core.machine.rows import BrokerLiveInfo, DataVersion, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.rows import BrokerLiveInfo, DataVersion, KvValue, QueueData, TopicQueueMappingInfo
 from namesrv_wire.values import data_version_of
 
 Columns = Mapping[str, Sequence[Any]]
@@ -27,83 +27,63 @@ POSITIONS = tuple(name for name in _SHARED if name.endswith("_at"))
 
 
 class _Codec(NamedTuple):
-    """The columns of key and value, how they are read, and what is written into them."""
+    """The columns of the key and of the value, how a value is read from its columns, and what is written into them."""
 
-    columns: tuple[str, ...]
-    read: Callable[..., tuple[Key, object]]
-    write: Callable[[Any, Any], tuple[Any, ...]]  # values of a history are typed by its table
+    key: tuple[str, ...]
+    value: tuple[str, ...]
+    read: Callable[..., object]
+    write: Callable[[Any], Sequence[Any]]  # values of a history are typed by its table
 
 
 _CODECS = {
-    "topic_queue": _Codec(
-        ("topic", "broker_name", *QueueData._fields),
-        lambda topic, name, *data: ((topic, name), QueueData(*data)),
-        lambda key, data: (*key, *data),
-    ),
-    "broker_addr": _Codec(
-        ("broker_name", "broker_id", *Member._fields),
-        lambda name, broker_id, *member: ((name, broker_id), Member(*member)),
-        lambda key, member: (*key, *member),
-    ),
-    "cluster_addr": _Codec(
-        ("cluster_name", "broker_name"), lambda *key: (key, True), lambda key, _: key
-    ),
+    "topic_queue": _Codec(("topic", "broker_name"), QueueData._fields, QueueData, tuple),
+    "broker_addr": _Codec(("broker_name", "broker_id"), Member._fields, Member, tuple),
+    "cluster_addr": _Codec(("cluster_name", "broker_name"), (), lambda: True, lambda _: ()),
     "broker_live": _Codec(
-        ("cluster_name", "broker_addr", *BrokerLiveInfo._fields),
-        lambda cluster, addr, version, *info: (
-            LiveKey(cluster, addr), BrokerLiveInfo(data_version_of(version), *info)
-        ),
-        lambda key, info: (*key, _record(info.data_version), *info[1:]),
+        ("cluster_name", "broker_addr"),
+        BrokerLiveInfo._fields,
+        lambda version, *rest: BrokerLiveInfo(data_version_of(version), *rest),
+        lambda info: (_record(info.data_version), *info[1:]),
     ),
     "filter_server": _Codec(
-        ("cluster_name", "broker_addr", "filter_servers"),
-        lambda cluster, addr, servers: (LiveKey(cluster, addr), tuple(servers)),
-        lambda key, servers: (*key, list(servers)),
+        ("cluster_name", "broker_addr"), ("filter_servers",), tuple, lambda servers: (list(servers),)
     ),
-    "kv_config": _Codec(
-        ("namespace", "config_key", "config_value"),
-        lambda namespace, key, text: ((namespace, key), KvValue(text)),
-        lambda key, value: (*key, value.text),
-    ),
-    "topic_queue_mapping": _Codec(
-        TopicQueueMappingInfo._fields,
-        lambda *mapping: (mapping[:2], TopicQueueMappingInfo(*mapping)),
-        lambda _, mapping: mapping,
-    ),
+    "kv_config": _Codec(("namespace", "config_key"), ("config_value",), KvValue, tuple),
+    "topic_queue_mapping": _Codec(("topic", "bname"), TopicQueueMappingInfo._fields, TopicQueueMappingInfo, tuple),
     "data_version": _Codec(
-        ("cluster_name", "broker_name", "broker_addr", *Reported._fields),
-        lambda cluster, name, addr, version, previous, is_regression: (
-            (cluster, name, addr), Reported(data_version_of(version), data_version_of(previous), is_regression)
+        ("cluster_name", "broker_name", "broker_addr"),
+        Reported._fields,
+        lambda version, previous, is_regression: Reported(
+            data_version_of(version), data_version_of(previous), is_regression
         ),
-        lambda key, told: (*key, _record(told.data_version), _record(told.previous), told.is_regression),
+        lambda told: (_record(told.data_version), _record(told.previous), told.is_regression),
     ),
-}  # fmt: skip
+}
 
 
 def intervals_of(history: str, columns: Columns) -> list[Interval]:
     """Return the intervals of the rows of `history`, a history table."""
     table = history.removesuffix("_history")
-    codec = _CODECS[table]
-    unused = [None] * len(columns["valid_from"])
-    shared = {**dict.fromkeys(_BEATS, unused), **{name: columns[name] for name in _SHARED if name in columns}}
-    for name in _BEATS:
-        shared[name] = [None if us is None else us // US_PER_MS for us in shared[name]]
-    read = map(codec.read, *(columns[name] for name in codec.columns))
-    rows = zip(read, *(shared[name] for name in _SHARED), strict=True)
-    return [Interval(table, key, value, *rest) for (key, value), *rest in rows]
+    codec, count = _CODECS[table], len(columns["valid_from"])
+    beats = {name: [us // US_PER_MS for us in columns[name]] for name in _BEATS if name in columns}
+    shared = {**dict.fromkeys(_BEATS, [None] * count), **columns, **beats}
+    values = map(codec.read, *(columns[name] for name in codec.value)) if codec.value else repeat(codec.read(), count)
+    keys = zip(*(columns[name] for name in codec.key), strict=True)
+    return list(map(Interval, repeat(table, count), keys, values, *(shared[name] for name in _SHARED)))
 
 
 def columns_of(history: str, intervals: Sequence[Interval]) -> dict[str, list[Any]]:
     """Return the columns of the rows of `history` that intervals make; all but `namesrv_id` and `day`."""
     table = history.removesuffix("_history")
     codec = _CODECS[table]
-    written = [codec.write(interval.key, interval.value) for interval in intervals]
-    found = {name: list(map(itemgetter(number), written)) for number, name in enumerate(codec.columns)}
-    found |= {name: list(map(itemgetter(number), intervals)) for number, name in enumerate(_SHARED, 3)}
-    for name in _BEATS:
-        beats = found.pop(name)
-        if table == "broker_live":
-            found[name] = [(ms or 0) * US_PER_MS for ms in beats]
+    keys = [interval.key for interval in intervals]
+    written = [codec.write(interval.value) for interval in intervals]
+    found: dict[str, list[Any]] = {name: [key[number] for key in keys] for number, name in enumerate(codec.key)}
+    found |= {name: [value[number] for value in written] for number, name in enumerate(codec.value)}
+    found |= {name: [interval[number] for interval in intervals] for number, name in enumerate(_SHARED, 3)}
+    beats = {name: found.pop(name) for name in _BEATS}
+    if table == "broker_live":
+        found |= {name: [(ms or 0) * US_PER_MS for ms in of_name] for name, of_name in beats.items()}
     return found
 
 

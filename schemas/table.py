@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 STRING = pa.string()
 INT = pa.int32()
@@ -55,6 +56,8 @@ class Table:
     @property
     def spark_schema(self) -> StructType:
         """Return the same as Spark has it, comments included."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  who asks has Spark, others need not wait for it
+
         found = from_arrow_schema(self.schema)
         for field, column in zip(found.fields, self.columns, strict=True):
             field.metadata = {"comment": column.comment}

@@ -39,6 +39,13 @@ if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a JVM: `test --quick` leaves it out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("jvm")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Give the one session of the run; tests without Spark never import it."""

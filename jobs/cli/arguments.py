@@ -167,6 +167,7 @@ def _simulate_options(job: argparse.ArgumentParser) -> None:
         metavar=("MIN", "MAX"),
         help="seconds that outages and partitions last (default: 30 900)",
     )
+    _engine_option(job)
     job.add_argument("--from", dest="first", metavar="DAY", help="first day to write (default: the fleet's first)")
     job.add_argument("--days", type=int, default=1, metavar="N", help="days to write (default: 1)")
     job.add_argument(

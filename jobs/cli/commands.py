@@ -29,6 +29,8 @@ from jobs.errors import (
     UsageError,
     exit_code_of,
 )
+from jobs.fleet.fleet import fleet_of
+from jobs.fleet.simulate import simulate
 from jobs.ingest.ingest import ingest
 from jobs.night import nightly, steps
 from jobs.night.days import asked_days
@@ -290,9 +292,6 @@ def _snapshot(command: Command) -> int:
 
 
 def _simulate(command: Command) -> int:
-    from jobs.fleet.fleet import fleet_of  # noqa: PLC0415  the one command that needs it
-    from jobs.fleet.simulate import simulate  # noqa: PLC0415  as above
-
     given = command.arguments
     fleet = fleet_of(vars(given))
     first = given.first or fleet.start

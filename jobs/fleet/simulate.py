@@ -134,6 +134,7 @@ def deliver(house: Warehouse, passes: Passes, fleet: Fleet, day: dt.date, name: 
         counts.update(_replace_day(house, delivery, written))
     _note_sources(house, delivery, counts)
     house.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), truth.HOLES, bronze.SOURCES])
+    house.clear_staging()
     return counts.total()
 
 

@@ -1,24 +1,42 @@
-"""Great Expectations judges what was counted, and shows it as Data Docs."""
+"""The judgement: Great Expectations judges what was counted, and it is shown as Data Docs.
+
+The pages are our own, made of its results: plain HTML that a browser without a network shows as it is.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import importlib
+import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from namesrv_day.rules import Measurement
+from schemas.rules import RULES
 
 KEPT_RESULTS = 10
 """Judgements of one table that Data Docs keep."""
-RESULTS = "results"
-"""Folder of the results in the folder of the Data Docs, beside their pages."""
+RESULTS, PAGES = "results", "validations"
+"""Folders below that of the Data Docs: `<folder>/<table>/gate/<time>/gate-<table>`, as JSON and as HTML."""
+_RUN = "gate"
+_TIME = "%Y%m%dT%H%M%S.%fZ"
+_STATUS = {"critical": "failed", "warning": "warning", "info": "skipped"}
+_STYLE = """
+:root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }
+body { margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { border-bottom: 1px solid #8884; padding: .35rem .6rem; text-align: left; vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+.failed { color: #d03030; font-weight: 600; } .warning { color: #b07000; font-weight: 600; }
+.passed { color: #2e8540; } .skipped { color: #808080; }
+"""
 _log = logging.getLogger(__name__)
 
 
@@ -35,28 +53,34 @@ class Verdict:
     rules: int
 
 
-# -- judging ----------------------------------------------------------------------------------------
+def prepare() -> None:
+    """Begin to load Great Expectations, which takes seconds, while the caller goes on."""
+    threading.Thread(target=importlib.import_module, args=("jobs.night.expectations",), daemon=True).start()
 
 
 def judge(measurements: Iterable[Measurement], docs_dir: str | os.PathLike[str]) -> Verdict:
     """Return the verdict of Great Expectations on `measurements`, and write its Data Docs into `docs_dir`.
 
-    One suite per table, one expectation per rule: no row breaks it. A rule that could not be counted is
-    skipped: it fails as information and does not shut the gate. Docs keep the last KEPT_RESULTS judgements
-    of a table. Samples stay out of them, because they hold what strangers sent.
+    One suite per table, one expectation per rule: no row breaks it. A rule that could not be counted is skipped: it fails as
+    information and does not shut the gate. Samples stay out of the docs, because they hold what strangers sent.
     """
+    from jobs.night.expectations import validated  # noqa: PLC0415  see there: only who judges waits for it
+
     by_table: dict[str, list[Measurement]] = {}
     for measurement in measurements:
         by_table.setdefault(measurement.table, []).append(measurement)
         _log_if_broken(measurement)
     docs = Path(docs_dir).resolve()
-    docs.mkdir(parents=True, exist_ok=True)
-
+    time = dt.datetime.now(dt.timezone.utc).strftime(_TIME)
     named: dict[str, list[str]] = {"critical": [], "warning": [], "info": []}
-    for table, result in _judge_tables(by_table, docs):
-        if not result.success:
-            config = result.expectation_config
-            named[config.severity].append(f"{table}.{config.kwargs['column']}")
+    for table, result in validated(by_table):
+        found = {**result.to_json_dict(), "run_time": time}
+        _write(docs / RESULTS / _place(table, time, "json"), json.dumps(found, indent=1))
+        _write(docs / PAGES / _place(table, time, "html"), _page(table, found))
+        for severity, rule in _broken(found):
+            named[severity].append(f"{table}.{rule}")
+    _prune(docs)
+    _write(docs / "index.html", _index(docs))
     return Verdict(
         passed=not named["critical"],
         critical=named["critical"],
@@ -82,84 +106,109 @@ def _log_if_broken(measurement: Measurement) -> None:
         )
 
 
-def _judge_tables(by_table: Mapping[str, list[Measurement]], docs: Path) -> list[tuple[str, Any]]:
-    """Return (table, result) of every expectation, after the pages are written."""
-    # Imported here: Great Expectations takes seconds to load, and only the gate needs it.
-    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
-    import great_expectations as gx  # noqa: PLC0415
-    from great_expectations.core.run_identifier import RunIdentifier  # noqa: PLC0415
-    from great_expectations.data_context.types import resource_identifiers as ids  # noqa: PLC0415
-
-    context = gx.get_context(mode="ephemeral", project_config=_context_config(docs))
-    source = context.data_sources.add_pandas("gate")
-    run_id = RunIdentifier(run_name="gate", run_time=dt.datetime.now(dt.timezone.utc))
-    pages: list[Any] = []
-    results = []
-    for table, of_table in by_table.items():
-        batch = source.add_dataframe_asset(table).add_batch_definition_whole_dataframe("broken_rows")
-        suite = context.suites.add(_suite(table, of_table))
-        definition = context.validation_definitions.add(gx.ValidationDefinition(name=table, data=batch, suite=suite))
-        broken = pd.DataFrame({m.rule: [m.broken] for m in of_table}, dtype="Int64")
-        result = definition.run(batch_parameters={"dataframe": broken}, run_id=run_id)
-        results += [(table, of_rule) for of_rule in result.results]
-        suite_id = ids.ExpectationSuiteIdentifier(table)
-        pages += [suite_id, ids.ValidationResultIdentifier(suite_id, run_id, result.batch_id)]
-    _prune(docs)
-    context.build_data_docs(resource_identifiers=pages)
-    return results
+def _broken(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the severity and the name of each rule that a result says is broken."""
+    for of_rule in result["results"]:
+        if not of_rule["success"]:
+            yield of_rule["expectation_config"]["severity"], of_rule["expectation_config"]["kwargs"]["column"]
 
 
-def _suite(table: str, measurements: Iterable[Measurement]) -> Any:
-    """Return the suite of a table: for each rule that the count of broken rows is 0."""
-    import great_expectations as gx  # noqa: PLC0415  as in _judge_tables
-    import great_expectations.expectations as gxe  # noqa: PLC0415
-
-    suite = gx.ExpectationSuite(name=table)
-    for m in measurements:
-        judged = f"not judged, needs {', '.join(m.missing)}" if m.missing else f"{m.rows:,} judged"
-        suite.add_expectation(
-            gxe.ExpectColumnMaxToBeBetween(
-                column=m.rule,
-                min_value=0,
-                max_value=0,
-                description=f"{m.says} ({m.severity}; {judged})",
-                severity="info" if m.missing else m.severity,
-            )
-        )
-    return suite
+# -- files -----------------------------------------------------------------------------------------------------------
 
 
-def _context_config(docs: Path) -> Any:
-    """Return a configuration that keeps results and pages in `docs`, and all else in memory."""
-    from great_expectations.data_context.types import base  # noqa: PLC0415  as in _judge_tables
+def _place(table: str, time: str, kind: str) -> str:
+    return f"{table}/{_RUN}/{time}/{_RUN}-{table}.{kind}"
 
-    def files(folder: Path) -> dict[str, Any]:
-        return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder)}
 
-    defaults = base.InMemoryStoreBackendDefaults()
-    defaults.stores[defaults.validation_results_store_name]["store_backend"] = files(docs / RESULTS) | {
-        "filepath_suffix": ".json"
-    }
-    defaults.data_docs_sites = {
-        "data_docs": {
-            "class_name": "SiteBuilder",
-            "show_how_to_buttons": False,
-            "store_backend": files(docs),
-            "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-        }
-    }
-    return base.DataContextConfig(
-        store_backend_defaults=defaults,
-        analytics_enabled=False,
-        progress_bars=base.ProgressBarsConfig(globally=False),
-    )
+def _write(path: Path, text: str) -> None:
+    """Write a file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def _times(docs: Path, table: str) -> list[str]:
+    """Return when a table was judged, the last first. Times sort as text."""
+    return sorted((path.parent.name for path in docs.glob(f"{RESULTS}/{_place(table, '*', 'json')}")), reverse=True)
 
 
 def _prune(docs: Path) -> None:
     """Delete all but the last KEPT_RESULTS judgements of each table, results and pages."""
-    for folder in (docs / RESULTS, docs / "validations"):
-        for table in folder.iterdir() if folder.is_dir() else ():
-            # <table>/<run name>/<run time>/<batch>: times sort as text.
-            times = sorted((time for time in table.glob("*/*") if time.is_dir()), key=lambda time: time.name)
-            for time in times[:-KEPT_RESULTS]:
-                shutil.rmtree(time)
+    for table in RULES:
+        for time in _times(docs, table)[KEPT_RESULTS:]:
+            for folder in (RESULTS, PAGES):
+                shutil.rmtree(docs / folder / table / _RUN / time, ignore_errors=True)
+
+
+# -- pages -----------------------------------------------------------------------------------------------------------
+
+
+def _index(docs: Path) -> str:
+    """Return the page of all tables: how each was judged last, and links to what is kept."""
+    rows = []
+    for table in RULES:
+        times = _times(docs, table)
+        if not times:
+            continue
+        last = json.loads((docs / RESULTS / _place(table, times[0], "json")).read_text(encoding="utf-8"))
+        pages = [f"{PAGES}/{_place(table, time, 'html')}" for time in times]
+        broken = ", ".join(f"{_marked(severity, rule)}" for severity, rule in _broken(last))
+        rows.append(
+            [
+                _link(pages[0], table),
+                _shown(times[0]),
+                _status(last),
+                broken,
+                " ".join(_link(page, _shown(time)) for page, time in zip(pages[1:], times[1:], strict=True)),
+            ]
+        )
+    return _html("Data Docs", _table(["Table", "Judged", "Status", "Broken rules", "Before"], rows))
+
+
+def _page(table: str, result: Mapping[str, Any]) -> str:
+    """Return the page of one judgement: every rule with its sentence, and how many rows break it."""
+    rows = []
+    for of_rule in result["results"]:
+        config, broken = of_rule["expectation_config"], of_rule["result"]["observed_value"]
+        status = '<span class="passed">passed</span>'
+        if not of_rule["success"]:
+            status = _marked(config["severity"], _STATUS[config["severity"]])
+        says = escape(config["description"])
+        rows.append([status, escape(config["kwargs"]["column"]), says, "" if broken is None else f"{broken:,}"])
+    up = "../" * len(Path(PAGES, _place(table, "time", "html")).parent.parts)
+    head = f"<p>{_link(up + 'index.html', 'Data Docs')} | {_shown(result['run_time'])} | {_status(result)}</p>"
+    return _html(table, head + _table(["Status", "Rule", "What holds", "Rows that break it"], rows))
+
+
+def _status(result: Mapping[str, Any]) -> str:
+    """Return the status of a judgement: that of its worst rule."""
+    severities = {severity for severity, _ in _broken(result)}
+    worst = next((severity for severity in _STATUS if severity in severities), None)
+    return _marked(worst, _STATUS[worst]) if worst else '<span class="passed">passed</span>'
+
+
+def _marked(severity: str, text: str) -> str:
+    return f'<span class="{_STATUS[severity]}">{escape(text)}</span>'
+
+
+def _link(path: str, text: str) -> str:
+    return f'<a href="{escape(path)}">{escape(text)}</a>'
+
+
+def _shown(time: str) -> str:
+    return dt.datetime.strptime(time, _TIME).replace(tzinfo=dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>\n"
+
+    return f"<table>\n{line(head, 'th')}{''.join(line(row, 'td') for row in rows)}</table>\n"
+
+
+def _html(title: str, body: str) -> str:
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n{body}</body>\n</html>\n"
+    )

@@ -6,18 +6,22 @@ import datetime as dt
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb import ColumnExpression as Column
+from duckdb import ConstantExpression as Constant
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files, OfNamesrv
-from jobs.store.files import DataFile, write_file
+from jobs.store.files import DataFile, ask_file, bounds_of, write_file
 from namesrv_core.inference.settings import Value
 from namesrv_day.condense import PERIOD_US
 from namesrv_day.context import NamesrvDay
-from namesrv_day.day_events import BEATS, OTHERS, day_events, moved
+from namesrv_day.day_events import BEATS, EVENTS, OTHERS, day_events, moved
 from namesrv_day.mentions import KEYS
 from namesrv_day.pack import PackInput, replay_pack
 from namesrv_day.placing import packed
@@ -29,6 +33,7 @@ from schemas.table import Table
 
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
 _IS_OPEN = pc.field("closed_by").is_null()
+_SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code"}
 REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
 """The tables whose slices packs write."""
 
@@ -206,18 +211,35 @@ def raw_beats(
 
 def _single_beats(work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int]) -> pa.Table:
     """Return the single beats of addresses (None: of those without) in periods, as events, where they take effect."""
-    known = pa.array([addr for addr in addrs if addr is not None], pa.string())
-    wanted = pc.field("broker_addr").isin(known)
-    if None in addrs:
-        wanted |= pc.field("broker_addr").is_null()
     first, last = min(periods) * PERIOD_US, (max(periods) + 1) * PERIOD_US
-    wanted &= (pc.field("effect_time") >= _instant(first)) & (pc.field("effect_time") < _instant(last))
-    frames = {table.name: raw_beats(work, table.name, where=wanted) for table in BEATS}
+    wanted = [
+        Column("namesrv_id") == Constant(work.namesrv_id),
+        Column("broker_addr").isin(*(Constant(addr) for addr in addrs if addr is not None)),
+        Column("effect_time") >= Constant(_instant(first)),
+        Column("effect_time") < Constant(_instant(last)),
+    ]
+    if None in addrs:
+        wanted[1] |= Column("broker_addr").isnull()
+    frames = {table.name: _asked_beats(work, table, reduce(and_, wanted)) for table in BEATS}
     return moved(day_events(frames, tables=BEATS), moves)
 
 
-def _instant(at_us: int) -> pa.Scalar:
-    return pa.scalar(at_us, pa.timestamp("us", tz="UTC"))
+def _asked_beats(work: NamesrvWork, table: Table, wanted: duckdb.Expression) -> pa.Table:
+    """Return what of a table's beats makes events. DuckDB reads other columns only where the looked-for ones match."""
+    names = [name for name in table.column_names if name in _SAID_OF_BEATS]
+    parts = [empty(table).select(names)]
+    for file in work.today.named[table.name]:
+        low, high = bounds_of(file)
+        if low is None or high is None or low <= work.namesrv_id <= high:
+            found = ask_file(
+                work.today.root, table, file, lambda rows: rows.filter(wanted).select(*names).to_arrow_table()
+            )
+            parts.append(found.cast(parts[0].schema))
+    return pa.concat_tables(parts)
+
+
+def _instant(at_us: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(at_us / 1_000_000, dt.timezone.utc)
 
 
 def _flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -18,6 +18,7 @@ from tests.day.good_rows import (
     SEQ,
     VERSION,
     digest,
+    good_rows,
     own,
     row,
 )
@@ -361,3 +362,14 @@ def planted(table: str, rule: Rule) -> list[dict]:
 
 ALL_RULES = [(table, rule) for table, rules in RULES.items() for rule in rules]
 IDS = [f"{table}.{rule.name}" for table, rule in ALL_RULES]
+
+
+def planted_rows() -> dict[str, list[dict]]:
+    """Return every good and every planted row, by table."""
+    rows = good_rows()
+    for table, rule in ALL_RULES:
+        rows[table] += planted(table, rule)
+    for table, cases in ELSEWHERE.values():
+        base = row(table)
+        rows[table] += [base | case for case in cases]
+    return rows

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Profile
 from namesrv_core.inference.decisions import STALL_NS
 from namesrv_day.context import NamesrvDay
 from namesrv_day.day_events import BEATS, Frames, day_events
@@ -36,6 +36,7 @@ from tests.day.plan_rows import (
 LIVE = "broker_live_history"
 ALL_DAY = beats(10, DAY_S - 20)
 TWO: Row = {"broker_name": "two", "broker_addr": "2:1"}
+WHOLE_DAY = list(range(-1, 24))
 SILENT_TWO = live(DAY_S - 60, channel_id="2:1#1", **TWO)
 """A second broker, whose lease goes on at the end of the day."""
 
@@ -223,7 +224,7 @@ def test_some_days_are_replayed_whole(
     assert may_be_quiet(day, hours(*ALL_DAY)) is may_be
     plan = plan_of(*ALL_DAY, day=day)
     assert plan.on_quiet_road is may_be
-    assert plan.eventful.num_rows == (0 if may_be else 24)
+    assert eventful_hours(plan, "whole" if day.has_unknown_past else "a:1:1") == ([] if may_be else WHOLE_DAY)
     assert bool(quiet_units(plan)) is may_be
 
 
@@ -232,13 +233,14 @@ def test_a_name_server_that_stood_still_is_replayed_whole() -> None:
     late = row("heartbeats", 45, lag_us=STALL_NS // 1_000, **TWO)
     plan = plan_of(*ALL_DAY, late)
     assert not plan.on_quiet_road
-    assert (eventful_hours(plan), eventful_hours(plan, "a:2:1")) == (list(range(24)), [0])
+    assert (eventful_hours(plan), eventful_hours(plan, "a:2:1")) == (WHOLE_DAY, WHOLE_DAY)
 
 
 def test_nobody_need_take_the_quiet_road() -> None:
-    """It is a choice; what is eventful then is what was heard."""
-    plan = plan_of(*beats(10, 5_000), quiet_road=False)
-    assert (plan.on_quiet_road, eventful_hours(plan), quiet_units(plan)) == (False, [0, 1], set())
+    """It is a choice; without it, all of the day is eventful for those who were heard of."""
+    plan = plan_of(*beats(10, 5_000), row("channel_events", 9), quiet_road=False, day=context(until_s=7_200))
+    assert (plan.on_quiet_road, eventful_hours(plan), quiet_units(plan)) == (False, [-1, 0, 1], set())
+    assert eventful_hours(plan, "elsewhere") == []
 
 
 def test_with_an_unknown_past_everything_is_one_unit() -> None:
@@ -246,7 +248,7 @@ def test_with_an_unknown_past_everything_is_one_unit() -> None:
     plan = plan_of(*ALL_DAY, *beats(10, 100, **TWO), day=context(unknown_from_ms=1))
     assert set(plan.nodes["unit"].to_pylist()) == {"whole"}
     assert set(plan.nodes["pack"].to_pylist()) == {plan.packs[0][0]}
-    assert eventful_hours(plan, "whole") == list(range(24))
+    assert eventful_hours(plan, "whole") == WHOLE_DAY
 
 
 # -- packs -------------------------------------------------------------------------------------------------------------
@@ -385,21 +387,19 @@ def ended_leases(at_s: list[float], lease_s: float, until_s: float) -> list[floa
     st.lists(st.integers(1, 400), min_size=1, max_size=80),
     st.sampled_from([20, 45, 90, 120]),
     st.sampled_from([V4_9_7, V5_4_0]),
-    st.booleans(),
+    st.sampled_from(["heartbeats", "registrations"]),
 )
-def test_no_lease_ends_in_an_uneventful_hour(gaps: list[int], lease_s: int, profile: Any, queries: bool) -> None:  # noqa: FBT001  hypothesis
+def test_no_lease_ends_in_an_uneventful_hour(gaps: list[int], lease_s: int, profile: Profile, table: str) -> None:
     """However beats lie: where a lease ends, single events are replayed until a scan has come; so is a unit with one."""
     at_s = [0.5 + sum(gaps[:n]) for n in range(len(gaps) + 1)]
-    table = "heartbeats" if queries else "registrations"
     lease_s = lease_s if profile.own_heartbeat_timeout else 120
-    asks = {} if queries else {"heartbeat_timeout_ms": lease_s * 1_000}
+    asks: Row = {} if table == "heartbeats" else {"heartbeat_timeout_ms": lease_s * 1_000}
     state: Frames = {LIVE: live(last_s=0, heartbeat_timeout_ms=lease_s * 1_000)}
     told = hours(*(row(table, at, **asks) for at in at_s), live=state[LIVE])
     until_s = at_s[-1] + 1_000
     plan = planned(others(), told, state, context(Namesrv(profile), until_s=until_s), 2)
     found = set(eventful_hours(plan))
     ends = ended_leases([0, *at_s], lease_s, until_s)
-    assert {int(at // HOUR_S) for at in ends} | {
-        int((at + profile.scan_period_ms / 1_000) // HOUR_S) for at in ends
-    } <= found
+    scans = [at + profile.scan_period_ms / 1_000 for at in ends]
+    assert {int(at // HOUR_S) for at in (*ends, *scans)} <= found
     assert bool(quiet_units(plan)) is not bool(found)

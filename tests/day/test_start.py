@@ -81,7 +81,7 @@ def test_intervals_of_all_tables_come_back_from_their_rows() -> None:
     rows = rows_of(OF_EACH_TABLE)
     assert {interval.table for interval in OF_EACH_TABLE} == {name.removesuffix("_history") for name in rows}
     assert all(rows[table.name].schema == plain(table.schema) for table in gold.HISTORY_TABLES)
-    assert sorted(map(repr, intervals_in(rows))) == sorted(map(repr, OF_EACH_TABLE))
+    assert by_key(intervals_in(rows)) == by_key(OF_EACH_TABLE)
 
 
 def test_rows_say_what_the_tables_say() -> None:

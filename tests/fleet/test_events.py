@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobs.fleet.events import namesrv_events_from, tables_of, topic_configs_from
@@ -77,6 +79,7 @@ def test_a_fleet_keeps_its_events(fleet: Fleet, beats: int, heartbeats: str, reg
     assert sha256_of(made[REGISTRATIONS]) == registrations
 
 
+@settings(max_examples=20)
 @given(ends=st.sets(st.integers(1, 1439), max_size=6), seed=st.integers(0, 50))
 def test_events_depend_on_options_and_seed_alone(ends: set[int], seed: int) -> None:
     """However a day is cut, also within hours and holes, its rows are the same; another seed gives others."""
@@ -96,6 +99,7 @@ def together(fleet: Fleet, namesrvs: Sequence[int]) -> pa.Table:
     return pa.concat_tables(table.select(names) for table in tables)
 
 
+@settings(max_examples=30)
 @given(
     st.builds(
         fleet_like,
@@ -173,10 +177,9 @@ def test_a_connection_lasts_as_long_as_the_process() -> None:
     lives = rows_of(namesrv_events_from(fleet, NEXT, "run"))
     started = [row["effect_time"] for row in lives if row["kind"] == "started"]
     rows = events_of(fleet, NEXT, 0, [beats_on(fleet, NEXT)])
-    beats = [row for table in rows.values() for row in rows_of(table)]
-    channels = {(sum(us <= row["effect_time"] for us in started), row["broker_name"]): set() for row in beats}
-    for row in beats:
-        channels[sum(us <= row["effect_time"] for us in started), row["broker_name"]].add(row["channel_id"])
+    channels = defaultdict(set)
+    for row in (row for table in rows.values() for row in rows_of(table)):
+        channels[bisect(started, row["effect_time"]), row["broker_name"]].add(row["channel_id"])
     assert len(started) > 5
     assert {len(of) for of in channels.values()} == {1}
     assert len({channel for of in channels.values() for channel in of}) == len(channels)

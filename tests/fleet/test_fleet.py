@@ -38,5 +38,5 @@ def test_a_day_before_the_first_is_refused() -> None:
 def test_fleets_are_the_same_when_all_options_are() -> None:
     """What a warehouse remembers of a fleet is a digest of every option."""
     assert fleet_like(TROUBLED).sha256 == TROUBLED.sha256
-    others = [{"seed": 2}, {"outage_s": (30, 401)}, {"jitter_ms": 1}, {"shared_topics": True}]
+    others: list[dict[str, object]] = [{"seed": 2}, {"outage_s": (30, 401)}, {"jitter_ms": 1}, {"shared_topics": True}]
     assert len({TROUBLED.sha256, *(fleet_like(TROUBLED, **other).sha256 for other in others)}) == 5

@@ -1,12 +1,15 @@
-"""The rules as data: complete, named once, and readable."""
+"""The rules as data: complete, named once, readable, and SQL that reads what it says it reads."""
 
 from __future__ import annotations
 
 import pytest
 
+from namesrv_day.rows import empty
+from namesrv_day.rules import breaks
+from namesrv_day.sql import ask
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
-from schemas.rules import BROKEN_RULE, QUARANTINE_REASONS, RULES
+from schemas.rules import BROKEN_RULE, QUARANTINE_REASONS, RULES, TABLES
 
 
 def test_every_table_has_rules():
@@ -20,13 +23,17 @@ def test_rules_are_named_once_and_say_a_sentence(table):
     rules = RULES[table]
     assert len({rule.name for rule in rules}) == len(rules)
     assert all(rule.says.endswith(".") for rule in rules)
-    assert all((rule.kind == "row") == (rule.over is None) for rule in rules)
+    assert all((rule.kind == "row") == (rule.over is None) == (rule.scope == "row") for rule in rules)
+    assert all((rule.kind == "unique") == bool(rule.key) for rule in rules)
 
 
 @pytest.mark.parametrize("table", RULES)
-def test_rules_read_only_tables_that_exist(table):
-    """A rule that needs a table by a wrong name would be skipped for ever."""
-    assert {name for rule in RULES[table] for name in rule.needs} <= set(RULES)
+def test_rules_read_the_tables_that_they_need_and_no_others(table):
+    """Every rule is SQL that runs where just the tables are that it says it needs: by a wrong name it would never be judged."""
+    for rule in RULES[table]:
+        frames = {name: empty(TABLES[name]) for name in rule.needs or (table,)}
+        judged = f"({rule.over})" if rule.over else table
+        assert ask(f"SELECT count(*) FROM {judged} WHERE {breaks(rule)}", frames)[0].to_pylist() == [0], rule.name
 
 
 def test_every_reason_of_the_decoder_is_known():

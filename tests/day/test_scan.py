@@ -1,0 +1,95 @@
+"""What files leave for the gate says the same as all their rows together, however the rows are cut into files."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from namesrv_day import keys
+from namesrv_day.rules import measure, merged
+from namesrv_day.scan import Scan, judged, scanned
+from namesrv_day.sql import connection
+from schemas import bronze
+from tests.day.good_rows import MINUTE, NOON, SEQ, frames, row
+from tests.day.planted_rows import planted_rows
+
+TABLES = [table.name for table in bronze.RECORDED_TABLES]
+Files = list[tuple[str, pa.Table]]
+
+
+def files_of(tables: dict[str, pa.Table], count: int, seed: int) -> Files:
+    """Return the rows of recorded tables in files, each row in one that is drawn."""
+    draw = random.Random(seed)
+    found = []
+    for name in TABLES:
+        place = [draw.randrange(count) for _ in range(tables[name].num_rows)]
+        found += [(name, tables[name].filter(pa.array([p == number for p in place]))) for number in range(count)]
+    return found
+
+
+def gate(files: Files, parts: int, stored: pa.Table) -> dict[tuple[str, str], tuple[int | None, int | None, tuple[str, ...]]]:
+    """Return what is counted by rule when files are scanned one by one."""
+
+    def again(table: str, prints: np.ndarray) -> list[str]:
+        of_table = [connection().from_arrow(rows) for name, rows in files if name == table]
+        return [event_id for rows in of_table for event_id in keys.ids_with(rows, prints)]
+
+    scans: list[Scan] = [scanned(connection().from_arrow(rows), name, parts) for name, rows in files]
+    connections, deciding, topics, ids, positions = (
+        pa.concat_tables([getattr(scan, name) for scan in scans])
+        for name in ("connections", "deciding", "topics", "ids", "positions")
+    )
+    found = [
+        *(measurement for scan in scans for measurement in scan.measured),
+        *judged(connections, deciding, topics, stored),
+        *keys.judged(keys.copies_in(positions), keys.copies_in(ids), again),
+    ]
+    return {(m.table, m.rule): (m.rows, m.broken, m.sample) for m in merged(found, TABLES)}
+
+
+@pytest.mark.parametrize(("count", "parts", "seed"), [(1, 1, 0), (2, 3, 1), (3, 2, 2), (5, 300, 3)])
+def test_files_say_what_all_rows_say(count, parts, seed):
+    """Every rule of the recorded tables counts the same rows and the same broken ones, planted copies of keys included."""
+    tables = frames(planted_rows())
+    expected = {(m.table, m.rule): m for m in measure(tables, TABLES)}
+
+    found = gate(files_of(tables, count, seed), parts, tables["topic_configs"])
+
+    assert found.keys() == expected.keys()
+    for name, measurement in expected.items():
+        rows, broken, sample = found[name]
+        assert (rows, broken) == (measurement.rows, measurement.broken), name
+        assert bool(sample) == bool(broken)
+
+
+def test_clocks_are_compared_across_files():
+    """A request that was recorded earlier and stands later in the source is found, though another file holds it."""
+    times = {number: NOON + number * MINUTE for number in (1, 2, 3, 4, 2500, 2501)}
+    rows = [row("heartbeats", source_file="a.pcap", source_offset=n, event_time=at) for n, at in times.items()]
+    late = row("registrations", source_file="a.pcap", source_offset=2600, event_time=NOON)
+    tables = frames({"heartbeats": rows, "registrations": [late]})
+    files = [("heartbeats", tables["heartbeats"].take([number])) for number in (5, 0, 3, 1, 4, 2)]
+    stored = pa.table({"topic_config_digest": pa.array([], pa.string())})
+
+    in_order = gate(files, 1, stored)
+    back = gate([*files, ("registrations", tables["registrations"])], 1, stored)
+
+    assert in_order["namesrv_events", "clock_does_not_go_back"][:2] == (2, 0)
+    assert back["namesrv_events", "clock_does_not_go_back"][:2] == (2, 1)
+
+
+def test_a_position_may_be_taken_once_by_all_tables_and_files():
+    """The same position in two tables, or twice in a table, is one that is there more than once; other servers have their own."""
+    positions = {"heartbeats": [1, 5, 5, 5], "registrations": [2, 1], "admin_events": [3], "route_observations": [2, 2]}
+    rows = {table: [row(table, seq=SEQ + n) for n in numbers] for table, numbers in positions.items()}
+    rows["channel_events"] = [row("channel_events", seq=SEQ + 1, namesrv_id="10.0.0.8:9876")]
+    stored = pa.table({"topic_config_digest": pa.array([], pa.string())})
+
+    found = gate([(name, table) for name, table in frames(rows).items()], 7, stored)
+
+    rows_, broken, sample = found["namesrv_events", "seq_is_unique_in_all_events"]
+    assert (rows_, broken) == (5, 2)
+    assert sample == tuple(f'{{"namesrv_id":"10.0.0.9:9876","seq":{SEQ + n}}}' for n in (1, 5))

@@ -1,0 +1,149 @@
+"""Nights without a JVM, and what they leave: `night` runs one, `rows` reads what it published.
+
+Great Expectations, which takes most of a small night's time, judges only where a test asks for it; elsewhere the same counts
+are judged by `counted`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from jobs.cli.console import Console
+from jobs.conf import PipelineConf
+from jobs.night import gate, nightly, steps
+from jobs.night.days import asked_days
+from jobs.night.docs import Verdict
+from jobs.night.nightly import Asked, Summary
+from jobs.night.passes import InProcess, Passes
+from jobs.night.publish import Published
+from jobs.store.files import read_files
+from jobs.store.ledger import run_known_at
+from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
+from namesrv_day.digest import Digest, slices_of, sum_of
+from namesrv_day.rows import rows_of
+from namesrv_day.rules import Measurement
+from schemas import gold
+from schemas.table import Table
+
+CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
+FRAMES, ANSWERS = 28_021, 13_877
+STEPS = {"replay": steps.replay, "flag": steps.flag, "verify": steps.verify}
+Row = dict[str, Any]
+_numbers = itertools.count()
+
+
+class Capture(NamedTuple):
+    """A warehouse that holds the bundled capture, and what the night that read it has said."""
+
+    path: Path
+    summary: Summary
+
+
+class Nights(NamedTuple):
+    """A warehouse after three nights, one for each day's log, and what each has said."""
+
+    path: Path
+    logs: list[Path]
+    summaries: list[Summary]
+
+
+def house_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:
+    """Return a warehouse for one run, or to look at."""
+    return Warehouse(str(warehouse), conf or PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
+
+
+def night(
+    warehouse: Path,
+    *inputs: Path,
+    conf: PipelineConf | None = None,
+    passes: Passes | None = None,
+    judge: Any = None,
+    **asked: Any,
+) -> Summary:
+    """Run a night with a name of its own and return its summary; `asked`: further fields of `Asked`."""
+    house = house_at(warehouse, f"run-{next(_numbers):04}", conf)
+    console = Console(io.StringIO(), io.StringIO())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gate, "judge", judge or counted)
+        paths = [str(path) for path in inputs]
+        return nightly.run(house, passes or InProcess(), Asked(paths, **asked), console)
+
+
+def step(warehouse: Path, name: str) -> None:
+    """Run a step for all recorded days, as by hand."""
+    house = house_at(warehouse, f"by-hand-{next(_numbers):04}")
+    STEPS[name](house, InProcess(), asked_days(house.recorded(), None, None))
+
+
+def publish(warehouse: Path) -> Published:
+    """Publish what steps have made."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gate, "judge", counted)
+        return steps.publish_steps(house_at(warehouse, f"by-hand-{next(_numbers):04}"), InProcess())
+
+
+def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
+    """Return the verdict on what was counted, without writing it down."""
+    named: dict[str, list[str]] = {"critical": [], "warning": [], "info": []}
+    total = 0
+    for total, one in enumerate(measurements, 1):
+        if one.missing or one.broken:
+            named["info" if one.missing else one.severity].append(f"{one.table}.{one.rule}")
+    return Verdict(
+        passed=not named["critical"],
+        critical=named["critical"],
+        warnings=named["warning"],
+        skipped=named["info"],
+        docs_path=docs_dir,
+        tables=0,
+        rules=total,
+    )
+
+
+# -- what readers see --------------------------------------------------------------------------------------------------
+
+
+def rows(warehouse: Path, table: Table, run_id: str | None = None) -> list[Row]:
+    """Return the rows of a table as the last published run left them, or as an earlier one; instants in microseconds."""
+    house = house_at(warehouse)
+    if table in (gold.RUNS, gold.RESTATEMENTS):
+        return list(rows_of(house.rows(table)))
+    if run_id is None:
+        return list(rows_of(house.published_rows(table)))
+    run = run_known_at(house.rows(gold.RUNS), run_id)
+    assert run is not None, run_id
+    files = house._files_at(table, run.versions[table.name], None)
+    return list(rows_of(read_files(house.path, table, files)))
+
+
+def topics(warehouse: Path, at: str, run_id: str | None = None) -> list[str]:
+    """Return the topics in topicQueueTable at an instant, as a run has published them."""
+    instant = dt.datetime.fromisoformat(f"{at}+00:00")
+    us = (instant - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1)
+    return sorted(
+        {
+            row["topic"]
+            for row in rows(warehouse, gold.TOPIC_QUEUE_HISTORY, run_id)
+            if row["day"] == instant.date() and row["valid_from"] <= us and (row["valid_to"] is None or row["valid_to"] > us)
+        }
+    )
+
+
+def heads(warehouse: Path) -> dict[str, int]:
+    """Return the newest version of each table that was ever written."""
+    house = house_at(warehouse)
+    tables = (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)
+    return {table.name: head for table in tables if (head := house._base(table)) >= 0}
+
+
+def digests(warehouse: Path, tables: Iterable[Table]) -> dict[str, Digest]:
+    """Return the digests of whole tables as they were published, read from their rows."""
+    house = house_at(warehouse)
+    return {table.name: sum_of(slices_of(table.name, house.published_rows(table)).values()) for table in tables}

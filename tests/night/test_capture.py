@@ -1,0 +1,174 @@
+"""The bundled capture end to end: real traffic in, published tables out, and the same tables however the work is cut."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobs.conf import PipelineConf
+from jobs.night import night as nights_of
+from jobs.night import work
+from jobs.night.passes import InProcess
+from namesrv_day import condense, placing, races
+from schemas import gold
+from tests.day.lives import unnumbered
+from tests.ingest.given import piece
+from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, heads, house_at, night, rows
+
+MIDDLE, END = 21_111, 40_000
+"""A packet in the middle of connections, and one behind the last."""
+
+
+@pytest.fixture
+def copied(read_in: Path, tmp_path: Path) -> Path:
+    """Give a copy of the warehouse into which the capture was read."""
+    shutil.copytree(read_in, tmp_path / "w")
+    return tmp_path / "w"
+
+
+# -- what it says ------------------------------------------------------------------------------------------------------
+
+
+def test_every_answer_of_a_real_name_server_is_reproduced(whole: Capture) -> None:
+    """All recorded answers equal the replayed tables in value, list order and bytes; no frame is lost on the way."""
+    said = whole.summary
+    assert said.frames == FRAMES
+    classes = said.events + said.observations + said.duplicates + said.quarantined
+    assert classes + sum(said.ignored.values()) == FRAMES
+    assert (said.quarantined, said.errors, said.warnings) == (0, [], [])
+    expected = {"answers": ANSWERS, "matched": ANSWERS, "same_order": ANSWERS, "same_bytes": ANSWERS, "mismatched": 0}
+    assert {key: said.verify[key] for key in expected} == expected
+    assert said.verify["explained"] == {}
+    assert said.namesrvs == {"127.0.0.1:9876": "4.9.7"}
+
+
+def test_a_race_on_the_wire_is_a_decision_with_its_evidence(whole: Capture) -> None:
+    """The registration that arrives with its connection's end is a row that names the answers depending on it."""
+    assert whole.summary.verify["order_decisions"] == 1
+    found = rows(whole.path, gold.ORDER_DECISIONS)
+    assert [(row["chosen"], row["answers_for"], row["answers_against"]) for row in found] == [(0, 35, 0)]
+
+
+def test_the_cause_of_a_silent_brokers_removal_is_the_real_one(whole: Capture) -> None:
+    """The frozen broker was removed when the server closed its idle connection, not by the scan that came later."""
+    (row,) = rows(whole.path, gold.EXPIRED_BROKERS)
+    assert (row["broker_name"], row["cause"]) == ("broker-c", "idle_channel")
+    assert 120_000 <= row["detection_lag_ms"] <= 120_100
+
+
+def test_a_second_night_on_the_same_capture_changes_nothing(whole: Capture, tmp_path: Path) -> None:
+    """A file that was read before, under whatever name, is all duplicates; no table gets a version."""
+    before = heads(whole.path)
+    again = night(whole.path, Path(shutil.copy(CAPTURE, tmp_path / "other.pcap.gz")))
+    assert (again.status, again.frames, again.duplicates) == ("nothing_to_do", FRAMES, FRAMES)
+    assert (again.digests, again.tables, again.verify) == (
+        whole.summary.digests,
+        whole.summary.tables,
+        whole.summary.verify,
+    )
+    assert heads(whole.path) == before
+
+
+# -- the same tables however the work is cut -------------------------------------------------------------------------------
+
+
+def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path) -> None:
+    """A capture cut in two, read in two nights, gives the same gold tables as in one piece."""
+    halves = [piece(tmp_path / f"{n}.pcap", *cut) for n, cut in enumerate([(0, MIDDLE), (MIDDLE, END)])]
+    before, after = (night(tmp_path / "w", half) for half in halves)
+    assert before.frames + after.frames == FRAMES
+    assert (before.verify["mismatched"], after.restated) == (0, 0)
+    assert after.digests == whole.summary.digests
+
+
+@pytest.mark.parametrize(("width", "rows_per_pack"), [(2, 1_000), (7, 200)])
+def test_neither_width_nor_packs_matter(
+    whole: Capture, copied: Path, width: int, rows_per_pack: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every gold table has the digest that it has of one pack at a time: with few packs, and with one for each unit."""
+    monkeypatch.setattr(nights_of, "_ROWS_PER_PACK", rows_per_pack)
+    passes = Counting(width)
+    assert night(copied, passes=passes).digests == whole.summary.digests
+    assert passes.packs > 1
+
+
+class Counting(InProcess):
+    """In this process; counts the packs of all days."""
+
+    packs = 0
+
+    def each(self, task, work):
+        if task is nights_of.replay_units:
+            self.packs += len(work)
+        return super().each(task, work)
+
+
+@pytest.mark.parametrize("quiet_road", [False, True])
+def test_the_quiet_road_does_not_matter(
+    whole: Capture, copied: Path, monkeypatch: pytest.MonkeyPatch, *, quiet_road: bool
+) -> None:
+    """With it and periods of two minutes, most of the recording is replayed as runs of heartbeats; without it, none is."""
+    monkeypatch.setattr(condense, "SLOTS", 2)
+    for module in (condense, races, work):
+        monkeypatch.setattr(module, "PERIOD_US", 120_000_000)
+    assert night(copied, conf=PipelineConf(quiet_road=quiet_road)).digests == whole.summary.digests
+
+
+def test_units_replayed_apart_give_what_the_whole_name_server_gives(
+    whole: Capture, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Splitting a name server into units changes only the numbers of changes in one event and the age of outer keys."""
+    monkeypatch.setattr(placing, "must_stay_whole", lambda *_: True)
+    together = night(copied)
+    assert together.verify == whole.summary.verify
+    found = [
+        unnumbered({table.name: house_at(path).published_rows(table) for table in gold.HISTORY_TABLES})
+        for path in (copied, whole.path)
+    ]
+    assert [name for name in found[0] if digest_of(found[0][name]) != digest_of(found[1][name])] == []
+    histories = {table.name for table in gold.HISTORY_TABLES}
+    assert [
+        name
+        for name, digest in together.digests.items()
+        if digest != whole.summary.digests[name] and name not in histories
+    ] == []
+
+
+def test_an_exported_event_log_gives_the_tables_of_its_capture(
+    whole: Capture, log_of_the_capture: Path, tmp_path: Path
+) -> None:
+    """Exporting to the event log and reading it back loses nothing that any gold table shows."""
+    from_log = night(tmp_path / "w", log_of_the_capture)
+    assert from_log.frames == from_log.events + from_log.observations + from_log.duplicates + from_log.quarantined
+    assert from_log.digests == whole.summary.digests
+
+
+def test_midnight_in_between_changes_no_answer(log_of_the_capture: Path, tmp_path: Path) -> None:
+    """With midnight in mid-recording the second day starts from the first day's open rows, and all answers match."""
+    midnight = dt.datetime(2026, 11, 22, tzinfo=dt.timezone.utc)
+    middle = dt.datetime(2026, 11, 21, 9, 3, 10, tzinfo=dt.timezone.utc)
+    log = tmp_path / "shifted.jsonl"
+    with log_of_the_capture.open(encoding="utf-8") as lines, log.open("w", encoding="utf-8") as out:
+        out.writelines(shifted(line, midnight - middle) for line in lines)
+    said = night(tmp_path / "w", log)
+    assert said.days == ["2026-11-21", "2026-11-22"]
+    assert (said.verify["answers"], said.verify["mismatched"]) == (ANSWERS, 0)
+    assert said.verify["same_bytes"] == ANSWERS
+
+
+def shifted(line: str, by: dt.timedelta) -> str:
+    """Return a line of an event log with all its times moved."""
+    event = json.loads(line)
+    for key in ("time", "effect_time"):
+        moved = dt.datetime.fromisoformat(event[key].replace("Z", "+00:00")) + by
+        event[key] = moved.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    nanoseconds = by // dt.timedelta(microseconds=1) * 1_000
+    for key in ("seq", "request_seq"):
+        if key in event:
+            event[key] += nanoseconds
+    return json.dumps(event) + "\n"
