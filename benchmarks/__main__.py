@@ -1,4 +1,4 @@
-"""All ratios of the night, both sides in one run.
+"""All figures of the night, both sides in one run.
 
     ./spark-submit.sh bench [--scale small|full] [--only NAME ...] [--rounds N]
 
@@ -18,14 +18,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.figures import FIGURES
 from benchmarks.fleets import Fleets
-from benchmarks.harness import AnswersDifferError, Ratio, as_json, machine, markdown
-from benchmarks.ratios import RATIOS, Measured
-from jobs.session import spark_session, tune_for
+from benchmarks.harness import AnswersDifferError, Measured, Ratio, as_json, machine, markdown
+from jobs.night.passes import OnSpark
+from jobs.session import spark_session
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the ratios and return the exit code."""
+    """Measure the figures and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="spark-submit.sh bench", description="The night beside other ways to its answers."
     )
@@ -33,27 +34,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--scale", choices=("small", "full"), default="small", help="size of the fleets (default: small)"
     )
     parser.add_argument(
-        "--only", nargs="+", choices=RATIOS, default=list(RATIOS), metavar="NAME", help=", ".join(RATIOS)
+        "--only", nargs="+", choices=FIGURES, default=list(FIGURES), metavar="NAME", help=", ".join(FIGURES)
     )
     parser.add_argument("--rounds", type=int, help="timed rounds (default: 1 at small scale, 3 at full)")
+    parser.add_argument(
+        "--capture", type=Path, metavar="FILE", help="a network capture, to be taken in as a whole night"
+    )
     parser.add_argument("--data", metavar="FOLDER", help="keep the fleets here (default: a temporary folder)")
     parser.add_argument("--output", metavar="FOLDER", help="write the results here, as Markdown and JSON")
     arguments = parser.parse_args(argv)
     rounds = arguments.rounds or (3 if arguments.scale == "full" else 1)
-    folder = Path(arguments.data or tempfile.mkdtemp(prefix="namesrv-bench-"))
+    folder = Path(arguments.data or tempfile.mkdtemp(prefix="namesrv-bench-")).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
     started, began = dt.datetime.now(dt.timezone.utc), time.perf_counter()
     spark = spark_session("namesrv-history bench")
-    tune_for(spark, small=arguments.scale == "small")
     start_up = round(time.perf_counter() - began, 1)
     about = {"scale": arguments.scale, "rounds": rounds, "start_up_s": start_up, **machine()}
     results: list[Measured] = []
     differ = False
     try:
-        fleets = Fleets(spark, folder, arguments.scale)
+        fleets = Fleets(spark, OnSpark(lambda: spark), folder, arguments.scale, arguments.capture)
         for name in arguments.only:
             print(f"{name} ...", file=sys.stderr, flush=True)
             try:
-                results += RATIOS[name](fleets, rounds)
+                results += FIGURES[name](fleets, rounds)
             except AnswersDifferError as error:
                 print(f"namesrv-history: {name}: {error}", file=sys.stderr)
                 differ = True

@@ -47,9 +47,7 @@ def beats_in_ms(events: DataFrame) -> DataFrame:
 def window_sort(events: DataFrame, silence_ms: int) -> Expiries:
     """Spark SQL with a window: every event is sorted."""
     sql = _NEIGHBOURS.format(events="{events}", silence_ms="{silence_ms}")
-    return expiries_of(
-        events.sparkSession.sql(sql, events=beats_in_ms(events), silence_ms=silence_ms).collect()
-    )
+    return expiries_of(events.sparkSession.sql(sql, events=beats_in_ms(events), silence_ms=silence_ms).collect())
 
 
 def pandas_per_broker(events: DataFrame, silence_ms: int) -> Expiries:

@@ -6,7 +6,6 @@ import datetime as dt
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,22 +32,23 @@ START = dt.date(2026, 1, 1)
 _HOLES: dict[str, Any] = {"outage_s": (150, 900)}
 _QUIET = {"full": {**_HOLES, "outages": 0.0002}, "small": {**_HOLES, "outages": 0.004}}
 _SIZE = {"full": {"brokers": 2_000, "namesrvs": 4}, "small": {"brokers": 16, "namesrvs": 2}}
+_TOPICS: dict[str, dict[str, Any]] = {"full": {"brokers": 300, "topics": 10_000}, "small": {"topics": 50}}
 
 
 def fleet_named(name: str, scale: str) -> Fleet:
     """Return the fleet of a benchmark: two beats a minute, of 4.9.7 unless it is to be compared with 5.4.0."""
     is_full = scale == "full"
-    options: Mapping[str, Mapping[str, Any]] = {
+    options: dict[str, dict[str, Any]] = {
         "quiet": {**_SIZE[scale], **_QUIET[scale]},
         "stormy": {**_SIZE[scale], **_HOLES, "outages": 0.01, "registrations": 0.05},
         "tenth": {**_SIZE[scale], **_QUIET[scale], **({"brokers": 200} if is_full else {})},
         "five": {**_SIZE[scale], **_QUIET[scale], "version": "5.4.0"},
-        "wide": {"brokers": 300, "topics": 10_000} if is_full else {"topics": 50},
+        "wide": {**_TOPICS[scale], "namesrvs": 1, "shared_topics": True},
         "1x": {"brokers": 868, "namesrvs": 4} if is_full else {"brokers": 8},
         "10x": {"brokers": 8_681, "namesrvs": 4} if is_full else {"brokers": 80},
         "long": {**_QUIET[scale], "brokers": 40 if is_full else 4, "churn": 0.05},
     }
-    return Fleet(START, **options[name] | ({"namesrvs": 1, "shared_topics": True} if name == "wide" else {}))
+    return Fleet(START, **options[name])
 
 
 @dataclass
@@ -59,6 +59,7 @@ class Fleets:
     passes: Passes
     folder: Path
     scale: str
+    capture: Path | None = None
     _ready: set[tuple[str, int, bool]] = field(default_factory=set)
 
     def day(self, name: str, number: int = 2, *, published: bool = True) -> FleetDay:
@@ -169,7 +170,9 @@ class FleetDay:
     def events(self) -> DataFrame:
         """Return the day's heartbeats, as first stored, and registrations: what renews a lease."""
         columns = ("namesrv_id", "broker_addr", "effect_time")
-        registrations = [self.fleets.spark.read.parquet(*files) for files in [self.files(bronze.REGISTRATIONS)] if files]
+        registrations = [
+            self.fleets.spark.read.parquet(*files) for files in [self.files(bronze.REGISTRATIONS)] if files
+        ]
         events = self.as_first_stored.select(*columns)
         for more in registrations:
             events = events.unionAll(more.select(*columns))

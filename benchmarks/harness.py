@@ -154,13 +154,21 @@ def markdown(results: Sequence[Measured], about: Mapping[str, Any]) -> str:
             lines.append(f"| {result.name} | | | | | not measured: {result.why} |")
             continue
         bar = f"{'≥' if result.at_least else '≤'} {result.bar:g}"
-        cells = (result.name, bar, f"{result.median:.3g}", f"{result.best:.3g}", "" if result.first is None else result.first)
+        cells = (
+            result.name,
+            bar,
+            f"{result.median:.3g}",
+            f"{result.best:.3g}",
+            "" if result.first is None else result.first,
+        )
         lines.append(f"| {' | '.join(map(str, cells))} | {'met' if result.is_met else '**not met**'} |")
         sides += [
             f"| {result.name} | {side} | {statistics.median(took):.3f} | {min(took):.3f} | {result.unit} | {len(took)} |"
             for side, took in result.values.items()
         ]
-        notes += [f"\n{result.name}: {', '.join(f'{key} {value}' for key, value in result.notes.items())}"] * bool(result.notes)
+        notes += [f"\n{result.name}: {', '.join(f'{key} {value}' for key, value in result.notes.items())}"] * bool(
+            result.notes
+        )
     lines += ["", "| figure | side | median | least | | rounds |", "|---|---|---|---|---|---|", *sides, *notes]
     return "\n".join(lines) + "\n"
 

@@ -62,6 +62,8 @@ def digests_by(rows: Rows, *by: str, without: Iterable[str] = ()) -> dict[tuple[
 
     A row's hash is DuckDB's over its values in the order of their columns; a test holds what it is for each type.
     """
+    if isinstance(rows, pa.Table) and not rows.num_rows:
+        return {}
     relation = connection().from_arrow(rows) if isinstance(rows, pa.Table) else rows
     columns = ", ".join(f'"{name}"' for name in relation.columns if name not in set(without))
     keys = ", ".join(f'"{name}"' for name in by)

@@ -39,9 +39,10 @@ _BATCH = 16 * 2048
 # A print is a sum of products modulo 2^64; the numbers are odd and have no other meaning.
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], dtype=np.uint64)
 _SEQ = next(rule for rule in RULES[bronze.NAMESRV_EVENTS.name] if rule.name == "seq_is_unique_in_all_events")
-_ID = {
-    table.name: next(rule for rule in RULES[table.name] if rule.key == table.key) for table in bronze.RECORDED_TABLES
-}
+ID = {table.name: next(rule for rule in RULES[table.name] if rule.key == table.key) for table in bronze.RECORDED_TABLES}
+"""The rule that no two rows of a recorded table have the same id."""
+FORM = "event_id_is_a_digest"
+"""Name of the rule about the form of ids, which is seen while they are read."""
 
 
 class Ids(NamedTuple):
@@ -149,7 +150,7 @@ def _ids_measured(table: str, found: Sequence[Copies], again: Again) -> Measurem
     ids = Counter(again(table, suspects) if len(suspects) else ())
     copies = [{"event_id": event_id, "copies": times} for event_id, times in ids.items() if times > 1]
     keys = sum(part.keys for part in found) - len(suspects) + len(ids)
-    return measured(table, _ID[table], keys, len(copies), _shown(copies))
+    return measured(table, ID[table], keys, len(copies), _shown(copies))
 
 
 def _shown(copies: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -67,25 +67,38 @@ def measure(
         ]
 
 
-def merged(parts: Iterable[Measurement], tables: Collection[str]) -> list[Measurement]:
+def merged(
+    parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[str, int] | None = None
+) -> list[Measurement]:
     """Return one measurement for each rule of `tables`, in the order of `RULES`: what parts have counted apart, added up.
 
-    A rule that no part has counted had nothing to judge. What a part could not count, nobody has.
+    What a part could not count, nobody has. A rule that no part has counted had nothing to judge; or, where `rows` says how many
+    rows each table has and its table has some, it was forgotten, and is told as one that could not be counted.
     """
-    found = {(name, rule.name): measured(name, rule, 0, 0) for name in tables for rule in RULES[name]}
+    found: dict[tuple[str, str], Measurement] = {}
     for part in parts:
-        before = found[part.table, part.rule]
-        if part.missing or before.missing:
-            missing = tuple(sorted({*before.missing, *part.missing}))
-            found[part.table, part.rule] = replace(before, rows=None, broken=None, sample=(), missing=missing)
+        before = found.setdefault((part.table, part.rule), part)
+        if before is part:
             continue
+        missing = tuple(sorted({*before.missing, *part.missing}))
         found[part.table, part.rule] = replace(
             before,
-            rows=(before.rows or 0) + (part.rows or 0),
-            broken=(before.broken or 0) + (part.broken or 0),
-            sample=tuple(sorted({*before.sample, *part.sample})[:SAMPLES]),
+            rows=None if missing else (before.rows or 0) + (part.rows or 0),
+            broken=None if missing else (before.broken or 0) + (part.broken or 0),
+            sample=() if missing else tuple(sorted({*before.sample, *part.sample})[:SAMPLES]),
+            missing=missing,
         )
-    return [found[name, rule.name] for name in RULES if name in tables for rule in RULES[name]]
+    return [
+        found.get((name, rule.name)) or _uncounted(name, rule, is_empty=rows is None or not rows.get(name))
+        for name in RULES
+        if name in tables
+        for rule in RULES[name]
+    ]
+
+
+def _uncounted(table: str, rule: Rule, *, is_empty: bool) -> Measurement:
+    found = measured(table, rule, 0, 0)
+    return found if is_empty else replace(found, rows=None, broken=None, missing=(table,))
 
 
 def reasons(rows: pa.Table, table: str) -> pa.ChunkedArray:

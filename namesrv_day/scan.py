@@ -28,12 +28,10 @@ DECIDING = pa.schema(
     ]
 )
 """Of each thousand packets or lines of a file the requests that are first, last, earliest and latest."""
-_EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
-_RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
-
-
 TOPICS = pa.schema([("topic_config_digest", STRING)])
 """The topic tables that registrations name."""
+_EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
+_RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 
 @dataclass(frozen=True)
@@ -48,21 +46,25 @@ class Scan:
     positions: pa.Table
 
 
-def scanned(rows: duckdb.DuckDBPyRelation, table: str, parts: int = 1) -> Scan:
-    """Return what `rows` leave, which are a file of `table`, one of `bronze.RECORDED_TABLES`. Keys are cut into `parts`."""
+def scanned(rows: duckdb.DuckDBPyRelation, table: str, parts: int = 1, *, with_ids: bool = True) -> Scan:
+    """Return what `rows` leave, which are a file of `table`, one of `bronze.RECORDED_TABLES`. Keys are cut into `parts`.
+
+    `rows` are read several times, a few columns at a time: give what DuckDB reads itself. Without ids, which are more than half of
+    the bytes of heartbeats, the rules about `event_id` have judged no rows.
+    """
     same = _same(rows, ("namesrv_id", "source_file"))
     connections = _connections(rows, table, same)
-    ids = keys.ids_of(rows)
+    ids = keys.ids_of(rows) if with_ids else None
     positions = [
         keys.parts_of_positions(namesrv_id, keys.positions_of(own), parts)
         for namesrv_id, own in (_by_namesrv(rows, connections) if table in _EVENTS else ())
     ]
     return Scan(
-        _rows_measured(rows, table, ids),
+        _rows_measured(_with(rows, same), table, ids),
         connections,
         _deciding(rows, table, same) if table in REQUESTS else DECIDING.empty_table(),
         _topics(rows) if table == bronze.REGISTRATIONS.name else TOPICS.empty_table(),
-        keys.parts_of_ids(table, ids.prints, parts),
+        keys.parts_of_ids(table, ids.prints, parts) if ids else keys.PARTS.empty_table(),
         pa.concat_tables([keys.PARTS.empty_table(), *positions]),
     )
 
@@ -85,18 +87,18 @@ def _is_of_requests(rule: Rule) -> bool:
     return rule.kind == "query" and rule.needs == tuple(sorted(REQUESTS))
 
 
-def _rows_measured(rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids) -> list[Measurement]:
-    found = counted(rows, table, [rule for rule in row_rules(table) if not _is_form_of_id(rule)])
+def _rows_measured(rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids | None) -> list[Measurement]:
+    rules = row_rules(table)
+    found = counted(rows, table, [rule for rule in rules if rule.name != keys.FORM])
     count = found[0].rows
-    for rule in filter(_is_form_of_id, row_rules(table)):
-        # Looked at digit by digit only if not all ids were found to have their form when they were read.
-        fine = ids.are_digests and len(ids.prints) == count
-        found += [measured(table, rule, count, 0)] if fine else counted(rows, table, [rule])
+    for rule in (rule for rule in rules if rule.name == keys.FORM):
+        if ids is None:
+            found += [measured(table, unread, 0, 0) for unread in (rule, keys.ID[table])]
+        elif ids.are_digests and len(ids.prints) == count:
+            found.append(measured(table, rule, count, 0))
+        else:
+            found += counted(rows, table, [rule])
     return found
-
-
-def _is_form_of_id(rule: Rule) -> bool:
-    return rule.name == "event_id_is_a_digest"
 
 
 def _same(rows: duckdb.DuckDBPyRelation, columns: Sequence[str]) -> dict[str, str]:
@@ -105,6 +107,12 @@ def _same(rows: duckdb.DuckDBPyRelation, columns: Sequence[str]) -> dict[str, st
     [(count, *found)] = rows.aggregate(f"count(*), {asked}").fetchall()
     bounds = zip(columns, found[::3], found[1::3], found[2::3], strict=True)
     return {name: low for name, low, high, known in bounds if low == high and known == count > 0}
+
+
+def _with(rows: duckdb.DuckDBPyRelation, same: Mapping[str, str]) -> duckdb.DuckDBPyRelation:
+    """Return rows with what they have in common as constants, about which a rule is judged once."""
+    constants = [duckdb.ConstantExpression(value).alias(name) for name, value in same.items()]
+    return rows.select(duckdb.StarExpression(exclude=list(same)), *constants) if same else rows
 
 
 def _deciding(rows: duckdb.DuckDBPyRelation, table: str, same: Mapping[str, str]) -> pa.Table:

@@ -25,8 +25,12 @@ _ROWS_AT_A_TIME = 100_000
 
 
 def timed_events(rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> Iterator[TimedEvent]:
-    """Yield the core's events of rows of `day_events`, in the order in which they took effect. Raises as `codec.event_of`."""
-    return (timed for _, timed in Timed(rows, topic_tables).numbered())
+    """Yield the core's events of rows of `day_events`, of all units in the order in which they took effect.
+
+    Raises as `codec.event_of`.
+    """
+    of_all = rows.select([name for name in rows.column_names if name != "unit"])
+    return (timed for _, timed in Timed(of_all, topic_tables).numbered())
 
 
 class Report(NamedTuple):

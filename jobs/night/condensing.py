@@ -18,13 +18,16 @@ import pyarrow.compute as pc
 from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
+from jobs.night.together import judged_together, what_is_left
 from jobs.store.files import DataFile, digests_of, local_path, read_files, table_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day import condense
 from namesrv_day.day_events import BEATS
 from namesrv_day.digest import Digest, Slice
+from namesrv_day.keys import KEYS_AT_A_TIME
 from namesrv_day.restate import NewEvents, added_up, new_events
 from namesrv_day.rules import Measurement, counted, row_rules
+from namesrv_day.scan import scanned
 from namesrv_day.sql import connection
 from schemas import bronze, gold
 from schemas.table import Table
@@ -33,6 +36,7 @@ _ONE_DAY = dt.timedelta(days=1)
 # So many pieces of work for each core: the last ones to end are small.
 _ROUNDS = 4
 _RECORDED = ("day", "namesrv_id", "seq", "event_id", "ingest_run")
+_WITH_KEYS = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 
@@ -54,7 +58,7 @@ class CondenseWork:
     """Pieces for one task; hours are stashed below `staging`.
 
     `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
-    that is not of the ingest runs `covered`.
+    that is not of the ingest runs `covered`. Keys are cut into `parts`, and these into `groups`, one for a task.
     """
 
     root: str
@@ -62,6 +66,8 @@ class CondenseWork:
     leases: dict[dt.date, tuple[Piece, ...]]
     published: frozenset[dt.date]
     covered: frozenset[str]
+    parts: int
+    groups: int
     staging: str
 
 
@@ -69,13 +75,15 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    Digests of slices; where the hours of each day are stashed; rules, counted in parts; and what is new on published days.
+    Digests of slices; where the hours of each day are stashed; rules, counted in parts; what is new on published days; and where
+    is stashed what files leave for the rules about all rows together.
     """
 
     digests: dict[Slice, Digest] = field(default_factory=dict)
     hours: dict[dt.date, tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
 
     def add(self, other: Condensed) -> None:
         """Add what another task, or an earlier pass, has found."""
@@ -84,6 +92,7 @@ class Condensed:
         for day, places in other.hours.items():
             self.hours[day] = (*self.hours.get(day, ()), *places)
         self.measurements += other.measurements
+        self.left += other.left
         self.fresh = added_up([self.fresh, other.fresh])
 
 
@@ -95,13 +104,18 @@ def condensed(house: Warehouse, passes: Passes, days: Sequence[dt.date], starts:
         pieces += [Piece(table.name, file) for file in house.files(table, starts)] if starts else []
     ledger = house.ledger()
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
+    rows = sum(piece.file.rows for piece in pieces if piece.name in _WITH_KEYS)
+    parts = 1 + rows // KEYS_AT_A_TIME
+    groups = min(parts, passes.width * _ROUNDS)
     work = [
-        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, house.staging)
+        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, parts, groups, house.staging)
         for some in _shared_out(pieces, passes.width * _ROUNDS)
     ]
     total = Condensed()
     for found in passes.each(condense_files, work):
         total.add(found)
+    if total.left:
+        total.measurements += judged_together(house, passes, total.left, groups, days)
     return total
 
 
@@ -119,7 +133,11 @@ def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
     if piece.table.layer != "bronze" or day is None:
         return found
     rows = _relation(work.root, piece)
-    found.measurements = counted(rows, piece.name, row_rules(piece.name))
+    if piece.name in _WITH_KEYS:
+        scan = scanned(rows, piece.name, work.parts)
+        found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
+    else:
+        found.measurements = counted(rows, piece.name, row_rules(piece.name))
     if piece.table in BEATS:
         hours = condense.hours_from(rows, piece.name, _leases(work, day))
         found.hours = {day: (stash.put(work.staging, {"hours": hours}),)}

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
@@ -29,7 +30,7 @@ from namesrv_day.pack import merged_outcomes
 from namesrv_day.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
 from namesrv_day.rows import conformed, empty
 from namesrv_day.rules import Measurement, measure
-from namesrv_day.sql import ask
+from namesrv_day.sql import ask, connection
 from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 
@@ -143,12 +144,15 @@ def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
 
 def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
     """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
-    named = ask(_NAMED, slices, day=of.day)["event_id"].combine_chunks()
-    today, where = of.today.of(of.namesrv_id), pc.field("event_id").isin(named)
-    tables = (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
-    if not len(named):
+    named = ask(_NAMED, slices, day=of.day)
+    today, tables = of.today.of(of.namesrv_id), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
+    if not named.num_rows:
         return {table.name: empty(table) for table in tables}
-    return {table.name: conformed(today.rows(table, _IDENTITY, where), table) for table in tables}
+
+    def wanted(rows: DuckDBPyRelation) -> DuckDBPyRelation:
+        return rows.join(connection().from_arrow(named), "event_id", how="semi")
+
+    return {table.name: conformed(today.few(table, _IDENTITY, wanted), table) for table in tables}
 
 
 _IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")

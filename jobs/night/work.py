@@ -6,10 +6,8 @@ import datetime as dt
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from operator import and_
+from functools import partial
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import ColumnExpression as Column
@@ -17,7 +15,7 @@ from duckdb import ConstantExpression as Constant
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files, OfNamesrv
-from jobs.store.files import DataFile, ask_file, bounds_of, write_file
+from jobs.store.files import DataFile, write_file
 from namesrv_core.inference.settings import Value
 from namesrv_day.condense import PERIOD_US
 from namesrv_day.context import NamesrvDay
@@ -212,30 +210,18 @@ def raw_beats(
 def _single_beats(work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int]) -> pa.Table:
     """Return the single beats of addresses (None: of those without) in periods, as events, where they take effect."""
     first, last = min(periods) * PERIOD_US, (max(periods) + 1) * PERIOD_US
-    wanted = [
-        Column("namesrv_id") == Constant(work.namesrv_id),
-        Column("broker_addr").isin(*(Constant(addr) for addr in addrs if addr is not None)),
-        Column("effect_time") >= Constant(_instant(first)),
-        Column("effect_time") < Constant(_instant(last)),
-    ]
-    if None in addrs:
-        wanted[1] |= Column("broker_addr").isnull()
-    frames = {table.name: _asked_beats(work, table, reduce(and_, wanted)) for table in BEATS}
+    wanted = Column("broker_addr").isnull() if None in addrs else Constant(value=False)
+    if known := [Constant(addr) for addr in addrs if addr is not None]:
+        wanted |= Column("broker_addr").isin(*known)
+    wanted &= (Column("effect_time") >= Constant(_instant(first))) & (Column("effect_time") < Constant(_instant(last)))
+    own = work.today.of(work.namesrv_id)
+    frames = {table.name: own.few(table, _said(table), lambda rows: rows.filter(wanted)) for table in BEATS}
     return moved(day_events(frames, tables=BEATS), moves)
 
 
-def _asked_beats(work: NamesrvWork, table: Table, wanted: duckdb.Expression) -> pa.Table:
-    """Return what of a table's beats makes events. DuckDB reads other columns only where the looked-for ones match."""
-    names = [name for name in table.column_names if name in _SAID_OF_BEATS]
-    parts = [empty(table).select(names)]
-    for file in work.today.named[table.name]:
-        low, high = bounds_of(file)
-        if low is None or high is None or low <= work.namesrv_id <= high:
-            found = ask_file(
-                work.today.root, table, file, lambda rows: rows.filter(wanted).select(*names).to_arrow_table()
-            )
-            parts.append(found.cast(parts[0].schema))
-    return pa.concat_tables(parts)
+def _said(table: Table) -> list[str]:
+    """Return the columns of a table of beats of which events are made."""
+    return [name for name in table.column_names if name in _SAID_OF_BEATS]
 
 
 def _instant(at_us: int) -> dt.datetime:

@@ -110,6 +110,16 @@ def test_parts_add_up_to_every_rule_of_the_tables():
     assert (unknown.rows, unknown.broken, unknown.missing) == (None, None, ("sources",))
 
 
+def test_a_rule_that_nobody_counted_is_not_passed_over():
+    """A rule of a table with rows that no part has counted is told as not judged; without rows there is nothing to judge."""
+    counted = measure(frames(good_rows()), ["watermarks"])
+
+    one_left_out = merged(counted[1:], ["watermarks", "sources"], {"watermarks": 1, "sources": 0})
+
+    assert [(m.table, m.rule) for m in one_left_out if m.missing] == [("watermarks", "required_columns_present")]
+    assert {m.rows for m in one_left_out if m.table == "sources"} == {0}
+
+
 def test_a_form_ends_where_the_value_ends():
     """A digest, an address or a name with a line break behind it has not their form."""
     values = pa.table({"v": ["ab", "ab\n", "\nab", "a", "xy", "AB", ""]})

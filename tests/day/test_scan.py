@@ -6,10 +6,11 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from namesrv_day import keys
-from namesrv_day.rules import measure, merged
+from namesrv_day.rules import counted, measure, merged, row_rules
 from namesrv_day.scan import Scan, judged, scanned
 from namesrv_day.sql import connection
 from schemas import bronze
@@ -30,7 +31,9 @@ def files_of(tables: dict[str, pa.Table], count: int, seed: int) -> Files:
     return found
 
 
-def gate(files: Files, parts: int, stored: pa.Table) -> dict[tuple[str, str], tuple[int | None, int | None, tuple[str, ...]]]:
+def gate(
+    files: Files, parts: int, stored: pa.Table
+) -> dict[tuple[str, str], tuple[int | None, int | None, tuple[str, ...]]]:
     """Return what is counted by rule when files are scanned one by one."""
 
     def again(table: str, prints: np.ndarray) -> list[str]:
@@ -65,6 +68,25 @@ def test_files_say_what_all_rows_say(count, parts, seed):
         assert bool(sample) == bool(broken)
 
 
+@pytest.mark.parametrize("rows_per_file", [1, 1000])
+def test_what_footers_prove_is_true(rows_per_file, tmp_path):
+    """Of Parquet files, too, the same is counted: their statistics spare DuckDB to look, and hide no broken row."""
+    for table, frame in frames(planted_rows()).items():
+        rules = row_rules(table)
+        expected = [(m.rule, m.broken) for m in counted(connection().from_arrow(frame), table, rules)]
+        paths = []
+        for start in range(0, frame.num_rows, rows_per_file):
+            paths.append(tmp_path / f"{table}-{start}.parquet")
+            pq.write_table(frame.slice(start, rows_per_file), paths[-1])
+
+        found = [counted(connection().read_parquet(str(path)), table, rules) for path in paths]
+
+        by_rule = {
+            rule.name: sum(m.broken or 0 for file in found for m in file if m.rule == rule.name) for rule in rules
+        }
+        assert list(by_rule.items()) == expected
+
+
 def test_clocks_are_compared_across_files():
     """A request that was recorded earlier and stands later in the source is found, though another file holds it."""
     times = {number: NOON + number * MINUTE for number in (1, 2, 3, 4, 2500, 2501)}
@@ -93,3 +115,20 @@ def test_a_position_may_be_taken_once_by_all_tables_and_files():
     rows_, broken, sample = found["namesrv_events", "seq_is_unique_in_all_events"]
     assert (rows_, broken) == (5, 2)
     assert sample == tuple(f'{{"namesrv_id":"10.0.0.9:9876","seq":{SEQ + n}}}' for n in (1, 5))
+
+
+def test_without_ids_only_their_rules_are_left_out():
+    """Where ids are not read, the two rules about them have judged no rows, and all others say the same."""
+    rows = connection().from_arrow(frames(planted_rows())["heartbeats"])
+
+    with_ids, without = scanned(rows, "heartbeats"), scanned(rows, "heartbeats", with_ids=False)
+
+    about_ids = {"event_id_is_a_digest", "key_is_unique"}
+    assert {(m.rule, m.rows, m.broken) for m in without.measured if m.rule in about_ids} == {
+        (rule, 0, 0) for rule in about_ids
+    }
+    assert [m for m in without.measured if m.rule not in about_ids] == [
+        m for m in with_ids.measured if m.rule not in about_ids
+    ]
+    assert without.ids.num_rows == 0
+    assert without.positions == with_ids.positions

@@ -138,6 +138,18 @@ def test_who_is_refused_or_asks_nothing_reports_no_version() -> None:
     assert reports == [None, None, Report(("C", "b", "1:1"), None)]
 
 
+def test_events_come_in_order_of_their_positions_or_unit_by_unit() -> None:
+    """Rows have no order; those of one position go by their ids. Whoever takes all units at once gets one order."""
+    rows = rows_of(
+        *({**query(), "seq": seq, "unit": unit} for seq, unit in ((9, "v"), (8, "u"), (8, "v"), (7, "w"))),
+        unit=pa.string(),
+    )
+    assert [(t.seq, t.event_id) for t in timed_events(rows, {})] == [(7, "e4"), (8, "e2"), (8, "e3"), (9, "e1")]
+    found = Timed(rows, {})
+    assert found.spans == {"u": (0, 1), "v": (1, 3), "w": (3, 4)}
+    assert [t.event_id for _, t in found.numbered()] == ["e2", "e3", "e1", "e4"]
+
+
 def test_no_rows_are_no_events() -> None:
     """A unit may have carried rows only."""
     assert list(timed_events(rows_of(), {})) == []

@@ -18,6 +18,7 @@ import pytest
 from jobs.cli.console import Console
 from jobs.conf import PipelineConf
 from jobs.night import gate, nightly, steps
+from jobs.night import night as nights_of
 from jobs.night.days import asked_days
 from jobs.night.docs import Verdict
 from jobs.night.nightly import Asked, Summary
@@ -52,6 +53,22 @@ class Nights(NamedTuple):
     path: Path
     logs: list[Path]
     summaries: list[Summary]
+
+
+class Counting(InProcess):
+    """In this process; counts the packs of all days, and what their core took."""
+
+    def __init__(self, width: int = 1) -> None:
+        super().__init__(width)
+        self.packs, self.events = 0, 0
+
+    def each(self, task: Any, work: Any) -> list[Any]:
+        """See `Passes`."""
+        done = super().each(task, work)
+        if task is nights_of.replay_units:
+            self.packs += len(done)
+            self.events += sum(pack.counters["events"] for pack in done)
+        return done
 
 
 def house_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:
@@ -92,8 +109,8 @@ def publish(warehouse: Path) -> Published:
 def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
     """Return the verdict on what was counted, without writing it down."""
     named: dict[str, list[str]] = {"critical": [], "warning": [], "info": []}
-    total = 0
-    for total, one in enumerate(measurements, 1):
+    judged = list(measurements)
+    for one in judged:
         if one.missing or one.broken:
             named["info" if one.missing else one.severity].append(f"{one.table}.{one.rule}")
     return Verdict(
@@ -103,7 +120,7 @@ def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
         skipped=named["info"],
         docs_path=docs_dir,
         tables=0,
-        rules=total,
+        rules=len(judged),
     )
 
 

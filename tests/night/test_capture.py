@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from jobs.conf import PipelineConf
 from jobs.night import night as nights_of
-from jobs.night import work
-from jobs.night.passes import InProcess
-from namesrv_day import condense, placing, races
+from namesrv_day import placing
+from namesrv_day.digest import digests_by
 from schemas import gold
 from tests.day.lives import unnumbered
 from tests.ingest.given import piece
-from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, heads, house_at, night, rows
+from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, Counting, heads, house_at, night, rows
 
 MIDDLE, END = 21_111, 40_000
 """A packet in the middle of connections, and one behind the last."""
@@ -90,33 +87,11 @@ def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path)
 def test_neither_width_nor_packs_matter(
     whole: Capture, copied: Path, width: int, rows_per_pack: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every gold table has the digest that it has of one pack at a time: with few packs, and with one for each unit."""
+    """Every gold table has the digest that it has of one pack at a time: with few packs, and with as many as there are units."""
     monkeypatch.setattr(nights_of, "_ROWS_PER_PACK", rows_per_pack)
     passes = Counting(width)
     assert night(copied, passes=passes).digests == whole.summary.digests
     assert passes.packs > 1
-
-
-class Counting(InProcess):
-    """In this process; counts the packs of all days."""
-
-    packs = 0
-
-    def each(self, task, work):
-        if task is nights_of.replay_units:
-            self.packs += len(work)
-        return super().each(task, work)
-
-
-@pytest.mark.parametrize("quiet_road", [False, True])
-def test_the_quiet_road_does_not_matter(
-    whole: Capture, copied: Path, monkeypatch: pytest.MonkeyPatch, *, quiet_road: bool
-) -> None:
-    """With it and periods of two minutes, most of the recording is replayed as runs of heartbeats; without it, none is."""
-    monkeypatch.setattr(condense, "SLOTS", 2)
-    for module in (condense, races, work):
-        monkeypatch.setattr(module, "PERIOD_US", 120_000_000)
-    assert night(copied, conf=PipelineConf(quiet_road=quiet_road)).digests == whole.summary.digests
 
 
 def test_units_replayed_apart_give_what_the_whole_name_server_gives(
@@ -126,17 +101,14 @@ def test_units_replayed_apart_give_what_the_whole_name_server_gives(
     monkeypatch.setattr(placing, "must_stay_whole", lambda *_: True)
     together = night(copied)
     assert together.verify == whole.summary.verify
-    found = [
+    histories = {table.name for table in gold.HISTORY_TABLES}
+    others = {name: digest for name, digest in together.digests.items() if name not in histories}
+    assert others == {name: whole.summary.digests[name] for name in others}
+    one, other = (
         unnumbered({table.name: house_at(path).published_rows(table) for table in gold.HISTORY_TABLES})
         for path in (copied, whole.path)
-    ]
-    assert [name for name in found[0] if digest_of(found[0][name]) != digest_of(found[1][name])] == []
-    histories = {table.name for table in gold.HISTORY_TABLES}
-    assert [
-        name
-        for name, digest in together.digests.items()
-        if digest != whole.summary.digests[name] and name not in histories
-    ] == []
+    )
+    assert [name for name in one if digests_by(one[name]) != digests_by(other[name])] == []
 
 
 def test_an_exported_event_log_gives_the_tables_of_its_capture(

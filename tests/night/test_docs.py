@@ -1,0 +1,159 @@
+"""The judgement of Great Expectations on counted rules, and the pages that show it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from jobs.night import docs
+from namesrv_day.rules import Measurement, measure, merged
+from schemas.rules import RULES
+from tests.day.good_rows import frames, good_rows
+from tests.day.planted_rows import ALL_RULES, planted_rows
+
+_LOADED = {"src", "srcset", "data", "poster", "background", "action", "formaction", "manifest", "cite"}
+
+
+class _Page(HTMLParser):
+    """What a page holds: its text, and whatever a browser would fetch or follow."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text: list[str] = []
+        self.tags: set[str] = set()
+        self.loads: list[str | None] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.loads += [value for name, value in attrs if name in _LOADED or (tag == "link" and name == "href")]
+        self.links += [value for name, value in attrs if tag == "a" and name == "href"]
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[tuple[str, str], Measurement]:
+    """Give what is measured of all good and planted rows: every rule is broken."""
+    return {(m.table, m.rule): m for m in measure(frames(planted_rows()))}
+
+
+@pytest.fixture(scope="module")
+def unspoilt() -> list[Measurement]:
+    """Give what is measured of good rows only."""
+    return measure(frames(good_rows()))
+
+
+def test_the_gate_stops_on_critical_rules_only(found, unspoilt, tmp_path):
+    """Broken warnings are told, and the gate stays open; one broken critical rule shuts it."""
+    warned = [found[m.table, m.rule] if m.severity == "warning" else m for m in unspoilt]
+    broken = [found[m.table, m.rule] if (m.table, m.rule) == ("runs", "gate_agrees") else m for m in unspoilt]
+
+    open_gate, shut_gate = (docs.judge(of, tmp_path / name) for name, of in [("a", warned), ("b", broken)])
+
+    assert (open_gate.passed, open_gate.critical) == (True, [])
+    assert open_gate.warnings == [f"{m.table}.{m.rule}" for m in unspoilt if m.severity == "warning"]
+    assert (shut_gate.passed, shut_gate.critical, shut_gate.warnings) == (False, ["runs.gate_agrees"], [])
+    assert (shut_gate.tables, shut_gate.rules) == (len(RULES), len(ALL_RULES))
+
+
+def test_every_broken_rule_is_found(found, tmp_path):
+    """Where all rules are broken, Great Expectations says so of each, by its severity."""
+    verdict = docs.judge(found.values(), tmp_path)
+
+    named = {s: [f"{m.table}.{m.rule}" for m in found.values() if m.severity == s] for s in ("critical", "warning")}
+    assert verdict.critical == named["critical"]
+    assert verdict.warnings == named["warning"]
+    assert verdict.skipped == []
+
+
+def test_a_rule_that_could_not_be_counted_is_skipped(tmp_path):
+    """What needs a table that was not given is neither passed nor broken: it is named, and the gate stays open."""
+    measurements = measure({"quarantine": frames(good_rows())["quarantine"]})
+
+    verdict = docs.judge(measurements, tmp_path)
+
+    assert verdict.skipped == ["quarantine.quarantine_is_small"]
+    assert verdict.passed
+    assert "not judged, needs sources" in _texts(tmp_path / "validations")
+
+
+def test_data_docs_name_the_rules_and_are_pruned(found, tmp_path, monkeypatch):
+    """A page of each judgement shows rule, sentence and count, never the rows; old judgements go."""
+    monkeypatch.setattr(docs, "KEPT_RESULTS", 2)
+    of_runs = [m for m in found.values() if m.table == "runs"]
+
+    for _ in range(4):
+        verdict = docs.judge(of_runs, tmp_path)
+
+    pages = sorted((tmp_path / docs.PAGES / "runs").rglob("*.html"))
+    page = _Page(pages[-1].read_text(encoding="utf-8"))
+    shown = "".join(page.text)
+    index = _Page(verdict.docs_path.read_text(encoding="utf-8"))
+    assert len(pages) == len(list((tmp_path / docs.RESULTS / "runs").rglob("*.json"))) == 2
+    for m in of_runs:
+        assert m.rule in shown
+        assert f"{m.says} ({m.severity}; {m.rows} judged)" in shown
+        assert not any(sample in shown for sample in m.sample)
+    assert "runs" in index.text
+    assert all((tmp_path / link).is_file() for link in index.links)
+    assert len(index.links) == 2
+    assert all((pages[-1].parent / link).resolve() == verdict.docs_path for link in page.links)
+
+
+def test_tables_that_were_judged_at_other_times_stay_in_the_index(unspoilt, found, tmp_path):
+    """Two judgements of different tables are both on the first page, each with how it ended."""
+    docs.judge([m for m in unspoilt if m.table == "sources"], tmp_path)
+    verdict = docs.judge([m for m in found.values() if m.table == "watermarks"], tmp_path)
+
+    text = _Page(verdict.docs_path.read_text(encoding="utf-8")).text
+    assert text.index("sources") < text.index("watermarks")
+    assert text.count("passed") == text.count("failed") == 1
+
+
+def test_pages_need_nothing_but_themselves(found, tmp_path):
+    """No page loads a style sheet, a script, a font or a picture, or names a host: they read the same without a network."""
+    docs.judge(found.values(), tmp_path)
+
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) == 1 + len(RULES)
+    for path in pages:
+        text = path.read_text(encoding="utf-8")
+        page = _Page(text)
+        assert page.loads == []
+        assert not page.tags & {"script", "link", "img", "iframe", "object", "embed", "base"}
+        assert not re.search(r"https?:|//|url\(|@import", text)
+        assert all(not link.startswith("/") for link in page.links)
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".html", ".json"}
+
+
+def test_what_a_rule_says_is_text(tmp_path):
+    """Whatever stands in a sentence is shown, and is no markup."""
+    (rule, *_) = merged([], ["watermarks"])
+    docs.judge([replace(rule, says="<script>a & b</script>.")], tmp_path)
+
+    assert "<script>a & b</script>." in _texts(tmp_path / docs.PAGES)
+
+
+def test_results_are_kept_as_great_expectations_has_them(found, tmp_path):
+    """Beside the pages lies each result as JSON: the rule, what it says and how many rows break it."""
+    docs.judge([m for m in found.values() if m.table == "watermarks"], tmp_path)
+
+    (path,) = (tmp_path / docs.RESULTS).rglob("*.json")
+    result = json.loads(path.read_text(encoding="utf-8"))
+    shown = {
+        of["expectation_config"]["kwargs"]["column"]: (of["success"], of["result"]["observed_value"])
+        for of in result["results"]
+    }
+    assert (result["suite_name"], result["success"]) == ("watermarks", False)
+    assert shown == {m.rule: (m.broken == 0, m.broken) for m in found.values() if m.table == "watermarks"}
+
+
+def _texts(folder) -> str:
+    return "".join("".join(_Page(path.read_text(encoding="utf-8")).text) for path in folder.rglob("*.html"))

@@ -1,0 +1,214 @@
+"""Night after night: what a night reads and recomputes, and what the ledger says."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobs.conf import PipelineConf
+from jobs.errors import GateError, MissingDayError
+from jobs.ingest.ingest import ingest
+from jobs.night import days as days_module
+from jobs.night.days import days_to_do, holes
+from jobs.night.publish import gold_digests
+from jobs.store.check import check
+from jobs.store.ledger import LAYOUT
+from jobs.store.maintain import maintain
+from jobs.store.warehouse import DATA_TABLES
+from namesrv_day.digest import Slice
+from schemas import bronze, gold
+from tests.night.nights import Nights, digests, heads, house_at, night, publish, rows, step, topics
+from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, registration, write_log
+
+FOURTH = DAYS[-1] + dt.timedelta(days=1)
+HOUR_MS = 3_600_000
+
+
+# -- cost and result do not depend on the cut --------------------------------------------------------------------------
+
+
+def test_three_nights_give_the_tables_of_one(nights: Nights, tmp_path: Path) -> None:
+    """Each night recomputes its own day, and the day before only where more is known of its end; the tables are equal."""
+    assert [said.days for said in nights.summaries] == [["2026-03-01"], ["2026-03-02"], ["2026-03-02", "2026-03-03"]]
+    at_once = night(tmp_path, *nights.logs)
+    last = nights.summaries[-1]
+    assert at_once.days == [day.isoformat() for day in DAYS]
+    assert last.digests == at_once.digests
+    assert last.tables == at_once.tables
+    assert last.restated > 0, "the second day ended otherwise than it was published"
+
+
+def test_digests_put_together_are_those_of_the_whole_tables(nights: Nights) -> None:
+    """The digests that three nights have added up, and the numbers of rows, equal those of all rows."""
+    found = digests(nights.path, DATA_TABLES)
+    assert nights.summaries[-1].digests == gold_digests(found)
+    told = nights.summaries[-1].tables
+    assert told == {table.name: len(rows(nights.path, table)) for table in (*bronze.TABLES, *DATA_TABLES)}
+
+
+def test_a_repeated_run_changes_nothing(nights: Nights) -> None:
+    """Inputs that were read before give no new version of any table, the ledger's neither, and the last run's numbers."""
+    before, last = heads(nights.path), nights.summaries[-1]
+    again = night(nights.path, *nights.logs)
+    assert (again.status, again.days) == ("nothing_to_do", [])
+    assert (again.digests, again.tables, again.verify) == (last.digests, last.tables, last.verify)
+    assert (again.settings, again.namesrvs) == (last.settings, last.namesrvs)
+    assert heads(nights.path) == before
+
+
+def test_events_that_come_again_in_another_file_change_nothing(nights: Nights, copied: Path, tmp_path: Path) -> None:
+    """What is written down otherwise but says the same recomputes no day, also when it comes with something new."""
+    same = write_log(tmp_path, DAYS[0], [dict(sorted(line.items())) for line in LOGS[0]])
+    again = night(copied, same)
+    assert (again.status, again.frames, again.duplicates, again.days) == ("nothing_to_do", 3, 3, [])
+    assert again.digests == nights.summaries[-1].digests
+    assert night(copied, write_log(tmp_path, FOURTH, [beat("12:00:00")])).days == [FOURTH.isoformat()]
+
+
+def test_a_night_on_nothing_publishes_nothing(tmp_path: Path) -> None:
+    """No file, no day, no table."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    said = night(tmp_path / "w", empty)
+    assert (said.status, said.frames, said.digests) == ("nothing_to_do", 0, {})
+    assert heads(tmp_path / "w") == {}
+
+
+def test_steps_by_hand_publish_what_a_night_does(copied: Path, tmp_path: Path) -> None:
+    """`publish` names the days that were read in and not replayed; after the other steps it gives the tables of a night."""
+    at_night = Path(shutil.copytree(copied, tmp_path / "at-night"))
+    log = write_log(tmp_path, FOURTH, [beat("12:00:00"), registration("broker-c", "13:00:00", "V", HOUR_MS)])
+    house = house_at(copied, "by-hand")
+    house.start_from_published()
+    ingest(house, [str(log)])
+    days = days_to_do(house_at(copied)).wanted
+    assert FOURTH in days
+    with pytest.raises(GateError, match=f"not replayed.*{days[0]} to {FOURTH}"):
+        publish(copied)
+    for name in ("replay", "flag", "verify"):
+        step(copied, name)
+        assert topics(copied, "2026-03-04 14:00:00") == [], "nobody sees what is not published"
+    published = publish(copied)
+    by_night = night(at_night, log)
+    assert published.digests == by_night.digests
+    assert gold_digests(digests(copied, DATA_TABLES)) == by_night.digests
+    assert check(house_at(copied)).wrong == []
+
+
+def test_a_step_alone_can_be_made_again(copied: Path, nights: Nights) -> None:
+    """Flags that somebody wants to have raised anew, and published: the same as they were."""
+    step(copied, "flag")
+    assert publish(copied).digests == nights.summaries[-1].digests
+
+
+def test_the_ledger_says_what_was_read_and_written(nights: Nights) -> None:
+    """A run's row names its parent, the events it read, the slices it started from and wrote, and outcomes by name."""
+    runs = sorted(rows(nights.path, gold.RUNS), key=lambda row: str(row["run_id"]))
+    first, second, _ = runs
+    assert (second["parent_run"], second["layout"], len(second["sources"])) == (first["run_id"], LAYOUT, 1)
+    assert (second["status"], second["gate"], second["days"]) == ("published", "passed", [DAYS[1]])
+    read = {(cut["table"], cut["day"]) for cut in second["inputs"]}
+    assert {("heartbeats", DAYS[1]), ("registrations", DAYS[1]), ("topic_queue_history", DAYS[0])} <= read
+    assert {cut["day"] for cut in second["outputs"]} == {DAYS[1]}
+    counts = dict(second["counts"])
+    assert {name: counts[f"outcome.{name}"] for name in ("applied", "refreshed")} == {"applied": 1, "refreshed": 2}
+    assert (counts["frames"], counts["events"], counts["duplicates"]) == (3, 3, 0)
+
+
+def test_a_backfill_stops_where_nothing_changes_any_more(nights: Nights, copied: Path) -> None:
+    """Asked for one day, a night recomputes that day only, since it ends as it did, and publishes the same tables."""
+    again = night(copied, first=DAYS[0], last=DAYS[0])
+    assert (again.status, again.days, again.restated) == ("published", ["2026-03-01"], 0)
+    assert again.digests == nights.summaries[-1].digests
+    assert night(copied, first=DAYS[1]).days == ["2026-03-02", "2026-03-03"]
+
+
+def test_late_events_reach_the_days_after_them(nights: Nights, copied: Path, tmp_path: Path) -> None:
+    """A topic that is deleted on the first day after all is missing on the days after it too, as if read in time."""
+    delete = {"kind": "admin", "time": "11:00:00", "code": 216, "topic": "T", "cluster_name": "C", "response_code": 0}
+    late = write_log(tmp_path, DAYS[0], [delete], "-late")
+    again = night(copied, late)
+    assert again.days == [day.isoformat() for day in DAYS]
+    assert again.digests == night(tmp_path / "in-time", *nights.logs, late).digests
+
+
+@pytest.mark.parametrize("what", ["configuration", "code"])
+def test_other_rules_recompute_every_day(
+    nights: Nights, copied: Path, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another configuration or version of this software every day is recomputed, once there is something to do.
+
+    What was published says by which; what comes out the same is no restatement.
+    """
+    conf = PipelineConf()
+    if what == "configuration":
+        conf = replace(conf, quarantine_share_max=0.5)
+    else:
+        monkeypatch.setattr(days_module, "__version__", "9.9")
+    again = night(copied, write_log(tmp_path, FOURTH, [beat("12:00:00")]), conf=conf)
+    assert again.days == [day.isoformat() for day in (*DAYS, FOURTH)]
+    assert again.restated == 0
+    assert nights.summaries[-1].digests != again.digests
+
+
+# -- what readers see --------------------------------------------------------------------------------------------------
+
+
+def test_readers_see_what_an_earlier_run_said(nights: Nights) -> None:
+    """By the versions that it pinned: broker-b's topic was there when nobody knew of the third day."""
+    at, (_, second, third) = "2026-03-02 23:59:59", nights.summaries
+    assert topics(nights.path, at) == topics(nights.path, at, third.run_id) == ["T", "T-2"]
+    assert topics(nights.path, at, second.run_id) == ["T", "T-2", "U", "U-2"]
+    assert [len(rows(nights.path, bronze.HEARTBEATS, run)) for run in (second.run_id, third.run_id)] == [2, 3]
+
+
+def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(nights: Nights, copied: Path, tmp_path: Path) -> None:
+    """Maintenance changes no row that a run has pinned within its retention, and the next night goes on from what it left."""
+    before = {said.run_id: topics(copied, "2026-03-02 23:59:59", said.run_id) for said in nights.summaries[1:]}
+    done = maintain(house_at(copied, "care"))
+    assert (done.readable, done.runs) == (3, 3)
+    assert {run: topics(copied, "2026-03-02 23:59:59", run) for run in before} == before
+    assert check(house_at(copied)).wrong == []
+    log = write_log(tmp_path, FOURTH, [beat("12:00:00")])
+    again = night(copied, log)
+    assert again.days == [FOURTH.isoformat()]
+    assert again.digests == night(tmp_path / "at-once", *nights.logs, log).digests
+    maintain(house_at(copied, "more-care"), 0)
+    assert check(house_at(copied)).wrong == []
+
+
+# -- days --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_day_without_events_is_named(copied: Path, tmp_path: Path) -> None:
+    """A day that was asked for, and on which nothing is recorded, ends the run with what there is."""
+    with pytest.raises(MissingDayError, match=r"2026-03-07; recorded are 3 day\(s\), 2026-03-01 to 2026-03-03"):
+        night(copied, first=dt.date(2026, 3, 7))
+    with pytest.raises(MissingDayError, match="on 2026-03-07; nothing is recorded at all"):
+        night(tmp_path / "new", last=dt.date(2026, 3, 7))
+
+
+def test_holes_are_found_between_recorded_days() -> None:
+    """Per name server; where a recording begins is no hole, and what earlier runs read fills one."""
+    day = dt.date(2026, 3, 9)
+    read = [Slice("heartbeats", day, NAMESRV), Slice("registrations", day, "new:1"), Slice("findings", day, "x:1")]
+    earlier = [Slice("heartbeats", day - dt.timedelta(days=3), NAMESRV), Slice("quarantine", day, None)]
+    assert holes(read, lambda _: earlier) == [
+        f"hole: nothing of {NAMESRV} is recorded on 2026-03-07 to 2026-03-08, but on 2026-03-06 and 2026-03-09"
+    ]
+    assert holes(read[:1], lambda _: [Slice("route_observations", day - dt.timedelta(days=1), NAMESRV)]) == []
+
+
+def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
+    """Of a day that is missing between others the night warns; when it comes after all, all is as if read in time."""
+    path = tmp_path / "w"
+    assert night(path, nights.logs[0]).warnings == []
+    gap = night(path, nights.logs[2])
+    assert gap.warnings == [f"hole: nothing of {NAMESRV} is recorded on 2026-03-02, but on 2026-03-01 and 2026-03-03"]
+    filled = night(path, nights.logs[1])
+    assert (filled.days, filled.warnings) == (["2026-03-02", "2026-03-03"], [])
+    assert filled.digests == nights.summaries[-1].digests
