@@ -27,7 +27,12 @@ P = TypeVar("P")
 R = TypeVar("R")
 _OURS, _WHOLE, _COLD, _SCAN = "replay and flags", "whole night", "nightly, cold", "noop scan"
 _FIRST_EVENTS_A_SECOND = 14_000.0
-_GATE = ((condensing, "counted"), (judging, "measure"), (publish, "measured_small"), (publish, "require_sound"))
+_GATE = (
+    *((condensing, name) for name in ("scanned", "counted", "what_is_left", "judged_together")),
+    *((judging, name) for name in ("measure", "_recorded")),
+    *((publish, name) for name in ("measured_small", "require_sound")),
+)
+"""The functions that are the gate, by the modules that call them; none calls another."""
 
 
 def quiet(fleets: Fleets, rounds: int) -> list[Measured]:

@@ -218,7 +218,8 @@ def _events(given: PackInput, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
     if beaten.addrs:
         beats = given.raw_beats(beaten.addrs, beaten.periods)
         # Most columns are NULL in all of them; to look for what is eventful would copy these, too.
-        filled = [c for c in beats.column_names if c == "broker_addr" or beats[c].null_count < beats.num_rows]
+        looked_at = ("broker_addr", "effect_us")
+        filled = [c for c in beats.column_names if c in looked_at or beats[c].null_count < beats.num_rows]
         parts.append(raw_beats(beats.select(filled), nodes, eventful))
     return pa.concat_tables(parts, promote_options="default")
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import importlib
 import logging
 import re
 import shutil
 import sys
-import threading
 import uuid
 from collections.abc import Callable
 from functools import cached_property
@@ -34,6 +32,7 @@ from jobs.fleet.simulate import simulate
 from jobs.ingest.ingest import ingest
 from jobs.night import nightly, steps
 from jobs.night.days import asked_days
+from jobs.night.docs import prepare
 from jobs.night.gate import docs_dir
 from jobs.night.passes import InProcess, OnSpark, Passes
 from jobs.session import CHECKOUT, SessionLater
@@ -49,8 +48,6 @@ from schemas import gold
 _MAX_SNAPSHOT_BYTES = 256 << 20
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
-_LOADED_BESIDE = ("great_expectations.expectations",)
-"""Takes seconds of Python that would else be spent when everything else has been done."""
 
 
 class Command:
@@ -164,7 +161,7 @@ def _day(text: str) -> dt.date:
 
 def _nightly(command: Command) -> int:
     given = command.arguments
-    _load_beside()
+    prepare()
     asked = nightly.Asked(
         given.input,
         getattr(given, "snapshot", None) or (),
@@ -191,11 +188,6 @@ def _demo(command: Command) -> int:
     return code
 
 
-def _load_beside() -> None:
-    for name in _LOADED_BESIDE:
-        threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()
-
-
 def _ingest(command: Command) -> int:
     given, house = command.arguments, command.house
     with locked(house.path):
@@ -207,7 +199,7 @@ def _ingest(command: Command) -> int:
 
 
 def _validate(command: Command) -> int:
-    _load_beside()
+    prepare()
     with locked(command.house.path):
         warnings = steps.validate(command.house, command.passes)
         command.house.clear_staging()
@@ -231,7 +223,7 @@ def _days_step(command: Command) -> int:
 
 
 def _publish(command: Command) -> int:
-    _load_beside()
+    prepare()
     with locked(command.house.path):
         published = steps.publish_steps(command.house, command.passes)
         command.house.clear_staging()

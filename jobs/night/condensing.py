@@ -26,7 +26,7 @@ from namesrv_day.day_events import BEATS
 from namesrv_day.digest import Digest, Slice
 from namesrv_day.keys import KEYS_AT_A_TIME
 from namesrv_day.restate import NewEvents, added_up, new_events
-from namesrv_day.rules import Measurement, counted, row_rules
+from namesrv_day.rules import Measurement
 from namesrv_day.scan import scanned
 from namesrv_day.sql import connection
 from schemas import bronze, gold
@@ -136,8 +136,6 @@ def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
     if piece.name in _WITH_KEYS:
         scan = scanned(rows, piece.name, work.parts)
         found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
-    else:
-        found.measurements = counted(rows, piece.name, row_rules(piece.name))
     if piece.table in BEATS:
         hours = condense.hours_from(rows, piece.name, _leases(work, day))
         found.hours = {day: (stash.put(work.staging, {"hours": hours}),)}

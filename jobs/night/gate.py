@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import GateError
@@ -18,6 +19,8 @@ from schemas import bronze, gold
 
 SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
 """The tables that are not cut by day: the driver judges them."""
+RARE = (bronze.SNAPSHOTS, bronze.QUARANTINE)
+"""Tables of which a day has few rows: the driver judges them, too."""
 
 
 def require_few_quarantined(house: Warehouse, ingested: Ingested, waiting: Collection[str]) -> None:
@@ -60,10 +63,18 @@ def require_replayed(house: Warehouse, days: Sequence[dt.date]) -> None:
         )
 
 
-def measured_small(house: Warehouse) -> list[Measurement]:
-    """Return the rules of the tables that are not cut by day, counted."""
+def measured_small(house: Warehouse, days: Collection[dt.date]) -> list[Measurement]:
+    """Return the rules of the tables that are not cut by day, and of what is rare on `days`, counted."""
     frames = {table.name: house.rows(table) for table in SMALL}
+    frames |= {table.name: house.rows(table, days) for table in RARE}
+    frames[bronze.SOURCES.name] = _of_days(frames[bronze.SOURCES.name], days)
     return measure(frames)
+
+
+def _of_days(sources: pa.Table, days: Collection[dt.date]) -> pa.Table:
+    """Return the files of which the run that read them has rows on `days`."""
+    wanted = set(days)
+    return sources.filter(pa.array([not wanted.isdisjoint(of) for of in sources["days"].to_pylist()], pa.bool_()))
 
 
 def require_sound(house: Warehouse, measurements: Sequence[Measurement]) -> list[str]:

@@ -6,6 +6,7 @@ of a day that was published before it is told what is different now.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +39,8 @@ OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
 EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
 FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
 VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
+GOES_ON = "is_carried_to_the_next_day"
+GOING_ON = (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)
 WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES,), FLAGS: FLAGGED, VERIFY: VERIFIED}
 """The tables whose slices each part of the pass writes."""
 
@@ -46,16 +49,17 @@ WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES,), FLAGS: FLAGGED, VERIFY: VERIFIED}
 class JudgeWork:
     """One name server's day. `parts`: what is to be made; the other slices are read as they are.
 
-    `slices`: files of the day's gold tables; `outcomes`: where packs stashed their parts of event_outcomes; `told`: files of
-    findings and expired_brokers of days before, and of orphaned_topics of the last one; `published_told`: of findings of days
-    before, as they were published. `published`: files of the day's gold
-    tables as they were published; None: they never were.
+    `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight; `outcomes`:
+    where packs stashed their parts of event_outcomes; `told`: files of findings and expired_brokers of days before, and of
+    orphaned_topics of the last one; `published_told`: of findings of days before, as they were published. `published`: files
+    of the day's gold tables as they were published; None: they never were.
     """
 
     of: NamesrvWork
     namesrv: Namesrv
     parts: frozenset[str]
     slices: Files
+    day_before: Files
     outcomes: tuple[str, ...]
     told: Files
     published_told: Files
@@ -95,7 +99,7 @@ def judge_namesrv(work: JudgeWork) -> Judged:
         of.namesrv_id,
         written(of, {TABLES[name]: rows for name, rows in made.items()}),
         {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()},
-        measure({**slices, **_recorded(of, slices)}, slices, which=lambda rule: rule.scope != "table"),
+        _measured(work, slices),
         outcome_counts(slices),
         first_versions(slices[gold.DATA_VERSION_HISTORY.name], of.day),
     )
@@ -140,6 +144,17 @@ def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     today = {table.name: of.today.of(of.namesrv_id).rows(table) for table in _ANSWERED}
     found = verdicts(VerifyInput(of.namesrv_id, of.day, work.namesrv, today, partial(raw_beats, of), slices))
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
+
+
+def _measured(work: JudgeWork, slices: Frames) -> list[Measurement]:
+    """Return the rules of the day's slices, counted; those about rows that go on over midnight of the day before, too."""
+    of, before = work.of, work.day_before.of(work.of.namesrv_id)
+    going_on = {table.name: pa.concat_tables([slices[table.name], before.rows(table)]) for table in GOING_ON}
+    frames = {**slices, **going_on, **_recorded(of, slices)}
+    return [
+        *measure(frames, slices, [of.day], which=lambda rule: rule.scope != "table"),
+        *measure(frames, going_on, [of.day - dt.timedelta(days=1)], which=lambda rule: rule.name == GOES_ON),
+    ]
 
 
 def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, starting_slices
-from jobs.night.judging import EVERYTHING, FLAGS, WRITES, Judged, JudgeWork, judge_namesrv
+from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgeWork, judge_namesrv
 from jobs.night.opened import Files, files_of
 from jobs.night.passes import Passes
 from jobs.night.work import (
@@ -29,7 +29,7 @@ from jobs.night.work import (
 )
 from jobs.store.files import write_file
 from jobs.store.ledger import require_same
-from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse, days_of
+from jobs.store.warehouse import DATA_TABLES, Warehouse, days_of
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.digest import Digest, Slice, slices_of
@@ -117,7 +117,10 @@ class Night:
     def measurements(self) -> list[Measurement]:
         """Return the rules of all tables that are cut by day, counted on what was read and what was made."""
         parts = [*self._read.measurements, *(found for of in self.judged for found in of.measurements)]
-        return merged(parts, [table.name for table in WRITTEN_TABLES if table.partition_by])
+        rows: Counter[str] = Counter()
+        for cut, digest in {**self._read.digests, **self.outputs}.items():
+            rows[cut.table] += digest.rows
+        return merged(parts, [table.name for table in (*bronze.RECORDED_TABLES, *DATA_TABLES)], rows)
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -277,6 +280,7 @@ class Night:
     ) -> None:
         house = self._house
         slices = files_of(house, DATA_TABLES, [day])
+        day_before = files_of(house, GOING_ON, [day - _ONE_DAY])
         start = self.start_of(day)
         told = [d for d in days_of(house.recorded()) if d < day]
         of_before = files_of(house, [gold.FINDINGS], told)
@@ -294,6 +298,7 @@ class Night:
                 namesrv,
                 parts,
                 slices,
+                day_before,
                 tuple(pack.stashed for pack in packs if pack.namesrv_id == of.namesrv_id),
                 before,
                 Files(

@@ -47,7 +47,7 @@ def publish(house: Warehouse, night: Night, days: Days, counts: Mapping[str, int
     untouched = house.ledger().days - days.touched
     require_same(_of_days(inputs, untouched), _of_days(replaced, untouched))
     try:
-        warnings = require_sound(house, [*measured_small(house), *night.measurements])
+        warnings = require_sound(house, [*measured_small(house, done), *night.measurements])
     except GateError as error:
         house.note_run(done, {"status": "refused", "gate": str(error), "counts": counts, "seconds": {}})
         raise

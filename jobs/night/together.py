@@ -52,7 +52,10 @@ def judged_together(
     positions, ids = ([copies for of in compared for copies in of[number]] for number in (0, 1))
     connections, deciding, topics = (stash.take(places, name) for name in _SMALL)
     stored = house.rows(bronze.TOPIC_CONFIGS_TABLE, None, ["topic_config_digest"])
-    return [*keys.judged(positions, ids, partial(_again, house, days)), *scan.judged(connections, deciding, topics, stored)]
+    return [
+        *keys.judged(positions, ids, partial(_again, house, days)),
+        *scan.judged(connections, deciding, topics, stored),
+    ]
 
 
 def compare_keys(work: KeysWork) -> tuple[list[Copies], list[Copies]]:

@@ -301,7 +301,7 @@ class _Writer:
         if value is None:
             return None
         if self._escape is None:
-            return json.dumps(value, ensure_ascii=False)
+            return _QUOTING.encode(value)
         return '"' + self._special.sub(self._escape, value) + '"'
 
     def strings(self, values: Iterable[str | None]) -> str:
@@ -328,6 +328,7 @@ class _Writer:
         return "{" + ",".join(f"{key}:{value}" for key, value in found) + "}"
 
 
+_QUOTING = json.JSONEncoder(ensure_ascii=False)
 _SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
 _BROWSER_SPECIAL = re.compile('["\\\\/\x00-\x1f\x7f-\U0010ffff]')
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\", "/": "\\/"}

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
+
+SHORT_BODY = 8_192
+"""Bodies up to so many characters are kept as they were read, the last `KEPT_BODIES` of them: many answers say the same."""
+KEPT_BODIES = 2_048
 
 
 def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
     """Return whether two bodies say the same; without `ordered`, lists are compared as sets of their elements."""
     if one is None or other is None:
         return one == other
+    read = read_json if ordered else _canonical_body
     try:
-        values = read_json(one), read_json(other)
+        return bool(read(one) == read(other))
     except ValueError:
         return False
-    return bool(values[0] == values[1] if ordered else _canonical(values[0]) == _canonical(values[1]))
 
 
 def read_json(text: str) -> Any:  # any JSON value
@@ -36,9 +41,21 @@ def _quoted(text: str) -> str:
     return _STRING_OR_KEY.sub(lambda m: m[0] if m[2] is None else f'{m[1]}"{m[2]}":', text)
 
 
+def _canonical_body(text: str) -> Any:  # any JSON value
+    return _canonical_short(text) if len(text) <= SHORT_BODY else _canonical(read_json(text))
+
+
+@lru_cache(KEPT_BODIES)
+def _canonical_short(text: str) -> Any:  # any JSON value
+    return _canonical(read_json(text))
+
+
 def _canonical(value: Any) -> Any:  # any JSON value
     if isinstance(value, dict):
         return {key: _canonical(member) for key, member in value.items()}
     if isinstance(value, list):
-        return sorted(json.dumps(_canonical(member), sort_keys=True) for member in value)
+        return sorted(_TEXT_OF.encode(_canonical(member)) for member in value)
     return value
+
+
+_TEXT_OF = json.JSONEncoder(sort_keys=True)

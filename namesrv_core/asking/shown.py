@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from namesrv_core.asking.answers import Answer, Question
-from namesrv_core.asking.body_json import read_json
+from namesrv_core.asking.body_json import KEPT_BODIES, SHORT_BODY, read_json
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
@@ -42,15 +43,26 @@ Shown = ShownRoute | ShownCluster | ShownTopics
 
 
 def shown_by(question: Question, answered: Answer) -> Shown | None:
-    """Return what `answered` shows; None for an error, or a body that is no answer to `question`."""
+    """Return what `answered` shows; None for an error, or a body that is no answer to `question`.
+
+    It is shared by equal answers: do not change it.
+    """
     if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
         return ShownRoute({}, {}, {}, None, {})
     if answered.code != ResponseCode.SUCCESS or answered.body is None or question.code not in _READERS:
         return None
+    read = _read_short if len(answered.body) <= SHORT_BODY else _read
+    return read(question.code, answered.body)
+
+
+def _read(code: int, body: str) -> Shown | None:
     try:
-        return _READERS[question.code](read_json(answered.body))
+        return _READERS[code](read_json(body))
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+_read_short = lru_cache(KEPT_BODIES)(_read)
 
 
 def _route_of(body: dict[str, Any]) -> ShownRoute:

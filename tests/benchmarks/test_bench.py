@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from benchmarks.fleets import FleetDay, Fleets
@@ -59,7 +58,7 @@ def test_a_bar_is_judged_by_the_median_and_results_say_what_was_missed() -> None
     at_most = Ratio("r", "over", "under", values, 1.9)
     at_least = Ratio("s", "over", 2.0, values, 1.9, at_least=True, first=0.5)
     assert (at_most.median, at_most.best, at_most.is_met, at_least.is_met) == (2.0, 2.0, False, True)
-    results = [at_most, at_least, NotMeasured("t", "no network")]
+    results: list[Ratio | NotMeasured] = [at_most, at_least, NotMeasured("t", "no network")]
     text = markdown(results, machine())
     assert "| r | ≤ 1.9 | 2 | 2 |  | **not met** |" in text
     assert "| s | ≥ 1.9 | 2 | 1 | 0.5 | met |" in text
@@ -75,7 +74,7 @@ def test_all_sides_find_what_was_planted(spark: SparkSession, tmp_path: Path) ->
     day = FleetDay(Fleets(spark, InProcess(), tmp_path, "small"), "planted", fleet, DAY, tmp_path / "planted")
     simulate(day.house(), InProcess(), fleet, [DAY])
     holes = day.house().rows(truth.HOLES)
-    ms = pc.cast(holes["last_beat_time"], pa.timestamp("ms", "UTC")).cast(pa.int64())
+    ms = holes["last_beat_time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
     planted = frozenset(
         zip(*(column.to_pylist() for column in (holes["namesrv_id"], holes["broker_addr"], ms)), strict=True)
     )

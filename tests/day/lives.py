@@ -42,9 +42,13 @@ class Part(NamedTuple):
 class Life:
     """What was told of one name server. `outputs`, `reads`: what the packs of the last replay gave and read, part by part."""
 
-    def __init__(self, told: Iterable[tuple[float, Line]], namesrv: Namesrv) -> None:
-        """`told`: lines without what all have, each with its time in seconds from MIDNIGHT_MS."""
+    def __init__(self, told: Iterable[tuple[float, Line]], namesrv: Namesrv, *, begins_unseen: bool = False) -> None:
+        """`told`: lines without what all have, each with its time in seconds from MIDNIGHT_MS.
+
+        `begins_unseen`: the recording begins in the middle of the life.
+        """
         self.namesrv = namesrv
+        self.begins_unseen = begins_unseen
         self.outputs: list[list[PackOutput]] = []
         self.reads: list[list[tuple[list[str | None], list[int]]]] = []
         positions, found = _Positions(), dict[str, dict[str, dict[str, Any]]]()
@@ -98,9 +102,14 @@ class Life:
         self.outputs, self.reads = [], []
         for part in self.parts(cuts_s):
             self.reads.append([])
-            context = NamesrvDay(NAMESRV, self.namesrv, self.schedule, part.from_seq, part.until_seq, halted)
+            unknown_ms = part.from_seq // 1_000_000 if self.begins_unseen and not found else None
+            past_is_carried = self.begins_unseen and bool(found)
+            context = NamesrvDay(
+                NAMESRV, self.namesrv, self.schedule, part.from_seq, part.until_seq, halted, unknown_ms, past_is_carried
+            )
             found.append(self._replayed(part, context, open_rows, packs, road=road))
             open_rows = {name: found[-1][name].filter(pc.field("closed_by").is_null()) for name in HISTORIES}
+            open_rows[gold.PAST_KNOWLEDGE.name] = found[-1][gold.PAST_KNOWLEDGE.name]
             lives = [row["outcome"] for row in by_seq(found[-1]["event_outcomes"]) if row["outcome"] in _SCAN_LIFE]
             halted = lives[-1] == "scan_failed" if lives else halted
         return found

@@ -87,9 +87,11 @@ def test_no_table_tells_the_roads_or_the_packs_apart(seed: int, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_table_tells_where_a_life_was_cut(seed: int) -> None:
-    """Rows that go on over a cut are the same rows; nothing begins or ends at it."""
-    life, dice = Life(told_at_random(seed), NAMESRVS[seed % len(NAMESRVS)]), random.Random(-seed)
+@pytest.mark.parametrize("begins_unseen", [False, True])
+def test_no_table_tells_where_a_life_was_cut(seed: int, *, begins_unseen: bool) -> None:
+    """Rows that go on over a cut are the same rows; nothing begins or ends at it, and nothing known is forgotten."""
+    told, dice = told_at_random(seed), random.Random(-seed)
+    life = Life(told[begins_unseen:], NAMESRVS[seed % len(NAMESRVS)], begins_unseen=begins_unseen)
     cuts = sorted({0.0, *(round(dice.uniform(FIRST_S, LAST_S), 3) for _ in range(3))})
     once, often = (uncut(life.replayed_parts(road=True, cuts_s=cuts_s)) for cuts_s in ((0,), cuts))
     assert told_apart(once, often) == {}
@@ -104,6 +106,7 @@ def uncut(parts: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     left = {name: rows.filter(rows["closed_by"].is_null()) for name, rows in parts[-1].items() if name in HISTORIES}
     found = {**joined(parts), **joined([*ended, left])}
     hours = found["refreshes_hourly"].group_by(["cluster_name", "broker_addr", "hour"])
+    found["past_knowledge"] = parts[-1]["past_knowledge"].drop_columns("number")  # it counts what came to be known
     found["refreshes_hourly"] = hours.aggregate([("refreshes", "sum"), ("first_time", "min"), ("last_time", "max")])
     of_slice = {"day", "first_update_time"}
     return {

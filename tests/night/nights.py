@@ -33,7 +33,8 @@ from namesrv_day.rules import Measurement
 from schemas import gold
 from schemas.table import Table
 
-CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
+CHECKOUT = Path(__file__).parents[2]
+CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 FRAMES, ANSWERS = 28_021, 13_877
 STEPS = {"replay": steps.replay, "flag": steps.flag, "verify": steps.verify}
 Row = dict[str, Any]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from jobs.conf import PipelineConf
+from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import GateError, MissingDayError
 from jobs.ingest.ingest import ingest
 from jobs.night import days as days_module
@@ -22,10 +21,9 @@ from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.digest import Slice
 from schemas import bronze, gold
 from tests.night.nights import Nights, digests, heads, house_at, night, publish, rows, step, topics
-from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, registration, write_log
+from tests.night.three_days import DAYS, HOUR_MS, LOGS, NAMESRV, beat, registration, write_log
 
 FOURTH = DAYS[-1] + dt.timedelta(days=1)
-HOUR_MS = 3_600_000
 
 
 # -- cost and result do not depend on the cut --------------------------------------------------------------------------
@@ -39,7 +37,7 @@ def test_three_nights_give_the_tables_of_one(nights: Nights, tmp_path: Path) -> 
     assert at_once.days == [day.isoformat() for day in DAYS]
     assert last.digests == at_once.digests
     assert last.tables == at_once.tables
-    assert last.restated > 0, "the second day ended otherwise than it was published"
+    assert last.restated == 0, "a day that goes on is told to its end, and not restated"
 
 
 def test_digests_put_together_are_those_of_the_whole_tables(nights: Nights) -> None:
@@ -136,23 +134,24 @@ def test_late_events_reach_the_days_after_them(nights: Nights, copied: Path, tmp
     assert again.digests == night(tmp_path / "in-time", *nights.logs, late).digests
 
 
-@pytest.mark.parametrize("what", ["configuration", "code"])
-def test_other_rules_recompute_every_day(
-    nights: Nights, copied: Path, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With another configuration or version of this software every day is recomputed, once there is something to do.
-
-    What was published says by which; what comes out the same is no restatement.
-    """
-    conf = PipelineConf()
-    if what == "configuration":
-        conf = replace(conf, quarantine_share_max=0.5)
-    else:
-        monkeypatch.setattr(days_module, "__version__", "9.9")
+def test_another_configuration_recomputes_every_day(copied: Path, tmp_path: Path) -> None:
+    """Once there is something to do; what is other than it was published is a restatement that names the configuration."""
+    conf = PipelineConf(namesrvs={NAMESRV: NamesrvConf(version="4.9.7")})
     again = night(copied, write_log(tmp_path, FOURTH, [beat("12:00:00")]), conf=conf)
     assert again.days == [day.isoformat() for day in (*DAYS, FOURTH)]
-    assert again.restated == 0
-    assert nights.summaries[-1].digests != again.digests
+    assert again.namesrvs == {NAMESRV: "4.9.7"}
+    told = rows(copied, gold.RESTATEMENTS)
+    assert {row["day"] for row in told} == set(DAYS)
+    assert {row["cause"] for row in told} == {"configuration"}
+
+
+def test_another_version_of_this_software_recomputes_every_day(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever has changed in it; what comes out the same is no restatement."""
+    monkeypatch.setattr(days_module, "__version__", "9.9")
+    again = night(copied, write_log(tmp_path, FOURTH, [beat("12:00:00")]))
+    assert (again.days, again.restated) == ([day.isoformat() for day in (*DAYS, FOURTH)], 0)
 
 
 # -- what readers see --------------------------------------------------------------------------------------------------

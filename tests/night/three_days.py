@@ -15,7 +15,8 @@ from typing import Any
 Line = dict[str, Any]
 NAMESRV = "10.0.0.1:9876"
 DAYS = [dt.date(2026, 3, day) for day in (1, 2, 3)]
-MONTH_MS = 30 * 86_400_000
+HOUR_MS = 3_600_000
+MONTH_MS = 30 * 24 * HOUR_MS
 
 
 def registration(name: str, clock: str, topic: str, lease_ms: int) -> Line:

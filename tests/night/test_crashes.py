@@ -1,0 +1,162 @@
+"""A night may die anywhere: readers see nothing of it, and the next one gives what it would have given."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from jobs.night.nightly import Summary
+from jobs.store import crash
+from jobs.store.check import check
+from jobs.store.crash import VARIABLE
+from jobs.store.warehouse import DATA_TABLES
+from schemas import bronze, gold
+from tests.night.nights import CHECKOUT, Nights, house_at, night, rows, topics
+from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
+
+AT, KNOWN, NEW = "2026-03-03 12:00:00", ["T", "T-2"], ["T", "T-2", "V", "V-2"]
+READ = (bronze.REGISTRATIONS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES)
+MADE = (*(table for table in DATA_TABLES), gold.RESTATEMENTS)
+
+
+def around(*steps: str) -> list[str]:
+    """Return the points before and after steps."""
+    return [f"{step}:{when}" for step in steps for when in ("before", "after")]
+
+
+UNPUBLISHED = [
+    "ingest:before",
+    *around(*(table.name for table in READ)),
+    "ingest:after",
+    *around("condense", "replay"),
+    "publish:before",
+    *around(*(table.name for table in MADE)),
+    "ledger:before",
+    "runs:before",
+]
+PUBLISHED = ["runs:after", "ledger:after", "publish:after"]
+SELDOM = [point for table in MADE[1:-1] for point in around(table.name) if table is not gold.EVENT_OUTCOMES]
+"""Most of the tables that are committed one after the other: what holds of the first, the last and one between holds of them."""
+
+
+class Deaths(NamedTuple):
+    """What the disk looked like at each point of a night, and what the night has said in the end.
+
+    `found`: what the next night gave, by what the disk looked like: where it looked alike, nights do alike.
+    """
+
+    disks: dict[str, Path]
+    late: Path
+    undisturbed: Summary
+    restated: list[tuple[object, ...]]
+    found: dict[frozenset[str], tuple[object, ...]]
+
+
+@pytest.fixture(scope="module")
+def deaths(nights: Nights, tmp_path_factory: pytest.TempPathFactory) -> Deaths:
+    """Return what a night that reads a late registration leaves on the disk at each point, as a power cut would leave it."""
+    folder = tmp_path_factory.mktemp("deaths")
+    late = write_log(folder, DAYS[2], [registration("broker-c", "11:00:00", "V", MONTH_MS)], "-late")
+    path, disks = Path(shutil.copytree(nights.path, folder / "w")), dict[str, Path]()
+
+    def keep(point: str) -> None:
+        # Files of a table are never written to again: a link is as good as a copy.
+        disks[point] = Path(shutil.copytree(path, folder / point, copy_function=os.link))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(crash, "_pass", keep)
+        undisturbed = night(path, late)
+    return Deaths(disks, late, undisturbed, restatements(path, undisturbed.run_id), {})
+
+
+def restatements(path: Path, run_id: str) -> list[tuple[object, ...]]:
+    """Return what a run has restated."""
+    told = (row for row in rows(path, gold.RESTATEMENTS) if row["run_id"] == run_id)
+    return sorted((row["day"], row["table_name"], row["rows_added"], row["rows_removed"], row["cause"]) for row in told)
+
+
+def files_in(path: Path) -> frozenset[str]:
+    """Return the files of a warehouse; those of a name have one content."""
+    return frozenset(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+
+
+def test_the_points_are_all_that_there_are(deaths: Deaths) -> None:
+    """Steps, every table that is committed, and the ledger: a night passes no other point."""
+    assert list(deaths.disks) == [*UNPUBLISHED, *PUBLISHED]
+    assert deaths.undisturbed.days == [DAYS[2].isoformat()]
+    assert {row[1] for row in deaths.restated} >= {"topic_queue_history", "broker_live_history"}
+
+
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=pytest.mark.slow) if point in SELDOM else point for point in UNPUBLISHED]
+)
+def test_a_night_after_a_crash_gives_the_same_tables(deaths: Deaths, point: str) -> None:
+    """Readers see nothing of a night that died, and the next one recomputes and publishes what it would have."""
+    path = deaths.disks[point]
+    files = files_in(path)
+    if files not in deaths.found:
+        assert topics(path, AT) == KNOWN
+        assert check(house_at(path)).wrong == []
+        again = night(path, deaths.late)
+        told = again.days, again.digests, again.restated, restatements(path, again.run_id), topics(path, AT)
+        deaths.found[files] = *told, check(house_at(path)).wrong
+    said = deaths.undisturbed
+    assert deaths.found[files] == (said.days, said.digests, said.restated, deaths.restated, NEW, [])
+
+
+@pytest.mark.parametrize("point", PUBLISHED)
+def test_once_its_row_is_in_the_ledger_a_night_is_published(deaths: Deaths, point: str) -> None:
+    """What dies then has nothing left to do."""
+    path = deaths.disks[point]
+    assert topics(path, AT) == NEW
+    again = night(path, deaths.late)
+    assert (again.status, again.digests) == ("nothing_to_do", deaths.undisturbed.digests)
+
+
+def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
+    deaths: Deaths, nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them starts from what the ones before have left, and dies a little later."""
+
+    class DeadError(BaseException):
+        """Stands for the end of the process."""
+
+    def die(at: str) -> None:
+        if at == dying:
+            raise DeadError
+
+    path = Path(shutil.copytree(nights.path, tmp_path / "w"))
+    with monkeypatch.context() as patched:
+        patched.setattr(crash, "_pass", die)
+        for dying in ("sources:before", "answer_checks:before", "ledger:before"):
+            with pytest.raises(DeadError):
+                night(path, deaths.late)
+            assert topics(path, AT) == KNOWN
+    assert night(path, deaths.late).digests == deaths.undisturbed.digests
+    assert check(house_at(path)).wrong == []
+
+
+@pytest.mark.parametrize("point", ["sources:before", "ledger:before"])
+def test_a_process_that_is_killed_frees_the_warehouse(deaths: Deaths, nights: Nights, tmp_path: Path, point: str) -> None:
+    """NAMESRV_CRASH ends the process as a power cut would; the next one holds the lock, and does the rest."""
+    path = Path(shutil.copytree(nights.path, tmp_path / "w"))
+    command = [sys.executable, "-m", "jobs", "nightly", "--in-process", "--input", str(deaths.late)]
+    killed = subprocess.run(
+        [*command, "--warehouse", str(path)],
+        cwd=CHECKOUT,
+        env={**os.environ, VARIABLE: point},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert topics(path, AT) == KNOWN
+    again = night(path, deaths.late)
+    assert (again.days, again.digests) == (deaths.undisturbed.days, deaths.undisturbed.digests)

@@ -1,0 +1,217 @@
+"""What a night refuses: rows that break rules, and rows on disk that are not what was published. Yesterday stays."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from jobs.__main__ import main
+from jobs.cli import commands
+from jobs.errors import (
+    EXIT_BUSY,
+    EXIT_GATE,
+    EXIT_INPUT,
+    EXIT_LAYOUT,
+    EXIT_MISSING_DAY,
+    EXIT_OK,
+    EXIT_TAMPERED,
+    GateError,
+    LayoutError,
+    TamperedError,
+)
+from jobs.store.check import check
+from jobs.store.files import table_path
+from jobs.store.ledger import LAYOUT
+from jobs.store.lock import locked
+from jobs.store.warehouse import DATA_TABLES
+from namesrv_day.rows import table_of
+from schemas import bronze, gold
+from tests.night.nights import Nights, digests, heads, house_at, night, rows, topics
+from tests.night.three_days import DAYS, beat, write_log
+
+FOURTH = DAYS[-1].replace(day=4)
+AT = "2026-03-03 12:00:00"
+
+
+@pytest.fixture
+def more(tmp_path: Path) -> Path:
+    """Give the log of a fourth day."""
+    return write_log(tmp_path, FOURTH, [beat("12:00:00")])
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands not load beside what they may need later."""
+    monkeypatch.setattr(commands, "_LOADED_BESIDE", ())
+
+
+def nightly(warehouse: Path, *words: object) -> int:
+    """Run the command in this process and return its exit code."""
+    return main(["nightly", "--in-process", "--warehouse", str(warehouse), *map(str, words)])
+
+
+def opened(warehouse: Path, table: Any) -> DeltaTable:
+    """Return a table as another tool opens it."""
+    return DeltaTable(table_path(str(warehouse), table))
+
+
+# -- the gate ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_night_with_too_much_broken_input_publishes_nothing(copied: Path, tmp_path: Path) -> None:
+    """Readers go on seeing the last published run; that the file is known by then makes the next run no better."""
+    log = tmp_path / "broken.jsonl"
+    log.write_text("".join(f'{{"broken": {number}}}\n' for number in range(500)), encoding="utf-8")
+    before = digests(copied, DATA_TABLES)
+    for _ in range(2):
+        with pytest.raises(GateError, match="500 of 500 frames are quarantined"):
+            night(copied, log)
+    assert rows(copied, bronze.QUARANTINE) == []
+    assert (digests(copied, DATA_TABLES), topics(copied, AT)) == (before, ["T", "T-2"])
+    assert len(rows(copied, gold.RUNS)) == 3
+
+
+def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
+    nights: Nights, copied: Path, more: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The refused run is in the ledger, with the rule and the Data Docs; once the row is gone a night publishes all.
+
+    The row was brought by another tool: a heartbeat of the new day that lies on the day before.
+    """
+    wrong = house_at(copied).rows(bronze.HEARTBEATS).to_pylist()[-1] | {"event_id": "f" * 32, "day": FOURTH, "seq": 7}
+    write_deltalake(
+        opened(copied, bronze.HEARTBEATS), table_of([wrong], bronze.HEARTBEATS), mode="append"
+    )
+    before = digests(copied, DATA_TABLES)
+    assert nightly(copied, "--input", more) == EXIT_GATE
+    said = capsys.readouterr().err
+    assert "the quality gate refused: heartbeats." in said
+    assert f"see {copied}/data_docs/index.html. Nothing was published." in said
+    assert (copied / "data_docs" / "index.html").is_file()
+    *_, refused = sorted(rows(copied, gold.RUNS), key=lambda row: str(row["finished_time"]))
+    assert (refused["status"], refused["gate"].split(".")[0], refused["digests"]) == ("refused", "heartbeats", [])
+    assert digests(copied, DATA_TABLES) == before
+    opened(copied, bronze.HEARTBEATS).delete(f"event_id = '{'f' * 32}'")
+    again = night(copied, more)
+    assert (again.days, again.digests) == ([FOURTH.isoformat()], night(tmp_path / "w", *nights.logs, more).digests)
+
+
+# -- rows on disk ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("table", "day"), [(gold.BROKER_ADDR_HISTORY, DAYS[2]), (bronze.HEARTBEATS, DAYS[1])])
+def test_rows_that_somebody_else_changed_are_refused(
+    nights: Nights, copied: Path, more: Path, capsys: pytest.CaptureFixture[str], table: Any, day: Any
+) -> None:
+    """A slice from which a night starts, or that a run has read, was written to: the error names it and what takes it back."""
+    before = rows(copied, table)
+    version = opened(copied, table).version()
+    opened(copied, table).update({"broker_name": "'x'"}, predicate=f"day = '{day}'")
+    head = heads(copied)
+    assert nightly(copied, "--input", more) == EXIT_TAMPERED
+    said = capsys.readouterr().err
+    assert f"{table.name} of {day} (10.0.0.1:9876): its rows have digest " in said
+    restore = f"RESTORE TABLE delta.`{table_path(str(copied), table)}` TO VERSION AS OF {version}"
+    assert said.endswith(f"Version {version + 1} of the table is not ours; take it back with `sql`: {restore}\n")
+    assert (rows(copied, table), heads(copied)) == (before, head)
+    opened(copied, table).restore(version)
+    again = night(copied, more)
+    assert (again.status, again.days) == ("published", [FOURTH.isoformat()])
+    assert {name for name, digest in again.digests.items() if digest != nights.summaries[-1].digests[name]} >= {
+        "topic_queue_history"
+    }
+
+
+def test_a_file_that_was_exchanged_is_found(copied: Path, more: Path) -> None:
+    """Rows that changed under the log's back: `check` names the slice, and a night that starts from it is refused."""
+    (path,) = (copied / "gold" / "broker_addr_history" / f"day={DAYS[2]}").glob("*.parquet")
+    found = pq.read_table(path)
+    zone = found.schema.get_field_index("zone_name")
+    pq.write_table(found.set_column(zone, found.schema.field(zone), [["x"] * found.num_rows]), path)
+    (wrong,) = check(house_at(copied)).wrong
+    assert wrong.startswith(f"broker_addr_history of {DAYS[2]} ")
+    with pytest.raises(TamperedError, match=f"broker_addr_history of {DAYS[2]} "):
+        night(copied, more)
+
+
+def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) -> None:
+    """A backfill reads what the published run has read, or says that it does not; nothing is published."""
+    (path,) = (copied / "bronze" / "heartbeats" / f"day={DAYS[1]}").glob("*.parquet")
+    found = pq.read_table(path)
+    pq.write_table(found.slice(1), path)
+    before = digests(copied, DATA_TABLES)
+    with pytest.raises(TamperedError, match=f"heartbeats of {DAYS[1]} "):
+        night(copied, first=DAYS[1], last=DAYS[1])
+    assert digests(copied, DATA_TABLES) == before
+
+
+def test_a_gold_file_that_is_gone_is_named_and_its_day_can_be_made_again(nights: Nights, copied: Path) -> None:
+    """Of a night that starts from it the message says which file; the day itself follows from its events."""
+    (path,) = (copied / "gold" / "topic_queue_history" / f"day={DAYS[1]}").glob("*.parquet")
+    kept = path.rename(copied / "kept.parquet")
+    with pytest.raises(TamperedError, match=f"topic_queue_history.*{path.name}"):
+        night(copied, first=DAYS[2])
+    assert check(house_at(copied)).wrong != []
+    kept.rename(path)
+    assert night(copied, first=DAYS[2]).digests == nights.summaries[-1].digests
+
+
+@pytest.mark.parametrize(("layout", "words"), [(2, "layout 2, of an older"), (LAYOUT + 1, "of a newer version")])
+def test_another_layout_is_refused(
+    nights: Nights, tmp_path: Path, layout: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is read into a warehouse of another version of this software."""
+    row = {"run_id": "1", "status": "published", "layout": layout, "gate": "", "code_version": "0", "config_sha256": ""}
+    at = dict.fromkeys(("started_time", "finished_time"), 1_767_312_000_000_000)
+    lists = dict.fromkeys(("days", "ingest_runs", "sources", "inputs", "outputs", "versions", "digests", "counts"), ())
+    write_deltalake(table_path(str(tmp_path), gold.RUNS), table_of([{**row, **at, **lists}], gold.RUNS))
+    assert nightly(tmp_path, "--input", nights.logs[0]) == EXIT_LAYOUT
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "bronze").exists()
+    with pytest.raises(LayoutError):
+        night(tmp_path, first=DAYS[0])
+
+
+# -- what the shell sees -----------------------------------------------------------------------------------------------
+
+
+def test_exit_codes_say_what_became_of_a_night(
+    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing to do, a day that is not recorded, a warehouse that is busy: each has its code and one sentence."""
+    seen = write_log(tmp_path, DAYS[0], [])
+    assert nightly(copied, "--input", seen) == EXIT_OK
+    assert nightly(copied, "--from", "2026-03-07") == EXIT_MISSING_DAY
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("namesrv-history: nothing is recorded on 2026-03-07; recorded are 3 day(s)")
+    with locked(str(copied)):
+        assert nightly(copied, "--input", seen) == EXIT_BUSY
+    assert "is writing to this warehouse" in capsys.readouterr().err
+    assert nightly(copied, "--input", seen) == EXIT_OK
+
+
+def test_bad_files_are_named_and_the_rest_of_the_night_is_unharmed(
+    nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A truncated capture and a foreign file are errors with their names; the good log is published anyway, with code 3."""
+    folder, summary = tmp_path / "in", tmp_path / "summary.json"
+    folder.mkdir()
+    for log in nights.logs:
+        shutil.copy(log, folder)
+    (folder / "cut.pcap").write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000") + bytes(6))
+    (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(100))
+    assert nightly(tmp_path / "w", "--input", folder, "--summary", summary) == EXIT_INPUT
+    said = json.loads(summary.read_text(encoding="utf-8"))
+    assert [name for name in ("cut.pcap", "photo.jpg") if any(name in error for error in said["errors"])] == [
+        "cut.pcap",
+        "photo.jpg",
+    ]
+    assert (said["status"], said["digests"]) == ("published", nights.summaries[-1].digests)
+    assert "photo.jpg" in capsys.readouterr().out
+    assert nightly(tmp_path / "w", "--input", folder) == EXIT_OK, "what could not be read is known by then"
