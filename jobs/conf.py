@@ -36,14 +36,14 @@ class PipelineConf:
     """All settings in force. A night is refused if more frames than `quarantine_frames_min` and than the share are quarantined.
 
     `late_limit_days`: an event may lie so many days behind the latest of its name server; later ones are quarantined.
-    `quiet_road`: whether brokers that only beat are told from others before the replay; None: where it pays.
+    `quiet_road`: whether brokers that only beat are told from others before the replay.
     `namesrvs`: by name server id, ip:port.
     """
 
     quarantine_share_max: float = 0.01
     quarantine_frames_min: int = 100
     late_limit_days: int = 7
-    quiet_road: bool | None = None
+    quiet_road: bool = True
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
 
     @property
@@ -94,10 +94,10 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
     limit_days = late.get("limit_days", 7)
     if type(limit_days) is not int or limit_days < 0:
         raise ConfError(f"{path} [late] limit_days: {limit_days!r} is not a number of days")
-    quiet_road = document.get("replay", {}).get("quiet_road", "auto")
-    if quiet_road not in (True, False, "auto"):
-        raise ConfError(f'{path} [replay] quiet_road: {quiet_road!r} is neither true, false nor "auto"')
-    return PipelineConf(float(share), frames, limit_days, None if quiet_road == "auto" else quiet_road, namesrvs)
+    quiet_road = document.get("replay", {}).get("quiet_road", True)
+    if type(quiet_road) is not bool:
+        raise ConfError(f"{path} [replay] quiet_road: {quiet_road!r} is neither true nor false")
+    return PipelineConf(float(share), frames, limit_days, quiet_road, namesrvs)
 
 
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:

@@ -9,6 +9,7 @@ import datetime as dt
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,7 @@ from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.findings import across
+from namesrv_day.restate import compare
 from namesrv_day.rows import conformed, empty
 from namesrv_day.rules import Measurement, merged
 from namesrv_day.settings import settings_of
@@ -217,7 +219,7 @@ class Night:
                 None if name in begun else self._first_seen(name),
                 name in going_on,
                 self._packs(heard.get(name, 0), sum(heard.values())),
-                house.conf.quiet_road is not False,
+                house.conf.quiet_road,
                 f"{house.staging}/{day}",
             )
 
@@ -312,15 +314,23 @@ class Night:
         judged = self._passes.each(judge_namesrv, work)
         for table in (table for part in sorted(parts) for table in WRITES[part]):
             house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
-        compared = (
-            across(pa.concat_tables([done.versions for done in judged]), day) if FLAGS in parts and judged else None
-        )
-        if compared is not None and compared.num_rows:
-            self._add_findings(day, compared)
-        self._judged[day] = judged
+        self._judged[day] = self._told_together(day, judged) if FLAGS in parts and judged else judged
 
-    def _add_findings(self, day: dt.date, rows: pa.Table) -> None:
-        """Add findings that show only where name servers are compared."""
-        file = write_file(conformed(rows, gold.FINDINGS), self._house.path, gold.FINDINGS, day, self._house.run_id)
-        self._house.change(gold.FINDINGS, [file])
-        self._across |= slices_of(gold.FINDINGS.name, rows)
+    def _told_together(self, day: dt.date, judged: Sequence[Judged]) -> list[Judged]:
+        """Add the findings that show only where name servers are compared; return what was judged, these compared, too."""
+        house, each = self._house, gold.FINDINGS
+        self._across = {cut: digest for cut, digest in self._across.items() if cut.day != day}
+        found = conformed(across(pa.concat_tables([done.versions for done in judged]), day), each)
+        if not found.num_rows:
+            return list(judged)
+        house.change(each, [write_file(found, house.path, each, day, house.run_id)])
+        self._across |= slices_of(each.name, found)
+        again = set(found["namesrv_id"].to_pylist()) if day in house.ledger().days else set()
+        return [self._compared_again(day, done) if done.namesrv_id in again else done for done in judged]
+
+    def _compared_again(self, day: dt.date, done: Judged) -> Judged:
+        own = pc.field("namesrv_id") == done.namesrv_id
+        sides = (of(gold.FINDINGS, [day], None, own) for of in (self._house.rows, self._house.published_rows))
+        new, old = ({gold.FINDINGS.name: rows} for rows in sides)
+        others = (of_table for of_table in done.differing if of_table["table_name"] != gold.FINDINGS.name)
+        return replace(done, differing=[*others, *compare(new, old)])

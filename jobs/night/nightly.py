@@ -129,7 +129,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
         wanted = asked_days(house.recorded(), asked.first, asked.last) if asked.first or asked.last else []
         days = days_to_do(house, wanted)
         if days.wanted:
-            published = _published(house, passes, ingested, days, step)
+            published = _published(house, passes, ingested, days, step, summary.seconds)
             summary.status, summary.digests = "published", published.digests
             summary.days = [day.isoformat() for day in published.days]
             summary.restated, summary.warnings = published.restated, published.warnings
@@ -149,7 +149,9 @@ def _steps(summary: Summary, console: Shows) -> Step:
     return lambda name: timed(summary, name, console)
 
 
-def _published(house: Warehouse, passes: Passes, ingested: Ingested, days: Days, step: Step) -> Published:
+def _published(
+    house: Warehouse, passes: Passes, ingested: Ingested, days: Days, step: Step, seconds: Mapping[str, float]
+) -> Published:
     require_few_quarantined(house, ingested, days.ingest_runs)
     night = Night(house, passes)
     with step("condense"):
@@ -166,4 +168,4 @@ def _published(house: Warehouse, passes: Passes, ingested: Ingested, days: Days,
             "ignored": sum(ingested.ignored.values()),
             **ingested.refused,
         }
-        return publish(house, night, days, counts)
+        return publish(house, night, days, counts, seconds)

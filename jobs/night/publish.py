@@ -34,11 +34,14 @@ class Published:
     restated: int = 0
 
 
-def publish(house: Warehouse, night: Night, days: Days, counts: Mapping[str, int]) -> Published:
+def publish(
+    house: Warehouse, night: Night, days: Days, counts: Mapping[str, int], seconds: Mapping[str, float]
+) -> Published:
     """Judge what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
-    Raises GateError, after noting the refusal in the ledger, if a critical rule is broken; TamperedError if rows of a
-    published day, to which nothing was added, are not those that its run read.
+    `counts`: frames read, by what became of them; `seconds` by step. Raises GateError, after noting the refusal in the ledger,
+    if a critical rule is broken; TamperedError if rows of a published day, to which nothing was added, are not those that its
+    run read.
     """
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
@@ -49,7 +52,7 @@ def publish(house: Warehouse, night: Night, days: Days, counts: Mapping[str, int
     try:
         warnings = require_sound(house, [*measured_small(house, done), *night.measurements])
     except GateError as error:
-        house.note_run(done, {"status": "refused", "gate": str(error), "counts": counts, "seconds": {}})
+        house.note_run(done, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
         raise
     restated = note_restatements(house, night, done)
     outputs = night.outputs
@@ -67,7 +70,7 @@ def publish(house: Warehouse, night: Night, days: Days, counts: Mapping[str, int
             "outputs": as_rows(outputs),
             "digests": {name: str(digest) for name, digest in digests.items()},
             "counts": {**counts, **{f"outcome.{name}": count for name, count in night.outcomes.items()}},
-            "seconds": {},
+            "seconds": seconds,
             "report": json.dumps(report, sort_keys=True),
         },
     )

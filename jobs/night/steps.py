@@ -60,7 +60,7 @@ def publish_steps(house: Warehouse, passes: Passes) -> Published:
     require_replayed(house, days.wanted)
     night = _all_days(house, passes)
     # Steps that were run alone may have written to any day.
-    return publish(house, night, replace(days, touched=frozenset(days.recorded)), {})
+    return publish(house, night, replace(days, touched=frozenset(days.recorded)), {}, {})
 
 
 def _all_days(house: Warehouse, passes: Passes) -> Night:

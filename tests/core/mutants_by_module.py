@@ -15,7 +15,7 @@ def main() -> None:
     """Print a line for each module, the total, and the survivors' names."""
     total: Counter[str] = Counter()
     survivors = []
-    for path in sorted((ROOT / "mutants" / "namesrv_core").glob("*.meta")):
+    for path in sorted((ROOT / "mutants" / "namesrv_core").rglob("*.meta")):
         codes = json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
         run = {name: code for name, code in codes.items() if code is not None}
         alive = sorted(name for name, code in run.items() if code in SURVIVED)

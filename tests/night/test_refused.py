@@ -33,7 +33,7 @@ from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.rows import table_of
 from schemas import bronze, gold
 from tests.night.nights import Nights, digests, heads, house_at, night, rows, topics
-from tests.night.three_days import DAYS, beat, write_log
+from tests.night.three_days import DAYS, LOGS, beat, write_log
 
 FOURTH = DAYS[-1].replace(day=4)
 AT = "2026-03-03 12:00:00"
@@ -151,9 +151,10 @@ def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) ->
     assert digests(copied, DATA_TABLES) == before
 
 
-def test_a_gold_file_that_is_gone_is_named_and_its_day_can_be_made_again(nights: Nights, copied: Path) -> None:
-    """Of a night that starts from it the message says which file; the day itself follows from its events."""
-    (path,) = (copied / "gold" / "topic_queue_history" / f"day={DAYS[1]}").glob("*.parquet")
+def test_a_gold_file_that_is_gone_is_named(nights: Nights, copied: Path) -> None:
+    """Of a night that starts from it the message says which file; with it back, all is as it was."""
+    (file,) = house_at(copied).files(gold.TOPIC_QUEUE_HISTORY, [DAYS[1]])
+    path = copied / "gold" / "topic_queue_history" / file.path
     kept = path.rename(copied / "kept.parquet")
     with pytest.raises(TamperedError, match=f"topic_queue_history.*{path.name}"):
         night(copied, first=DAYS[2])
@@ -185,7 +186,7 @@ def test_exit_codes_say_what_became_of_a_night(
     copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing to do, a day that is not recorded, a warehouse that is busy: each has its code and one sentence."""
-    seen = write_log(tmp_path, DAYS[0], [])
+    seen = write_log(tmp_path, DAYS[0], [dict(sorted(line.items())) for line in LOGS[0]])
     assert nightly(copied, "--input", seen) == EXIT_OK
     assert nightly(copied, "--from", "2026-03-07") == EXIT_MISSING_DAY
     said = capsys.readouterr().err.splitlines()[-1]

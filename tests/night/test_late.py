@@ -1,0 +1,182 @@
+"""Late events: days are recomputed as if all had been read in time, and rows say what changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from jobs.night.nightly import Summary
+from jobs.store.check import check
+from schemas import gold
+from tests.ingest.given import BEAT, DAY, DAY_MS, FIRST, HOUR_MS, NAMESRV, START_MS, Line, at, broker, write
+from tests.night.nights import house_at, night, rows
+
+DAYS = [(FIRST + n * DAY).isoformat() for n in range(3)]
+LONG = {"heartbeat_timeout_ms": 20 * DAY_MS}
+STARTED, IDENTIFIED = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
+ORDERLY = [
+    at(0.5, STARTED),
+    at(0.6, IDENTIFIED),
+    at(1, broker("a", "TU", 1) | LONG),
+    at(2, broker("b", "TV", 1) | LONG),
+    at(26, BEAT),
+    at(30, broker("a", "TUW", 2) | LONG),
+    at(50, broker("b", "TV", 1) | LONG),
+    at(60, BEAT | {"broker_addr": "10.0.0.98:10911"}),
+]
+LATE = [at(12, {"kind": "admin", "code": 205, "broker_name": "broker-b", "response_code": 0})]
+
+
+def in_order(*lines: Iterable[Line]) -> list[Line]:
+    """Return lines in the order of their times."""
+    return sorted((line for some in lines for line in some), key=lambda line: line["time"])
+
+
+def run(path: Path, name: str, lines: list[Line]) -> Summary:
+    """Run a night on a log in a warehouse beside it."""
+    return night(path, write(path.parent / f"{path.name}-{name}.jsonl", lines))
+
+
+# -- what changed ------------------------------------------------------------------------------------------------------
+
+
+def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_changed(tmp_path: Path) -> None:
+    """Three days, then an event of the first: all tables equal those of everything at once, and the difference is in rows."""
+    first = run(tmp_path / "w", "orderly", ORDERLY)
+    assert (first.days, first.restated) == (DAYS, 0)
+    second = run(tmp_path / "w", "late", LATE)
+    again = run(tmp_path / "w", "late", LATE)
+    assert (again.status, again.digests) == ("nothing_to_do", second.digests)
+    assert second.digests == run(tmp_path / "whole", "everything", in_order(ORDERLY, LATE)).digests
+    assert first.digests != second.digests
+
+    told = rows(tmp_path / "w", gold.RESTATEMENTS)
+    assert len(told) == second.restated
+    assert {(row["run_id"], row["previous_run"], row["namesrv_id"]) for row in told} == {
+        (second.run_id, first.run_id, NAMESRV)
+    }
+    queues = {row["day"]: row for row in told if row["table_name"] == "topic_queue_history"}
+    assert {day: (row["cause"], row["new_events"], row["ingest_runs"]) for day, row in queues.items()} == {
+        FIRST: ("events", 1, [second.run_id]),
+        FIRST + DAY: ("earlier_day", 0, []),
+        FIRST + 2 * DAY: ("earlier_day", 0, []),
+    }
+    # On the first day both rows of broker-b are closed by the wipe and two open; the days after have the two new ones.
+    counts = ("rows_added", "rows_removed")
+    assert [tuple(queues[FIRST + n * DAY][c] for c in counts) for n in range(3)] == [(4, 2), (2, 2), (2, 2)]
+    shown = [(change["change"], json.loads(change["key"])) for change in queues[FIRST]["changes"]]
+    assert sorted((what, key["topic"], key["broker_name"]) for what, key in shown) == [
+        ("added", "T", "broker-b"),
+        ("added", "V", "broker-b"),
+        ("changed", "T", "broker-b"),
+        ("changed", "V", "broker-b"),
+    ]
+    (event,) = queues[FIRST]["event_ids"]
+    changed = next(change for change in queues[FIRST]["changes"] if change["change"] == "changed")
+    assert (json.loads(changed["before"])["closed_by"], json.loads(changed["after"])["closed_by"]) == (None, event)
+    untouched = {"kv_config_history", "data_version_history", "refreshes_hourly", "expired_brokers", "namesrv_settings"}
+    assert untouched.isdisjoint(row["table_name"] for row in told)
+
+
+def test_a_day_that_comes_to_be_before_a_published_one_restates_it(tmp_path: Path) -> None:
+    """The second day was published; a late file makes a first one, whose broker the second then begins with."""
+    assert run(tmp_path / "w", "second", [at(26, IDENTIFIED), at(26, BEAT)]).restated == 0
+    late = run(tmp_path / "w", "first", [at(1, STARTED), at(2, broker("a", "TU", 1) | LONG)])
+    assert late.days == DAYS[:2]
+    told = [row for row in rows(tmp_path / "w", gold.RESTATEMENTS) if row["table_name"] == "topic_queue_history"]
+    assert [(row["day"], row["rows_added"], row["cause"]) for row in told] == [(FIRST + DAY, 2, "earlier_day")]
+
+
+def test_one_late_event_restates_no_other_name_server(tmp_path: Path) -> None:
+    """Nor does a finding that two name servers have together seem to be gone; once their clocks agree, it is.
+
+    Both heard the same four data versions, the second one a minute later than the first.
+    """
+    lines = [
+        {**line, "namesrv_id": name, "time": line["time"] + later_ms}
+        for name, later_ms in (("10.0.0.1:9876", 0), ("10.0.0.2:9876", 60_000))
+        for line in (
+            at(0.5, STARTED),
+            at(0.6, IDENTIFIED),
+            *(at(1 + version / 100, broker("a", "TU", version) | LONG) for version in range(1, 5)),
+            at(30, BEAT),
+        )
+    ]
+    first = run(tmp_path / "w", "both", in_order(lines))
+    assert first.findings["CLOCK_SKEW"] == 1
+    wipe = LATE[0] | {"namesrv_id": "10.0.0.2:9876"}
+    late = run(tmp_path / "w", "late", [wipe])
+    assert late.digests == run(tmp_path / "whole", "everything", in_order(lines, [wipe])).digests
+    told = rows(tmp_path / "w", gold.RESTATEMENTS)
+    assert {row["namesrv_id"] for row in told} == {"10.0.0.2:9876"}
+
+    # Three versions that the second one heard at the same time after all make the median.
+    same = [
+        {**at(1 + version / 100, broker("a", "TU", version) | LONG), "namesrv_id": "10.0.0.2:9876"}
+        for version in range(1, 5)
+    ]
+    agreed = run(tmp_path / "w", "same", same)
+    assert agreed.digests == run(tmp_path / "whole-too", "everything", in_order(lines, [wipe], same)).digests
+    assert "CLOCK_SKEW" not in agreed.findings
+    gone = [
+        row
+        for row in rows(tmp_path / "w", gold.RESTATEMENTS)
+        if row["run_id"] == agreed.run_id and row["namesrv_id"] == "10.0.0.1:9876"
+    ]
+    assert [(row["table_name"], row["rows_added"], row["rows_removed"]) for row in gone] == [("findings", 0, 1)]
+    assert check(house_at(tmp_path / "w")).wrong == []
+
+
+# -- what a day hands on beside its rows -----------------------------------------------------------------------------------
+
+
+def hours(day: int, hours: float, namesrv: str, said: Line) -> Line:
+    """Return a line of a name server, so many hours after the midnight that begins the day (from 0)."""
+    return at(24 * day + hours, said) | {"namesrv_id": namesrv}
+
+
+def registration(name: str, addr: str, channel_id: str | None) -> Line:
+    """Return a registration; in 4.x its lease is two minutes."""
+    return broker(name, "TU", 1) | {"broker_name": name, "broker_addr": addr, "channel_id": channel_id}
+
+
+def halting(namesrv: str, day: int) -> list[Line]:
+    """Return the life of a 4.x name server whose scan dies on `day`, at a broker without a connection, and what lives on."""
+    return [
+        hours(0, 9, namesrv, STARTED),
+        hours(0, 9, namesrv, IDENTIFIED | {"version": 407}),
+        hours(day, 10, namesrv, registration("a", "1:1", None)),
+        hours(day, 10.01, namesrv, registration("b", "2:2", "2:2#1")),
+        *(hours(later, 12, namesrv, registration("b", "2:2", "2:2#1")) for later in range(day + 1, 3)),
+    ]
+
+
+TICKS, HALTS = "10.0.0.4:9876", "10.0.0.3:9876"
+TICKING = [
+    hours(0, 8, TICKS, {"kind": "namesrv", "event": "observed_from"}),
+    hours(0, 8, TICKS, IDENTIFIED | {"version": 407}),
+    *(hours(day, 12, TICKS, registration("b", "2:2", "2:2#1")) for day in range(3)),
+    *(hours(day, 12.2, TICKS, {"kind": "admin", "code": 205, "broker_name": "none"}) for day in range(3)),
+]
+CLOSED = [hours(0, 15.0001, TICKS, {"kind": "channel", "event": "close", "closed_by": "namesrv", "channel_id": "9:9#1"})]
+"""Only a scan explains it, and so it tells when all others tick."""
+HALTED_LATE = [line for line in halting(HALTS, 0) if line.get("channel_id", "") is None]
+
+
+def test_nights_know_what_became_of_scans_on_any_day_before(tmp_path: Path) -> None:
+    """Scans that died days ago, one after the other, and late events that end a scan or tell its ticks: as if read at once."""
+    late = [*HALTED_LATE, *CLOSED]
+    everything = in_order(halting("10.0.0.1:9876", 0), halting("10.0.0.2:9876", 1), halting(HALTS, 0), TICKING, CLOSED)
+    on_time = [line for line in everything if line not in late]
+    ends = [START_MS + day * DAY_MS for day in (1, 2, 3)]
+    before = [
+        run(tmp_path / "nights", f"night-{end}", [line for line in on_time if end - DAY_MS <= line["time"] < end])
+        for end in ends
+    ]
+    after = run(tmp_path / "nights", "late", late)
+    assert after.days == DAYS
+    assert after.digests == run(tmp_path / "everything", "everything", everything).digests
+    assert after.digests != before[-1].digests
