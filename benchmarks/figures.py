@@ -28,7 +28,7 @@ R = TypeVar("R")
 _OURS, _WHOLE, _COLD, _SCAN = "replay and flags", "whole night", "nightly, cold", "noop scan"
 _FIRST_EVENTS_A_SECOND = 14_000.0
 _GATE = (
-    *((condensing, name) for name in ("scanned", "counted", "what_is_left", "judged_together")),
+    *((condensing, name) for name in ("scanned", "what_is_left", "judged_together")),
     *((judging, name) for name in ("measure", "_recorded")),
     *((publish, name) for name in ("measured_small", "require_sound")),
 )

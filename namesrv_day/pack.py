@@ -62,7 +62,8 @@ class PackOutput:
     """What a pack gives.
 
     `slices`: its rows of the history tables, refreshes_hourly and past_knowledge; `outcomes`: its part of event_outcomes (see
-    `merged_outcomes`); `counters`: events that the core took, `runs` among them, units by what became of them.
+    `merged_outcomes`). `counters`: `events` that the core took, runs among them; `units` that it replayed, and of these the
+    `loud_units`, which turned out not to be quiet; `quiet_units`, which were carried forward.
     """
 
     slices: dict[str, pa.Table]
@@ -86,8 +87,8 @@ def replay_pack(given: PackInput) -> PackOutput:
     slices[gold.REFRESHES_HOURLY.name] = _on(given.day, hours, gold.REFRESHES_HOURLY)
     facts = (codec.past_row(fact, given.context.namesrv_id) for fact in work.facts)
     slices[gold.PAST_KNOWLEDGE.name] = table_of(facts, gold.PAST_KNOWLEDGE, day=given.day)
-    counters = {**work.counters, "quiet_units": len(pc.unique(quiet["unit"])), "loud_units": len(loud)}
-    return PackOutput(slices, pa.concat_tables(work.outcomes), counters)
+    work.counters.update(quiet_units=len(pc.unique(quiet["unit"])), loud_units=len(loud))
+    return PackOutput(slices, pa.concat_tables(work.outcomes), dict(work.counters))
 
 
 def merged_outcomes(parts: list[pa.Table]) -> pa.Table:
@@ -138,7 +139,7 @@ class _Replays:
         self.outcomes = [empty(gold.EVENT_OUTCOMES)]
         self.refreshes: list[Refreshes] = []
         self.facts: list[Fact] = []
-        self.counters: Counter[str] = Counter()
+        self.counters = Counter(events=0, units=0)
 
     def take(self, nodes: pa.Table, eventful: pa.Table) -> set[str]:
         """Replay the units of `nodes`; return those that are not quiet where they should be, and leave nothing."""

@@ -150,15 +150,5 @@ class UnitReplay:
             for key, beat_ms in event.beats:
                 self._histories.refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
-        self.outcomes.append(
-            OutcomeOf(
-                number,
-                timed.seq,
-                timed.event_id,
-                timed.effect_us,
-                step.outcome.value,
-                detail_of(step),
-                len(step.changes),
-                sent,
-            )
-        )
+        said = (step.outcome.value, detail_of(step), len(step.changes), sent)
+        self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *said))

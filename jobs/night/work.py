@@ -17,7 +17,7 @@ from jobs.night import stash
 from jobs.night.opened import TABLES, Files, OfNamesrv
 from jobs.store.files import DataFile, write_file
 from namesrv_core.inference.settings import Value
-from namesrv_day.condense import PERIOD_US
+from namesrv_day.condense import HOURS, PERIOD_US
 from namesrv_day.context import NamesrvDay
 from namesrv_day.day_events import BEATS, EVENTS, OTHERS, day_events, moved
 from namesrv_day.mentions import KEYS
@@ -184,6 +184,8 @@ def _open_rows(before: OfNamesrv) -> ChainMap[str, pa.Table]:
 
 def hours_of(work: NamesrvWork) -> pa.Table:
     """Return the condensed beats of a name server's day."""
+    if not work.hours:
+        return HOURS.empty_table()  # nobody has told any name server on that day that he lives
     return stash.take(work.hours, "hours", pc.field("namesrv_id") == work.namesrv_id)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from namesrv_core.asking import queries
@@ -54,6 +55,7 @@ _SUBJECTS = {
     RequestCode.GET_KVLIST_BY_NAMESPACE: "namespace",
     RequestCode.GET_BROKER_MEMBER_GROUP: "brokerName",
 }
+_KEPT_FRAGMENTS = 4_096
 LIST_CODES = ROUTE_QUESTIONS - {RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO}
 """Questions about lists of topics."""
 
@@ -157,9 +159,9 @@ def _topic_list_answer(registry: Registry, question: Question, namesrv: Namesrv)
 
 def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> str:
     """Return a route as the name server writes it, in standard JSON or in RocketMQ's own."""
-    write = _Writer(namesrv, standard=standard)
+    write, has_cluster = _writer(namesrv, standard=standard), namesrv.profile.live_key_has_cluster
     fields = [
-        ("brokerDatas", write.array(_broker_data(write, broker, namesrv) for broker in route.broker_datas)),
+        ("brokerDatas", write.array(_broker_data(write, broker, has_cluster) for broker in route.broker_datas)),
         (
             "filterServerTable",
             write.mapping(
@@ -177,14 +179,14 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
 
 def cluster_info_json(registry: Registry, namesrv: Namesrv) -> str:
     """Return the answer to GET_BROKER_CLUSTER_INFO: the groups with their true ids, and the cluster sets."""
-    write = _Writer(namesrv)
+    write = _writer(namesrv)
     groups = (
         (
             name,
             _broker_data(
                 write,
                 RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name),
-                namesrv,
+                namesrv.profile.live_key_has_cluster,
             ),
         )
         for name, g in registry.broker_addr_table.java_items()
@@ -197,7 +199,7 @@ def cluster_info_json(registry: Registry, namesrv: Namesrv) -> str:
 
 def topic_list_json(topics: list[str | None], broker_addr: str | None, namesrv: Namesrv) -> str:
     """Return a topic list; only the system list has a broker address."""
-    write = _Writer(namesrv)
+    write = _writer(namesrv)
     return write.record([("brokerAddr", write.text(broker_addr)), ("topicList", write.strings(topics))])
 
 
@@ -206,7 +208,7 @@ def kv_list_json(registry: Registry, namespace: str | None, namesrv: Namesrv) ->
     entries = registry.kv_config_table.get(namespace)
     if entries is None:
         return None
-    write = _Writer(namesrv)
+    write = _writer(namesrv)
     table = write.mapping((key, write.text(value.text)) for key, value in entries.java_items())
     return write.record([("table", table)])
 
@@ -216,7 +218,7 @@ def member_group_json(registry: Registry, cluster_name: str | None, broker_name:
 
     Source: RocketMQ 5.4.0 RouteInfoManager.getBrokerMemberGroup.
     """
-    write = _Writer(namesrv)
+    write = _writer(namesrv)
     group = registry.broker_addr_table.get(broker_name)
     addrs = write.integer_mapping(
         (broker_id, write.text(addr)) for broker_id, addr in (group.java_addrs() if group else ())
@@ -230,7 +232,7 @@ def data_version_json(version: DataVersion, namesrv: Namesrv) -> str:
     state_version = str(version.state_version) if namesrv.profile.has_state_version else None
     counter = None if version.counter is None else str(version.counter)
     fields = [("counter", counter), ("stateVersion", state_version), ("timestamp", str(version.timestamp))]
-    return _Writer(namesrv).record(fields)
+    return _writer(namesrv).record(fields)
 
 
 def _shown(text: str | None) -> str:
@@ -248,19 +250,21 @@ def remark_matches(answered: str | None, expected: str | None) -> bool:
     return answered == expected or (expected is not None and (answered or "").startswith(expected))
 
 
-def _broker_data(write: _Writer, broker: RouteBroker, namesrv: Namesrv) -> str:
+@lru_cache(_KEPT_FRAGMENTS)
+def _broker_data(write: _Writer, broker: RouteBroker, has_cluster: bool) -> str:  # noqa: FBT001  hashed at each call
     addrs = write.integer_mapping((broker_id, write.text(addr)) for broker_id, addr in broker.broker_addrs)
     fields = [
         ("brokerAddrs", addrs),
         ("brokerName", write.text(broker.broker_name)),
         ("cluster", write.text(broker.cluster_name)),
     ]
-    if namesrv.profile.live_key_has_cluster:
+    if has_cluster:
         fields.append(("enableActingMaster", "true" if broker.enable_acting_master else "false"))
         fields.append(("zoneName", write.text(broker.zone_name)))
     return write.record(fields)
 
 
+@lru_cache(_KEPT_FRAGMENTS)
 def _queue_data(write: _Writer, name: str | None, data: QueueData) -> str:
     return write.record(
         [
@@ -292,9 +296,9 @@ def _mapping(write: _Writer, info: TopicQueueMappingInfo) -> str:
 class _Writer:
     """Writes one of the two dialects; a value that is None is left out by `record` and `mapping`."""
 
-    def __init__(self, namesrv: Namesrv, *, standard: bool = False) -> None:
+    def __init__(self, *, old_json: bool, standard: bool) -> None:
         self.standard = standard
-        self._escape = _old_escape if namesrv.profile.old_json else None
+        self._escape = _old_escape if old_json else None
         self._special = _BROWSER_SPECIAL if standard else _SPECIAL
 
     def text(self, value: str | None) -> str | None:
@@ -341,3 +345,14 @@ def _old_escape(found: re.Match[str]) -> str:
         return short
     units = found[0].encode("utf-16-be", errors="surrogatepass")
     return "".join(f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2))
+
+
+_WRITERS = {
+    (old_json, standard): _Writer(old_json=old_json, standard=standard)
+    for old_json in (False, True)
+    for standard in (False, True)
+}
+
+
+def _writer(namesrv: Namesrv, *, standard: bool = False) -> _Writer:
+    return _WRITERS[namesrv.profile.old_json, standard]

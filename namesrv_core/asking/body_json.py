@@ -16,7 +16,7 @@ def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
     """Return whether two bodies say the same; without `ordered`, lists are compared as sets of their elements."""
     if one is None or other is None:
         return one == other
-    read = read_json if ordered else _canonical_body
+    read = _read_body if ordered else _canonical_body
     try:
         return bool(read(one) == read(other))
     except ValueError:
@@ -41,13 +41,22 @@ def _quoted(text: str) -> str:
     return _STRING_OR_KEY.sub(lambda m: m[0] if m[2] is None else f'{m[1]}"{m[2]}":', text)
 
 
+def _read_body(text: str) -> Any:  # any JSON value
+    return _read_short(text) if len(text) <= SHORT_BODY else read_json(text)
+
+
 def _canonical_body(text: str) -> Any:  # any JSON value
     return _canonical_short(text) if len(text) <= SHORT_BODY else _canonical(read_json(text))
 
 
+@lru_cache(KEPT_BODIES // 16)  # most are asked for again at once, or not at all
+def _read_short(text: str) -> Any:  # any JSON value
+    return read_json(text)
+
+
 @lru_cache(KEPT_BODIES)
 def _canonical_short(text: str) -> Any:  # any JSON value
-    return _canonical(read_json(text))
+    return _canonical(_read_short(text))
 
 
 def _canonical(value: Any) -> Any:  # any JSON value

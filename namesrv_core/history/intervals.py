@@ -215,8 +215,9 @@ class Histories:
             self._members.setdefault(interval.key[0], {})[interval.key] = None
         if interval.outer_entered_at is not None:
             outer = (interval.table, interval.key[0])
+            # Units that were apart the day before may have met the outer key at different times: the first of them counts.
             entered, members = self._outer.get(outer, (interval.outer_entered_at, 0))
-            self._outer[outer] = (entered, members + 1)
+            self._outer[outer] = (min(entered, interval.outer_entered_at), members + 1)
 
     def _enter_outer(self, table: str, key: Key, at: Position, *, new: bool) -> Position | None:
         if table not in _NESTED:

@@ -150,9 +150,9 @@ def sweep_route(
             state.put(row, present=present)
         state.end_step()
         if any(row.table not in _UNSEEN_BY_CLIENTS for _, row in step):
-            route = state.route()
-            old, text = text, _route_text(route, namesrv)
-            if text != old:
+            shown, route = route, state.route()
+            old = text
+            if route != shown and (text := _route_text(route, namesrv)) != old:
                 kind = _kind(old, text)
                 changes.append(RouteChange(cause.seq, cause.effect_us, cause.event_id, kind, old, text))
         orphans.proceed(state.reasons(route), cause)

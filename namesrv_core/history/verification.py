@@ -8,20 +8,20 @@ from then on every later question must be answered with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from namesrv_core.asking.answers import LIST_CODES, Answer, Question, answer, remark_matches
+from namesrv_core.asking.answers import Answer, Question, answer, remark_matches
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.dispatch import answer_to
+from namesrv_core.asking.parts import parts_read
 from namesrv_core.history.timeline import StateChange
-from namesrv_core.machine.codes import RequestCode
-from namesrv_core.machine.events import Event, QueryDataVersion
+from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_MS
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import step
+from namesrv_core.machine.versions import Part, Versions, parts_changed
 
 
 class Observed(NamedTuple):
@@ -133,44 +133,75 @@ def _proven(shown_until: list[tuple[int, int]], request_seq: int) -> int:
     return max((number for seq, number in shown_until if seq <= request_seq), default=0)
 
 
+class _Expected(NamedTuple):
+    """An answer of the registry: since which change it stands, and the parts that it is made of (None: of all)."""
+
+    since: int
+    parts: list[Part] | None
+    answer: Answer
+
+
 class _States:
-    """The registry on its way along the timeline, with the answers of the current state."""
+    """The registry on its way along the timeline, with its answers for as long as they stand."""
 
     def __init__(self, registry: Registry, timeline: Sequence[StateChange], namesrv: Namesrv, starts: set[int]) -> None:
         self._registry = registry
         self._timeline = timeline
         self._namesrv = namesrv
         self._starts = starts
-        self._number = 0
-        self._expected: dict[Question | Event, Answer] = {}
+        self._versions = Versions()
+        self._expected: dict[Question | Event, _Expected] = {}
+        self._judged: dict[tuple[Question | Event, Answer], Verdict] = {}
         self._answering = namesrv
 
     def advance_to(self, number: int) -> None:
-        while self._number < number:
-            change = self._timeline[self._number]
+        while self._versions.number < number:
+            change = self._timeline[self._versions.number]
             self._registry.apply(change.changes, change.seq // NS_PER_MS)
+            self._versions.note(change.changes)
             if change.seq in self._starts:
                 self._registry.restart(self._namesrv.at(change.seq).profile)
-            self._number += 1
-            self._expected = {}
+                self._expected = {}
 
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered
-        answering = self._namesrv.at(observed.seq)
+        expected = self._expected_of(question, self._namesrv.at(observed.seq))
+        verdict = self._judged.get((question, answered))
+        if verdict is None or verdict.expected is not expected:
+            verdict = self._judged[question, answered] = _compared(observed, expected)
+        return Verdict(observed, *verdict[1:4], not nominal, expected)
+
+    def _expected_of(self, question: Question | Event, answering: Namesrv) -> Answer:
+        """Return the registry's answer: the same object for as long as it stays equal."""
         if answering is not self._answering:
             self._answering, self._expected = answering, {}
-        expected = self._expected.get(question)
-        if expected is None:
-            expected = self._expected[question] = _answer(self._registry, question, answering)
-        same_head = (
-            answered.code == expected.code
-            and answered.fields == expected.fields
-            and remark_matches(answered.remark, expected.remark)
-        )
-        same_bytes = same_head and answered.body == expected.body
-        same_order = same_bytes or (same_head and same_json(answered.body, expected.body, ordered=True))
-        matched = same_order or (same_head and same_json(answered.body, expected.body, ordered=False))
-        return Verdict(observed, matched, same_order, same_bytes, not nominal, expected)
+        known, number = self._expected.get(question), self._versions.number
+        if known is not None and (
+            known.since == number if known.parts is None else self._versions.stand_since(known.since, known.parts)
+        ):
+            if known.since != number:
+                self._expected[question] = known._replace(since=number)
+            return known.answer
+        found = _answer(self._registry, question, answering)
+        if known is not None and known.answer == found:
+            found = known.answer
+        subject = question.subject if isinstance(question, Question) else None
+        parts = parts_read(question, self._registry.topic_queue_table.get(subject) or ())
+        self._expected[question] = _Expected(number, parts, found)
+        return found
+
+
+def _compared(observed: Observed, expected: Answer) -> Verdict:
+    answered = observed.answered
+    same_head = (
+        answered.code == expected.code
+        and answered.fields == expected.fields
+        and remark_matches(answered.remark, expected.remark)
+    )
+    same_bytes = same_head and answered.body == expected.body
+    same_order = same_bytes or (same_head and same_json(answered.body, expected.body, ordered=True))
+    matched = same_order or (same_head and same_json(answered.body, expected.body, ordered=False))
+    return Verdict(observed, matched, same_order, same_bytes, False, expected)
 
 
 def _answer(registry: Registry, question: Question | Event, namesrv: Namesrv) -> Answer:
@@ -188,9 +219,9 @@ class Concerns:
         started = set(starts)
         self._restarts = {number for number, change in enumerate(timeline, 1) if change.seq in started}
         self._names = {topic: set(rows.java_keys()) for topic, rows in registry.topic_queue_table.java_items()}
-        self._numbers: dict[_Part, set[int]] = {}
+        self._numbers: dict[Part, set[int]] = {}
         for number, change in enumerate(timeline, 1):
-            for part in {part for one in change.changes for part in _parts_of(one)}:
+            for part in {part for one in change.changes for part in parts_changed(one)}:
                 self._numbers.setdefault(part, set()).add(number)
             for table, key, _ in change.changes:
                 if table == "topic_queue_table":
@@ -198,35 +229,8 @@ class Concerns:
 
     def of(self, question: Question | Event) -> Sequence[int]:
         """Return the numbers (from 1) of the changes, in order: between two of them the answer is the same."""
-        parts = self._read_by(question)
+        names = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
+        parts = parts_read(question, names)
         if parts is None:
             return self._every
         return sorted(self._restarts.union(*(self._numbers.get(part, ()) for part in parts)))
-
-    def _read_by(self, question: Question | Event) -> list[_Part] | None:
-        """Return the parts of the registry that an answer is made of; None: whatever there is."""
-        if isinstance(question, QueryDataVersion):
-            return [("broker_live_table", question.broker_addr)]
-        if not isinstance(question, Question):
-            return None
-        code, subject = question.code, question.subject
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-            own = [("topic_queue_table", subject), ("topic_queue_mapping_info_table", subject)]
-            groups = [("broker_addr_table", name) for name in self._names.get(subject, ())]
-            return [*own, *groups, ("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG)]
-        if code == RequestCode.GET_BROKER_MEMBER_GROUP:
-            return [("broker_addr_table", subject)]
-        if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
-            return [("kv_config_table", question.scope if code == RequestCode.GET_KV_CONFIG else subject)]
-        topics = [("topic_queue_table",)] if code in LIST_CODES else []
-        return [*topics, ("broker_addr_table",), ("cluster_addr_table",)]
-
-
-_Part = tuple[str | None, ...]
-
-
-def _parts_of(change: Change) -> Iterator[_Part]:
-    """Yield what a change touches: its table, and the part of it that has its key: a topic, a name, an address ..."""
-    table, key, _ = change
-    yield (table,)
-    yield (table, key[1] if table == "broker_live_table" else next(iter(key), None))

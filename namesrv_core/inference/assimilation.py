@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from namesrv_core.asking import queries
-from namesrv_core.asking.answers import LIST_CODES, answer
+from namesrv_core.asking.answers import LIST_CODES, Answer, answer
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import TABLE_OF
@@ -20,13 +20,16 @@ from namesrv_core.inference.silence import is_known, unsettled_ids
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
+from namesrv_core.machine.versions import Part as RegistryPart
 
+_KEPT_QUESTIONS = 10_000
 _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
 
 
@@ -52,24 +55,85 @@ def assimilate(registry: Registry, event: events.AnswerObserved, namesrv: Namesr
     the answer shows is open. An acting master stands in a route under the master's id: such members are not taken over.
     """
     past = registry.past
-    if past is None or past.has_confirmed(event.question, event.answered):
+    if past is None:
         return Step(Outcome.NO_EFFECT)
     if event.question.code in LIST_CODES and event.question.code != RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
         return Step(_outcome_of_list(registry, past, event, namesrv))
-    shown = shown_by(event.question, event.answered)
-    if shown is None:
+    read = past.readings.get(event.question)
+    if not (isinstance(read, _Read) and read.stands(past, event, namesrv)):
+        shown = shown_by(event.question, event.answered)
+        if shown is None:
+            return Step(Outcome.NO_EFFECT)
+        read = _Read(event.answered, namesrv, shown, past.versions.number)
+        if event.question not in past.readings and len(past.readings) >= _KEPT_QUESTIONS:
+            del past.readings[next(iter(past.readings))]
+        past.readings[event.question] = read
+    elif read.learned_at == past.last_doubt:
         return Step(Outcome.NO_EFFECT)
-    reading = _Reading(registry, past, event, namesrv)
-    differences = list(reading.differences(shown))
-    if any(reading.is_known(difference) for difference in differences):
-        return Step(Outcome.NO_EFFECT)
-    outcome = Outcome.UNKNOWN_PAST if differences else Outcome.NO_EFFECT
-    if past.last_effect_ms >= event.request_seq // 1_000_000:
-        return Step(outcome)
-    marks = (*reading.doubts(differences), *reading.marks(shown))
-    changes = tuple(reading.corrections(shown, differences))
-    listed = shown.topics if isinstance(shown, ShownTopics) else None
-    return Step(outcome, changes, result=Evidence(marks, listed))
+    return _Reading(registry, past, event, namesrv, read).step()
+
+
+def note_learned(past: Past, event: events.AnswerObserved) -> None:
+    """Note that all is known that the answer shows; it teaches nothing until something becomes doubtful or changes."""
+    read = past.readings.get(event.question)
+    # A list of topics takes back what another list has said.
+    if isinstance(read, _Read) and not read.differences and not isinstance(read.shown, ShownTopics):
+        read.learned_at = past.last_doubt
+
+
+class _Read:
+    """What was read of an answer; it stands until a part of the registry changes that the answer was held against.
+
+    `differences`: what it shows otherwise than the registry has it; `marks`: what it makes known; None: not looked for yet.
+    `depends_on_past`: they hang on more than the registry. `learned_at`: the last doubt there was when all that the answer
+    shows was noted as known; None: it was not.
+    """
+
+    __slots__ = (
+        "answered",
+        "depends_on_past",
+        "differences",
+        "learned_at",
+        "marks",
+        "namesrv",
+        "shown",
+        "since",
+    )
+
+    def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, since: int) -> None:
+        self.answered, self.namesrv, self.shown, self.since = answered, namesrv, shown, since
+        self.differences: list[_Difference] | None = None
+        self.marks: tuple[Mark, ...] | None = None
+        self.depends_on_past = False
+        self.learned_at: int | None = None
+
+    def stands(self, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> bool:
+        """Return whether the same is to be read of another answer to the same question."""
+        stands = (
+            event.answered == self.answered
+            and not self.depends_on_past
+            and namesrv is self.namesrv
+            and past.versions.stand_since(self.since, _parts(event.question.subject, self.shown))
+        )
+        if stands:
+            self.since = past.versions.number
+        return stands
+
+
+def _parts(topic: str | None, shown: Shown) -> Iterator[RegistryPart]:
+    """Yield the parts of the registry that an answer is held against."""
+    if isinstance(shown, ShownTopics):
+        yield ("topic_queue_table",)
+    elif isinstance(shown, ShownCluster):
+        yield from (("broker_addr_table",), ("cluster_addr_table",), ("broker_live_table",))
+    else:
+        yield from (("topic_queue_table", topic), ("topic_queue_mapping_info_table", topic))
+        yield from (("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG))
+        for name in {**shown.queue_datas, **shown.groups}:
+            yield ("broker_addr_table", name)
+        for group in shown.groups.values():
+            for _, addr in group.broker_addrs:
+                yield ("broker_live_table", addr)
 
 
 def _outcome_of_list(
@@ -93,12 +157,32 @@ def _outcome_of_list(
 
 
 class _Reading:
-    """One answer held against the registry."""
+    """One answer held against the registry, with what was read of it before."""
 
-    def __init__(self, registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> None:
-        self.registry, self.past, self.namesrv = registry, past, namesrv
-        self.question = event.question
+    def __init__(
+        self, registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv, read: _Read
+    ) -> None:
+        self.registry, self.past, self.namesrv, self.read = registry, past, namesrv, read
+        self.asked_ms = event.request_seq // NS_PER_MS
         self.topic = event.question.subject
+
+    def step(self) -> Step:
+        """Return what the answer corrects and makes known."""
+        shown, past, read = self.read.shown, self.past, self.read
+        if read.differences is None:
+            read.differences = list(self.differences(shown))
+        differences = read.differences
+        if any(self.is_known(difference) for difference in differences):
+            return Step(Outcome.NO_EFFECT)
+        outcome = Outcome.UNKNOWN_PAST if differences else Outcome.NO_EFFECT
+        if past.last_effect_ms >= self.asked_ms:
+            return Step(outcome)
+        if read.marks is None:
+            read.marks = tuple(self.marks(shown))
+        marks = (*self.doubts(differences), *read.marks)
+        changes = tuple(self.corrections(shown, differences))
+        listed = shown.topics if isinstance(shown, ShownTopics) else None
+        return Step(outcome, changes, result=Evidence(marks, listed))
 
     # -- differences -----------------------------------------------------------------------------------------------
 
@@ -133,6 +217,7 @@ class _Reading:
 
     def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[_Difference]:
         """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known."""
+        self.read.depends_on_past = True
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
         if held is not None and self.past.knows_all("broker_addr", name):
             yield from _group_pairs(name, self._as_routed(name, held, shown), group)
@@ -223,7 +308,9 @@ class _Reading:
             if key in self.registry.broker_live_table:
                 # A registration that may have been refused: it was not, for its address is there.
                 yield from (_known("broker_live", *key), _known(SETTLED, *key))
-            elif self.past.now_ms > self.past.silent_until_ms(key) + self.namesrv.scan_period_ms:
+                continue
+            self.read.depends_on_past = True
+            if self.past.now_ms > self.past.silent_until_ms(key) + self.namesrv.scan_period_ms:
                 yield _known(SETTLED, *key)
 
     # -- corrections -----------------------------------------------------------------------------------------------
@@ -294,11 +381,15 @@ def _pairs(
     kind: str, one: str | None, held: Mapping[str | None, object] | None, shown: Mapping[str | None, object]
 ) -> Iterator[_Difference]:
     held = {} if held is None else held
+    if held == shown:
+        return
     for other in (*held, *(key for key in shown if key not in held)):
         yield _Difference(Entity(kind, one, other), held.get(other), shown.get(other))
 
 
 def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | None) -> Iterator[_Difference]:
+    if held == shown:
+        return
     held_addrs: dict[int, str | None] = {} if held is None else held.addr_of
     shown_addrs: dict[int, str | None] = {} if shown is None else shown.addr_of
     for broker_id in (*held_addrs, *(number for number in shown_addrs if number not in held_addrs)):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from namesrv_core.history.intervals import HISTORY_OF
-from namesrv_core.inference.assimilation import Evidence
+from namesrv_core.inference.assimilation import Evidence, note_learned
 from namesrv_core.inference.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.inference.silence import doubts_of, settle_the_silent
 from namesrv_core.machine import events
@@ -52,6 +52,8 @@ def same_channel(registry: Registry, event: events.Event) -> events.Event:
 
 def learn(registry: Registry, event: events.Event, step: Step, namesrv: Namesrv) -> Step:
     """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step."""
+    if isinstance(event, events.AnswerObserved) and step.result is None:
+        return step._replace(certainty=_NOTHING)
     past = _past_of(registry)
     changed = [entity for change in step.changes for entity in _entities_of(change)]
     begun = {entity for entity in changed if past.knows(*entity)}
@@ -68,16 +70,17 @@ def learn(registry: Registry, event: events.Event, step: Step, namesrv: Namesrv)
             past.last_effect_ms = past.now_ms
     past.note(marks)
     if step.changes:
-        past.changed()
-    elif (
-        isinstance(event, events.AnswerObserved)
-        and isinstance(step.result, Evidence)
-        and step.outcome == Outcome.NO_EFFECT
-    ):
-        past.confirm(event.question, event.answered)
+        past.versions.note(step.changes)
+    elif isinstance(event, events.AnswerObserved) and isinstance(step.result, Evidence):
+        note_learned(past, event)
     known = {entity for entity in changed if past.knows(*entity)}
-    known |= {mark.entity for mark in marks if mark.known and ANY not in mark.entity}
+    known |= {entity for entity, is_known in marks if is_known and entity.one is not ANY and entity.other is not ANY}
+    if not known and not begun:
+        return step._replace(certainty=_NOTHING)
     return step._replace(certainty=Certainty(frozenset(map(_row_key, known)), frozenset(map(_row_key, begun))))
+
+
+_NOTHING = Certainty(frozenset(), frozenset())
 
 
 def _past_of(registry: Registry) -> Past:

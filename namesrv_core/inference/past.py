@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.versions import Versions
 
 
 class Wildcard(Enum):
     """Stands for every value of a part of a key."""
 
     ANY = "any"
+
+    __hash__ = object.__hash__  # it stands in most keys, and a name takes long to hash
 
 
 ANY = Wildcard.ANY
@@ -91,8 +94,8 @@ class Past:
         self._listed_stamp = 0
         self._stamp = 0
         self._last_doubt = 0
-        self._changes = 0
-        self._confirmed: dict[object, tuple[object, int]] = {}
+        self.versions = Versions()  # of the registry beside it
+        self.readings: dict[object, Any] = {}  # by question, what its last answer was found to say (`assimilation`)
 
     def knows(self, kind: str, one: Part, other: Part) -> bool:
         """Return whether the row under this key, or its absence, is known. ANY: of keys that were never marked alone."""
@@ -139,17 +142,10 @@ class Past:
         """Return whether the topic table is known completely."""
         return self._listed_stamp > 0 and all(self.knows_all("topic_queue", topic) for topic in (*self._listed, ANY))
 
-    def changed(self) -> None:
-        """Note that the registry has changed."""
-        self._changes += 1
-
-    def confirm(self, question: object, answered: object) -> None:
-        """Note that `answered` shows the registry as it is, and all that it shows is known."""
-        self._confirmed[question] = (answered, self._stamp + self._changes)
-
-    def has_confirmed(self, question: object, answered: object) -> bool:
-        """Return whether the same answer was confirmed and nothing has changed since."""
-        return self._confirmed.get(question) == (answered, self._stamp + self._changes)
+    @property
+    def last_doubt(self) -> int:
+        """Return when anything became doubtful for the last time, as a serial number."""
+        return self._last_doubt
 
     def silent_until_ms(self, key: LiveKey) -> int:
         """Return the last instant at which an entry under `key`, if there is one, can be there without a new event."""

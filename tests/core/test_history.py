@@ -201,6 +201,18 @@ def test_restored_maps_iterate_as_before() -> None:
     assert dict(again.kv_config_table) == {"N": {}}
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_outer_key_has_been_there_since_the_first_of_its_rows(order: int) -> None:
+    """Rows of units that were apart the day before say different things of it; in which order they come says nothing."""
+    at = [Position(3, 0), Position(1, 0)]
+    carried = [
+        Interval("topic_queue", ("T", str(seq)), OLD, seq, "e", seq_at, seq_at, seq_at) for seq, seq_at in enumerate(at)
+    ]
+    histories = Histories(carried[::order])
+    record(histories, 7, put(OLD, ("T", "another")))
+    assert [i.outer_entered_at for i in histories.open_intervals() if i.opened_at.seq == 7] == [Position(1, 0)]
+
+
 def test_restored_group_may_have_no_name() -> None:
     """4.9.7 takes a registration without a broker name under null."""
     histories = Histories()

@@ -12,7 +12,7 @@ from namesrv_core import Namesrv, Outcome, Registry, step
 from namesrv_core.history.intervals import Histories, Interval
 from namesrv_core.history.timeline import timeline_of
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import MASTER_ID, BrokerData
+from namesrv_core.machine.rows import MASTER_ID, BrokerData, TopicConfig, TopicTable
 from namesrv_core.machine.step import take
 from namesrv_core.trace.trace_json import state_of
 from tests.core.adversary import (
@@ -32,6 +32,9 @@ START_MS = 1_700_000_000_000
 
 def nested(table: Any) -> list[Any]:
     return [(key, list(inner.items()), inner.capacity) for key, inner in table.items()]
+
+
+SOME_TOPICS = [TopicTable(TopicConfig(topic, 4, 4, 6, 0) for topic in topics) for topics in ((), ("T0",), ("T0", "T1"))]
 
 
 def snapshot(registry: Registry) -> dict[str, Any]:
@@ -213,8 +216,11 @@ class NamesrvMachine(RuleBasedStateMachine):
 
     @invariant()
     def indexes_follow_from_the_tables(self) -> None:
-        """An index is never ahead of or behind its table."""
+        """An index is never ahead of or behind its table, and what was found in it once is not remembered for too long."""
         assert indexes(self.registry) == recomputed(self.registry)
+        for name in self.registry.broker_addr_table:
+            held = self.registry.topics_of_name(name).keys()
+            assert all(self.registry.has_topics(name, some) == (held >= some.names) for some in SOME_TOPICS)
 
     @invariant()
     def every_lease_is_watched(self) -> None:
@@ -232,6 +238,7 @@ class NamesrvMachine(RuleBasedStateMachine):
         assert all(ends[key] < self.at_ms for key in ended)
         assert registry.has_ended_leases == bool(ended)
         next_end = registry.next_lease_end()
+        assert next_end == min((ends[key] for key in watched), default=None)
         assert next_end == min(watched.values(), default=None)
 
     @invariant()

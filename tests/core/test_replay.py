@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Outcome, Registry
+from namesrv_core.inference.past import Past
 from namesrv_core.machine import events, loop
 from namesrv_core.machine.loop import OrderError, Taken, TimedEvent, replay, scan_id
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.machine.step import step
+from namesrv_core.machine.step import step, take
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by, weighted
 
 MASTER = "10.0.0.1:10911"
@@ -181,7 +182,7 @@ def test_process_that_is_seen_first_while_a_lease_has_ended_scans_at_its_own_tic
 class LooksAlways(loop._Scans):
     """Ticks that are looked for before each event, whether or not something could expire."""
 
-    @property  # type: ignore[override]
+    @property
     def none_before(self) -> int:
         """Return what never keeps the loop from looking."""
         return -1
@@ -228,6 +229,19 @@ def test_ticks_are_looked_for_no_more_often_than_they_matter(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "_Scans", LooksAlways)
         assert replayed() == found
+
+
+@pytest.mark.parametrize(("past", "lease_end_ms"), [(None, 180_000), (Past(0), 121_000)], ids=["known", "unknown"])
+def test_a_renewed_lease_is_waited_for_where_the_past_is_known(past: Past | None, lease_end_ms: int) -> None:
+    """A tick that expires nothing changes nothing; but it settles what may have gone unseen."""
+    registry, namesrv = Registry(V4_9_7), Namesrv(V4_9_7)
+    for at_ms in (1_000, 60_000):
+        take(registry, register(), at_ms, namesrv)
+    registry.past = past
+    assert registry.next_lease_end() == lease_end_ms
+    assert registry.expired_at(180_000) == []
+    assert registry.expired_at(180_001) == [LiveKey(None, MASTER)]
+    assert registry.next_lease_end() is None
 
 
 def test_scan_reads_the_clock_in_whole_milliseconds() -> None:

@@ -129,13 +129,13 @@ def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
         """Stands for the end of the process."""
 
     def die(at: str) -> None:
-        if at == dying:
+        if at == point:
             raise DeadError
 
     path = Path(shutil.copytree(nights.path, tmp_path / "w"))
     with monkeypatch.context() as patched:
         patched.setattr(crash, "_pass", die)
-        for dying in ("sources:before", "answer_checks:before", "ledger:before"):
+        for point in ("sources:before", "answer_checks:before", "ledger:before"):
             with pytest.raises(DeadError):
                 night(path, deaths.late)
             assert topics(path, AT) == KNOWN
@@ -144,7 +144,9 @@ def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
 
 
 @pytest.mark.parametrize("point", ["sources:before", "ledger:before"])
-def test_a_process_that_is_killed_frees_the_warehouse(deaths: Deaths, nights: Nights, tmp_path: Path, point: str) -> None:
+def test_a_process_that_is_killed_frees_the_warehouse(
+    deaths: Deaths, nights: Nights, tmp_path: Path, point: str
+) -> None:
     """NAMESRV_CRASH ends the process as a power cut would; the next one holds the lock, and does the rest."""
     path = Path(shutil.copytree(nights.path, tmp_path / "w"))
     command = [sys.executable, "-m", "jobs", "nightly", "--in-process", "--input", str(deaths.late)]

@@ -6,17 +6,18 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
-
 from jobs.night.nightly import Summary
 from jobs.store.check import check
 from schemas import gold
-from tests.ingest.given import BEAT, DAY, DAY_MS, FIRST, HOUR_MS, NAMESRV, START_MS, Line, at, broker, write
+from tests.ingest.given import BEAT, DAY, DAY_MS, FIRST, NAMESRV, START_MS, Line, at, broker, write
 from tests.night.nights import house_at, night, rows
 
 DAYS = [(FIRST + n * DAY).isoformat() for n in range(3)]
 LONG = {"heartbeat_timeout_ms": 20 * DAY_MS}
-STARTED, IDENTIFIED = {"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": 493}
+STARTED, IDENTIFIED = (
+    {"kind": "namesrv", "event": "started"},
+    {"kind": "namesrv", "event": "identified", "version": 493},
+)
 ORDERLY = [
     at(0.5, STARTED),
     at(0.6, IDENTIFIED),
@@ -161,7 +162,9 @@ TICKING = [
     *(hours(day, 12, TICKS, registration("b", "2:2", "2:2#1")) for day in range(3)),
     *(hours(day, 12.2, TICKS, {"kind": "admin", "code": 205, "broker_name": "none"}) for day in range(3)),
 ]
-CLOSED = [hours(0, 15.0001, TICKS, {"kind": "channel", "event": "close", "closed_by": "namesrv", "channel_id": "9:9#1"})]
+CLOSED = [
+    hours(0, 15.0001, TICKS, {"kind": "channel", "event": "close", "closed_by": "namesrv", "channel_id": "9:9#1"})
+]
 """Only a scan explains it, and so it tells when all others tick."""
 HALTED_LATE = [line for line in halting(HALTS, 0) if line.get("channel_id", "") is None]
 

@@ -211,3 +211,15 @@ def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
     filled = night(path, nights.logs[1])
     assert (filled.days, filled.warnings) == (["2026-03-02", "2026-03-03"], [])
     assert filled.digests == nights.summaries[-1].digests
+
+
+def test_a_day_on_which_nobody_beats_is_a_day(nights: Nights, tmp_path: Path) -> None:
+    """Only an administrator is heard of: he finds what was there the day before."""
+    path = tmp_path / "w"
+    night(path, nights.logs[0])
+    wipe = {"kind": "admin", "time": "11:00:00", "code": 205, "broker_name": "broker-a", "response_code": 0}
+    said = night(path, write_log(tmp_path, DAYS[1], [wipe]))
+    assert (said.days, said.tables["refreshes_hourly"]) == ([DAYS[1].isoformat()], 0)
+    assert topics(path, "2026-03-02 12:00:00") == ["T", "T-2"]
+    (outcome,) = (row for row in rows(path, gold.EVENT_OUTCOMES) if row["day"] == DAYS[1])
+    assert (outcome["outcome"], outcome["changes"]) == ("applied", 2)

@@ -1,0 +1,55 @@
+"""A night on a recording that begins in the middle of a name server's life."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+
+import pytest
+
+from jobs.cli.snapshot import snapshot_at
+from schemas import gold
+from tests.night.nights import CAPTURE, Capture, house_at, night, rows
+
+# Ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.
+BEGIN_S = 300
+
+
+def capture_from(seconds: int, path: Path) -> Path:
+    """Write the bundled capture without its first `seconds` to `path`."""
+    data = gzip.decompress(CAPTURE.read_bytes())
+    offset, first_s = 24, struct.unpack_from("<I", data, 24)[0]
+    while struct.unpack_from("<I", data, offset)[0] < first_s + seconds:
+        offset += 16 + struct.unpack_from("<I", data, offset + 8)[0]
+    path.write_bytes(data[:24] + data[offset:])
+    return path
+
+
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    """Return a warehouse after a night on the capture's last part."""
+    folder = tmp_path_factory.mktemp("cut")
+    return Capture(folder / "w", night(folder / "w", capture_from(BEGIN_S, folder / "cut.pcap")))
+
+
+def test_what_was_not_known_is_a_class_of_its_own(cut: Capture) -> None:
+    """No answer contradicts what is known; those that only showed what was not are few, counted, and named."""
+    said = cut.summary
+    assert (said.status, said.verify["mismatched"]) == ("published", 0)
+    unknown = said.verify["explained"]["unknown_past"]
+    assert said.verify["answers"] == said.verify["matched"] + unknown
+    assert 0 < unknown < said.verify["answers"] // 100
+
+
+def test_rows_say_since_when_they_are_known(cut: Capture) -> None:
+    """A row that an answer revealed names the answer; what came later was seen to begin."""
+    outcomes = rows(cut.path, gold.EVENT_OUTCOMES)
+    answers = {row["event_id"] for row in outcomes if row["operation"] == "observed_answer"}
+    found = rows(cut.path, gold.TOPIC_QUEUE_HISTORY)
+    revealed = [row for row in found if row["opened_by"] in answers]
+    assert any(not row["beginning_seen"] and row["known_from"] == row["valid_from"] for row in revealed)
+    assert [row for row in revealed if row["beginning_seen"] or row["known_from"] is None] == []
+    seen = [row for row in found if row["beginning_seen"]]
+    assert seen
+    assert [row for row in seen if row["known_from"] != row["valid_from"]] == []
