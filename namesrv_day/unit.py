@@ -148,7 +148,7 @@ class UnitReplay:
                 self._histories.refreshed(key, beat_ms)
         elif isinstance(event, events.StateKnown) and step.outcome is Outcome.RESTORED:
             for key, beat_ms in event.beats:
-                self._histories.refreshed(key, beat_ms)
+                self._histories.was_refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
         said = (step.outcome.value, detail_of(step), len(step.changes), sent)
         self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *said))

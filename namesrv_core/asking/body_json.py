@@ -61,7 +61,7 @@ def _canonical_short(text: str) -> Any:  # any JSON value
 
 def _canonical(value: Any) -> Any:  # any JSON value
     if isinstance(value, dict):
-        return {key: _canonical(member) for key, member in value.items()}
+        return {key: _canonical(m) if isinstance(m, (dict, list)) else m for key, m in value.items()}
     if isinstance(value, list):
         return sorted(_TEXT_OF.encode(_canonical(member)) for member in value)
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from namesrv_core.machine.java_map import JavaMap, nested_get, string_map, table_size_for
@@ -52,7 +53,7 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     queue_datas = tuple(table.java_items())
     groups = [
         (name, group)
-        for name in _name_set(table, namesrv)
+        for name in _name_set(tuple(table.java_keys()), namesrv.profile.sized_name_set)
         if (group := registry.broker_addr_table.get(name)) is not None
     ]
     if not groups:
@@ -104,15 +105,18 @@ def _refilled(entries: Iterable[tuple[str | None, _V]], in_order: bool) -> tuple
     return tuple(filled.java_items())
 
 
-def _name_set(table: JavaMap[str | None, QueueData], namesrv: Namesrv) -> list[str | None]:
-    """Return the topic's broker names in the order of the HashSet that the server copies them into."""
-    capacity = max(16, table_size_for(int(len(table) / 0.75) + 1)) if namesrv.profile.sized_name_set else 16
-    names: JavaMap[str | None, bool] = string_map(capacity)
-    for name in table.java_keys():
+@lru_cache(256)
+def _name_set(table: tuple[str | None, ...], is_sized: bool) -> list[str | None]:  # noqa: FBT001  hashed at each call
+    """Return the topic's broker names in the order of the HashSet that the server copies them into. The list is shared."""
+    names: JavaMap[str | None, bool] = string_map(
+        max(16, table_size_for(int(len(table) / 0.75) + 1)) if is_sized else 16
+    )
+    for name in table:
         names.put(name, value=True)
     return names.java_keys()
 
 
+@lru_cache(4_096)
 def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | None) -> RouteBroker:
     """Return the group as a route shows it.
 

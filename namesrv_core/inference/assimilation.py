@@ -204,7 +204,7 @@ class _Reading:
                 yield from self._acting_pairs(name, shown)
             else:
                 yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
-        for key in self._keys_of(shown):
+        for key in self._keys_of(shown) if self.registry.filter_server_table or shown.filter_servers else ():
             servers = self.registry.filter_server_table.get(key)
             yield _Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
         if self.namesrv.config.order_message_enable and shown.queue_datas:

@@ -1,0 +1,152 @@
+"""Answers that say again what was said: what is kept of them changes no result, whatever an adversary sends between them."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, answer, take
+from namesrv_core.asking.answers import Answer
+from namesrv_core.asking.body_json import SHORT_BODY, same_json
+from namesrv_core.asking.shown import ShownTopics, shown_by
+from namesrv_core.history.intervals import Histories
+from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.verification import Observed, Verdict, verify
+from namesrv_core.inference import assimilation
+from namesrv_core.inference.past import Fact, Past
+from namesrv_core.machine import events
+from namesrv_core.machine.versions import Versions
+from tests.core.adversary import EVENTS, PAUSES_MS, understood_by
+from tests.core.test_bootstrap import ROUTE, TOPIC_LIST, Server, register, server_with
+from tests.core.test_verification_concerns import QUERIES, QUESTIONS
+
+NAMESRVS = st.builds(
+    Namesrv,
+    st.sampled_from([V4_9_7, V5_4_0]),
+    st.builds(NamesrvConfig, support_acting_master=st.booleans(), order_message_enable=st.booleans()),
+)
+ORDER_CONFS = st.builds(
+    events.PutKvConfig, st.just("ORDER_TOPIC_CONFIG"), st.sampled_from(["T0", "T1"]), st.sampled_from(["a:4", "b:8"])
+)
+# What the server did: recorded or not. And what it was asked, most of it again and again; sometimes it answers as another would.
+DONE = st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, ORDER_CONFS), st.sampled_from([True, True, True, False]))
+ASKED = st.tuples(
+    st.sampled_from([q for q in QUESTIONS if q.scope is None]), st.integers(0, 20), st.sampled_from([0, 0, 0, 0, 1])
+)
+LOGS = st.lists(st.tuples(PAUSES_MS, st.one_of(DONE, ASKED, ASKED)), min_size=10, max_size=80)
+
+
+def recorded(namesrv: Namesrv, log: list[tuple[int, Any]]) -> list[tuple[int, events.Event]]:
+    """Return the events of a recording of a server that had a past, with their times."""
+    true, other = Registry(namesrv.profile), Registry(namesrv.profile)
+    at_ms, found = 1_000, list[tuple[int, events.Event]]()
+    for pause_ms, (what, *how) in log:
+        at_ms += pause_ms
+        if not isinstance(what, Question):
+            if understood_by(namesrv, what):
+                take(true, what, at_ms, namesrv)
+                if how[0]:
+                    found.append((at_ms, what))
+                else:
+                    take(other, what, at_ms, namesrv)
+        else:
+            said = answer((true, other)[how[1]], what, namesrv)
+            found.append((at_ms, events.AnswerObserved(what, said, (at_ms - how[0]) * 1_000_000)))
+    return found
+
+
+def replayed(namesrv: Namesrv, log: list[tuple[int, events.Event]]) -> tuple[list[object], set[Fact], Registry]:
+    """Return what each event did and left in the histories, what is known at the end, and the registry then."""
+    registry, histories = Registry(namesrv.profile), Histories()
+    registry.past = Past(1_000)
+    found: list[object] = []
+    for seq, (at_ms, event) in enumerate(log):
+        step = take(registry, event, at_ms, namesrv)
+        closed = histories.record(
+            step.changes, seq=seq, event_id=str(seq), at_us=at_ms * 1_000 + seq, certainty=step.certainty
+        )
+        found.append((step.outcome, step.changes, list(closed)))
+    found += histories.open_intervals()
+    return found, set(registry.past.dump()), registry
+
+
+@settings(max_examples=300)
+@given(NAMESRVS, LOGS)
+def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: list[tuple[int, Any]]) -> None:
+    """Every step, interval, mark and row is the same as where each answer is looked at alone."""
+    taken = recorded(namesrv, log)
+    found, known, registry = replayed(namesrv, taken)
+    with patch.object(assimilation._Read, "stands", lambda *_: False):
+        alone, known_alone, registry_alone = replayed(namesrv, taken)
+    assert found == alone
+    assert known == known_alone
+    assert registry.holds_the_same_as(registry_alone)
+
+
+@settings(max_examples=100)
+@given(NAMESRVS, LOGS, st.randoms(use_true_random=False))
+def test_an_answer_that_stands_changes_no_verdict(namesrv: Namesrv, log: list[tuple[int, Any]], random: Any) -> None:
+    """Verdicts on right and wrong answers are the same as where every state is asked anew."""
+    registry, timeline, asked, starts = Registry(namesrv.profile), list[StateChange](), list[Observed](), list[int]()
+    for seq, (at_ms, event) in enumerate(recorded(namesrv, log)):
+        if isinstance(event, events.AnswerObserved):
+            asked.append(Observed(str(seq), max(0, 10 * seq - random.choice([1, 25])), 10 * seq, *event[:2]))
+            continue
+        step = take(registry, event, at_ms, namesrv)
+        timeline.append(StateChange(10 * seq, 10 * seq - random.choice([0, 25]), step.changes))
+        if isinstance(event, events.NamesrvStarted):
+            starts.append(10 * seq)
+    for number, query in enumerate(QUERIES):
+        asked.append(Observed(f"q{number}", 0, random.randrange(1, 400), query, Answer(0, None)))
+
+    def verdicts() -> list[Verdict]:
+        return verify(Registry(namesrv.profile), timeline, asked, namesrv, starts=starts)
+
+    found = verdicts()
+    with patch.object(Versions, "stand_since", lambda *_: False):
+        assert verdicts() == found
+
+
+def past_of(server: Server) -> Past:
+    assert server.registry.past is not None
+    return server.registry.past
+
+
+def test_an_answer_that_says_the_same_again_is_not_read_again() -> None:
+    """Neither after other questions and beats; only what may alter it, or a doubt, makes it be looked at once more."""
+    server, said = Server(), server_with(register()).says(ROUTE)
+    server.take(register(), 10)
+    assert server.see(ROUTE, said, 20).result is not None
+    server.take(events.PutKvConfig("N", "k", "v"), 25)
+    server.take(events.BrokerHeartbeat("C", "x"), 26)
+    assert server.see(ROUTE, said, 30).result is None
+    server.take(events.WipeWritePerm("a"), 35)
+    assert server.see(ROUTE, said, 40).outcome == Outcome.NO_EFFECT
+    assert server.see(ROUTE, server_with(register(), events.WipeWritePerm("a")).says(ROUTE), 50).result is not None
+
+
+def test_only_so_many_questions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question that was asked first for the longest time goes; it is read anew when it comes again."""
+    monkeypatch.setattr(assimilation, "_KEPT_QUESTIONS", 1)
+    server, true = Server(), server_with(register())
+    server.take(register(), 5)
+    for at_ms, question in ((10, ROUTE), (20, TOPIC_LIST), (30, ROUTE)):
+        assert server.see(question, true.says(question), at_ms).outcome == Outcome.NO_EFFECT
+        assert list(past_of(server).readings) == [question]
+
+
+def test_long_bodies_are_read_and_compared_as_short_ones() -> None:
+    """They are only not kept: lists in another order are the same without order, and so is what they show."""
+    topics = [f"topic-{number}" for number in range(SHORT_BODY // 8)]
+    one, other = (
+        '{"topicList":[%s]}' % ",".join(f'"{t}"' for t in order)  # noqa: UP031  braces
+        for order in (topics, topics[::-1])
+    )
+    assert len(one) > SHORT_BODY
+    assert same_json(one, other, ordered=False)
+    assert not same_json(one, other, ordered=True)
+    assert shown_by(TOPIC_LIST, Answer(0, one)) == ShownTopics(frozenset(topics))
