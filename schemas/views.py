@@ -38,6 +38,8 @@ _TABLES_AT = {
     "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
     "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
 }
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A SQL statement and the name of what it makes or asks."""

@@ -92,7 +92,9 @@ class Registry:
         self._names_of_addr: dict[str | None, dict[str | None, None]] = {}
         self._live_keys_of_channel: dict[str, dict[LiveKey, None]] = {}
         self._topics_of_name: dict[str | None, dict[str, None]] = {}
-        self._complete: dict[str | None, TopicTable] = {}  # a table that a broker name had whole, and lost nothing since
+        self._complete: dict[
+            str | None, TopicTable
+        ] = {}  # a table that a broker name had whole, and lost nothing since
         self._clusters_of_name: dict[str | None, dict[str | None, None]] = {}
         self._deadlines: list[tuple[int, int, LiveKey]] = []  # the number keeps keys, which may hold None, uncompared
         self._serial = itertools.count()

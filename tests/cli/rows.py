@@ -57,7 +57,10 @@ def publish(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
     """Commit rows and publish them; their digests are made up."""
     write(house, rows)
     cuts = {
-        (table.name, row["day"], row["namesrv_id"]) for table, some in rows.items() if table.partition_by for row in some
+        (table.name, row["day"], row["namesrv_id"])
+        for table, some in rows.items()
+        if table.partition_by
+        for row in some
     }
     outputs = [{"table": name, "day": day, "namesrv_id": ns, "digest": "1-0-0"} for name, day, ns in sorted(cuts)]
     days = sorted({day for _, day, _ in cuts})

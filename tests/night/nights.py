@@ -18,12 +18,12 @@ import pytest
 from jobs.cli.console import Console
 from jobs.conf import PipelineConf
 from jobs.night import gate, nightly, steps
-from jobs.night import night as nights_of
 from jobs.night.days import asked_days
 from jobs.night.docs import Verdict
 from jobs.night.nightly import Asked, Summary
 from jobs.night.passes import InProcess, Passes
 from jobs.night.publish import Published
+from jobs.night.work import replay_units
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -66,7 +66,7 @@ class Counting(InProcess):
     def each(self, task: Any, work: Any) -> list[Any]:
         """See `Passes`."""
         done = super().each(task, work)
-        if task is nights_of.replay_units:
+        if task is replay_units:
             self.packs += len(done)
             self.events += sum(pack.counters["events"] for pack in done)
         return done

@@ -8,8 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from jobs.night import night as nights_of
+from jobs.night.passes import OnSpark
 from namesrv_day import placing
 from namesrv_day.digest import digests_by
 from schemas import gold
@@ -144,3 +146,11 @@ def shifted(line: str, by: dt.timedelta) -> str:
         if key in event:
             event[key] += nanoseconds
     return json.dumps(event) + "\n"
+
+
+@pytest.mark.slow
+def test_spark_gives_what_one_process_gives(whole: Capture, copied: Path, spark: SparkSession) -> None:
+    """The same passes as tasks of a Spark job, with its number of packs: all tables and all that the night says are equal."""
+    on_spark, said = night(copied, passes=OnSpark(lambda: spark)), whole.summary
+    assert (on_spark.digests, on_spark.verify, on_spark.settings) == (said.digests, said.verify, said.settings)
+    assert (on_spark.findings, on_spark.tables, on_spark.warnings) == (said.findings, said.tables, said.warnings)

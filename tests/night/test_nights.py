@@ -12,7 +12,9 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import GateError, MissingDayError
 from jobs.ingest.ingest import ingest
 from jobs.night import days as days_module
+from jobs.night import gate, steps
 from jobs.night.days import days_to_do, holes
+from jobs.night.passes import InProcess
 from jobs.night.publish import gold_digests
 from jobs.store.check import check
 from jobs.store.ledger import LAYOUT
@@ -20,7 +22,7 @@ from jobs.store.maintain import maintain
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.digest import Slice
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, house_at, night, publish, rows, step, topics
+from tests.night.nights import Nights, counted, digests, heads, house_at, night, publish, rows, step, topics
 from tests.night.three_days import DAYS, HOUR_MS, LOGS, NAMESRV, beat, registration, write_log
 
 FOURTH = DAYS[-1] + dt.timedelta(days=1)
@@ -101,6 +103,16 @@ def test_a_step_alone_can_be_made_again(copied: Path, nights: Nights) -> None:
     """Flags that somebody wants to have raised anew, and published: the same as they were."""
     step(copied, "flag")
     assert publish(copied).digests == nights.summaries[-1].digests
+
+
+def test_validate_judges_what_there_is(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of published tables and of what was only read in; it publishes nothing."""
+    monkeypatch.setattr(gate, "judge", counted)
+    assert steps.validate(house_at(copied), InProcess()) == []
+    house = house_at(tmp_path / "w", "by-hand")
+    ingest(house, [str(write_log(tmp_path, FOURTH, [beat("12:00:00")]))])
+    assert steps.validate(house_at(tmp_path / "w"), InProcess()) == []
+    assert "runs" not in heads(tmp_path / "w")
 
 
 def test_the_ledger_says_what_was_read_and_written(nights: Nights) -> None:

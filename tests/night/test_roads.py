@@ -25,7 +25,7 @@ def lines() -> Iterator[Line]:
     """Yield the lines of an event log, each with its name server's scene in `namesrv_id`."""
     for scene in SCENES:
         if scene.name in CHOSEN:
-            told = [
+            told: list[tuple[float, Line]] = [
                 (FIRST_S, {"kind": "namesrv", "event": "started"}),
                 (FIRST_S, {"kind": "namesrv", "event": "identified", "version": CHOSEN[scene.name]}),
                 *scene.told,

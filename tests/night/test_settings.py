@@ -113,9 +113,9 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     seen = len(server.lines)
     server.registered("2026-01-03T00:00:10+00:00", "TVW", 3)
     server.registered("2026-01-03T00:00:20+00:00", "TV", 4)
-    for second in (21, 22):
-        server.asked(f"2026-01-03T00:00:{second}+00:00", "T")
-        server.asked(f"2026-01-03T00:00:{second}.500+00:00", "W")
+    for n in (21, 22):
+        server.asked(f"2026-01-03T00:00:{n}+00:00", "T")
+        server.asked(f"2026-01-03T00:00:{n}.500+00:00", "W")
     settled = NamesrvConfig(delete_topic_with_broker_registration=True)
     server.changed("2026-01-03T00:00:30+00:00", "orderMessageEnable=false", settled)
     server.asked("2026-01-03T00:00:40+00:00", "T")
