@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, answer, take
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, answer, take
 from namesrv_core.asking.answers import Answer
 from namesrv_core.asking.body_json import SHORT_BODY, same_json
 from namesrv_core.asking.shown import ShownTopics, shown_by
@@ -17,11 +17,24 @@ from namesrv_core.history.intervals import Histories
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.inference import assimilation
-from namesrv_core.inference.past import Fact, Past
+from namesrv_core.inference.past import ANY, Entity, Fact, Mark, Past
 from namesrv_core.machine import events
 from namesrv_core.machine.versions import Versions
 from tests.core.adversary import EVENTS, PAUSES_MS, understood_by
-from tests.core.test_bootstrap import ROUTE, TOPIC_LIST, Server, register, server_with
+from tests.core.test_bootstrap import (
+    CLUSTER_INFO,
+    FOUR,
+    ROUTE,
+    TOPIC_LIST,
+    V2,
+    A,
+    B,
+    Server,
+    register,
+    server_with,
+    topics,
+)
+from tests.core.test_unknown_past import SETTLED_MS, past_of
 from tests.core.test_verification_concerns import QUERIES, QUESTIONS
 
 NAMESRVS = st.builds(
@@ -32,10 +45,13 @@ NAMESRVS = st.builds(
 ORDER_CONFS = st.builds(
     events.PutKvConfig, st.just("ORDER_TOPIC_CONFIG"), st.sampled_from(["T0", "T1"]), st.sampled_from(["a:4", "b:8"])
 )
+FEW = [question for question in QUESTIONS if question.scope is None]
 # What the server did: recorded or not. And what it was asked, most of it again and again; sometimes it answers as another would.
 DONE = st.tuples(st.one_of(EVENTS, EVENTS, EVENTS, ORDER_CONFS), st.sampled_from([True, True, True, False]))
 ASKED = st.tuples(
-    st.sampled_from([q for q in QUESTIONS if q.scope is None]), st.integers(0, 20), st.sampled_from([0, 0, 0, 0, 1])
+    st.sampled_from([Question(105, "T0"), Question(105, "T0"), Question(105, "T0", standard_json=False), *FEW]),
+    st.integers(0, 20),
+    st.sampled_from([0, 0, 0, 0, 1]),
 )
 LOGS = st.lists(st.tuples(PAUSES_MS, st.one_of(DONE, ASKED, ASKED)), min_size=10, max_size=80)
 
@@ -111,22 +127,89 @@ def test_an_answer_that_stands_changes_no_verdict(namesrv: Namesrv, log: list[tu
         assert verdicts() == found
 
 
-def past_of(server: Server) -> Past:
-    assert server.registry.past is not None
-    return server.registry.past
+ORDERED = Namesrv(V4_9_7, NamesrvConfig(order_message_enable=True))
+ANOTHER = register(addr=B, name="b", table=topics(U=FOUR))
+ALTERING = {
+    "queue data": events.WipeWritePerm("a"),
+    "group": register(addr=B)._replace(broker_id=1),
+    "live entry": register(version=V2),
+    "filter servers": register()._replace(filter_servers=("10.0.0.9:30000",)),
+    "order conf": events.PutKvConfig("ORDER_TOPIC_CONFIG", "T", "a:4"),
+    "restart": events.NamesrvStarted(),
+}
+HARMLESS = {
+    "beat": events.BrokerHeartbeat("C", A),
+    "another broker": ANOTHER,
+    "another topic": events.DeleteTopic("U", None),
+    "another namespace": events.PutKvConfig("N", "T", "v"),
+    "nothing new": register(),
+}
 
 
-def test_an_answer_that_says_the_same_again_is_not_read_again() -> None:
-    """Neither after other questions and beats; only what may alter it, or a doubt, makes it be looked at once more."""
+def seen_again(event: events.Event, question: Question, asked: list[Answer]) -> Step:
+    """Return what an answer does that is seen before and after an event; `asked` takes the answers that were read."""
+    server = Server(ORDERED)
+    said = server_with(register(), namesrv=ORDERED).says(question)
+    server.take(register(), 10)
+    server.see(question, said, 20)
+    server.take(event, 30)
+    with patch.object(
+        assimilation, "shown_by", lambda what, answered: asked.append(answered) or shown_by(what, answered)
+    ):
+        return server.see(question, said, 40)
+
+
+@pytest.mark.parametrize("event", ALTERING.values(), ids=ALTERING)
+def test_what_may_alter_an_answer_makes_it_be_read_anew(event: events.Event) -> None:
+    """Each part of the registry that a route is held against."""
+    asked: list[Answer] = []
+    seen_again(event, ROUTE, asked)
+    assert asked
+
+
+@pytest.mark.parametrize("event", [ALTERING["group"], ANOTHER, ALTERING["live entry"]])
+def test_cluster_info_hangs_on_all_groups(event: events.Event) -> None:
+    """Any group, any set of names, and whether a member has a live entry."""
+    asked: list[Answer] = []
+    seen_again(event, CLUSTER_INFO, asked)
+    assert asked
+
+
+@pytest.mark.parametrize("event", HARMLESS.values(), ids=HARMLESS)
+def test_an_answer_that_says_the_same_again_is_not_read_again(event: events.Event) -> None:
+    """What happens elsewhere alters nothing, and the answer teaches nothing new."""
+    asked: list[Answer] = []
+    step = seen_again(event, ROUTE, asked)
+    assert not asked
+    assert (step.outcome, step.changes) == (Outcome.NO_EFFECT, ())
+
+
+def test_after_a_doubt_an_answer_teaches_again() -> None:
+    """It is not read again, but what it shows becomes known once more."""
     server, said = Server(), server_with(register()).says(ROUTE)
     server.take(register(), 10)
     assert server.see(ROUTE, said, 20).result is not None
-    server.take(events.PutKvConfig("N", "k", "v"), 25)
-    server.take(events.BrokerHeartbeat("C", "x"), 26)
     assert server.see(ROUTE, said, 30).result is None
-    server.take(events.WipeWritePerm("a"), 35)
-    assert server.see(ROUTE, said, 40).outcome == Outcome.NO_EFFECT
-    assert server.see(ROUTE, server_with(register(), events.WipeWritePerm("a")).says(ROUTE), 50).result is not None
+    past_of(server).note([Mark(Entity("topic_queue", ANY, "a"), known=False)])
+    assert not past_of(server).knows("topic_queue", "T", "a")
+    assert server.see(ROUTE, said, 40).result is not None
+    assert past_of(server).knows("topic_queue", "T", "a")
+
+
+def test_what_hangs_on_more_than_the_registry_is_read_each_time() -> None:
+    """A member without a live entry may settle as time passes; a route under an acting master hangs on what is known."""
+    server, said = Server(), server_with(register()).says(ROUTE)
+    server.see(ROUTE, said, 10)
+    for at_ms, settled in ((20, False), (SETTLED_MS, True)):
+        assert server.see(ROUTE, said, at_ms).outcome == Outcome.NO_EFFECT
+        assert past_of(server).readings[ROUTE].depends_on_past
+        assert past_of(server).knows("settled", None, A) is settled
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))
+    slave = register()._replace(broker_id=1, enable_acting_master=True)
+    acting = Server(namesrv)
+    acting.take(slave, 10)
+    acting.see(ROUTE, server_with(slave, namesrv=namesrv).says(ROUTE), 20)
+    assert past_of(acting).readings[ROUTE].depends_on_past
 
 
 def test_only_so_many_questions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,12 +224,12 @@ def test_only_so_many_questions_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_long_bodies_are_read_and_compared_as_short_ones() -> None:
     """They are only not kept: lists in another order are the same without order, and so is what they show."""
-    topics = [f"topic-{number}" for number in range(SHORT_BODY // 8)]
+    names = [f"topic-{number}" for number in range(SHORT_BODY // 8)]
     one, other = (
         '{"topicList":[%s]}' % ",".join(f'"{t}"' for t in order)  # noqa: UP031  braces
-        for order in (topics, topics[::-1])
+        for order in (names, names[::-1])
     )
     assert len(one) > SHORT_BODY
     assert same_json(one, other, ordered=False)
     assert not same_json(one, other, ordered=True)
-    assert shown_by(TOPIC_LIST, Answer(0, one)) == ShownTopics(frozenset(topics))
+    assert shown_by(TOPIC_LIST, Answer(0, one)) == ShownTopics(frozenset(names))
