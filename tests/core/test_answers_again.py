@@ -153,9 +153,12 @@ def seen_again(event: events.Event, question: Question, asked: list[Answer]) -> 
     server.take(register(), 10)
     server.see(question, said, 20)
     server.take(event, 30)
-    with patch.object(
-        assimilation, "shown_by", lambda what, answered: asked.append(answered) or shown_by(what, answered)
-    ):
+
+    def noted(what: Question, answered: Answer) -> object:
+        asked.append(answered)
+        return shown_by(what, answered)
+
+    with patch.object(assimilation, "shown_by", noted):
         return server.see(question, said, 40)
 
 
