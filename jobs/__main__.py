@@ -9,6 +9,7 @@ published before stays as it was.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ if not __package__:
     sys.path[:] = [str(_here.parent), *(p for p in sys.path if Path(p).resolve() != _here)]
 
 from jobs.cli.arguments import parser
+from jobs.cli.output import Guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,5 +42,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_command(arguments)
 
 
+def _guarded() -> int:
+    """Run one job as a process: nothing that it prints, a stack trace included, steers a terminal."""
+    sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # who read has had enough; what is left in buffers has nowhere to go
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_guarded())

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from jobs import __version__
+from jobs.cli.output import FORMS
 
 if TYPE_CHECKING:
     Jobs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no public name
@@ -95,7 +96,7 @@ def _add_care(jobs: Jobs) -> None:
     _warehouse_options(care)
     care.add_argument(
         "--retain-days",
-        type=_days,
+        type=_count,
         default=400,
         metavar="N",
         help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
@@ -107,16 +108,18 @@ def _add_readers(jobs: Jobs) -> None:
     """Add what reads a warehouse."""
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
     sql.add_argument(
-        "query", nargs="?", metavar="SQL", help="one statement (default: read statements from standard input)"
+        "query", nargs="?", metavar="SQL", help="statements, separated by ; (default: read them from standard input)"
     )
+    sql.add_argument("--file", metavar="FILE", help="read the statements from a file; - is standard input")
     _warehouse_options(sql)
     sql.add_argument(
         "--as-known-at",
         metavar="RUN|TIME",
         help="answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then",
     )
-    sql.add_argument("--format", choices=("table", "json"), default="table", help="output (default: table)")
-    sql.add_argument("--limit", type=int, default=1_000, help="rows shown at most (default: 1000)")
+    sql.add_argument("--format", choices=FORMS, default="table", help="output; json: an object a line (default: table)")
+    sql.add_argument("--output", metavar="FILE", help="write to a file; .gz compresses (default: standard output)")
+    sql.add_argument("--limit", type=_count, help="rows at most (default: 1000 in a table, all otherwise)")
     export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
     _warehouse_options(export)
     export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
@@ -224,8 +227,8 @@ def _engine_option(job: argparse.ArgumentParser) -> None:
     )
 
 
-def _days(text: str) -> int:
-    days = int(text)
-    if days < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of days")
-    return days
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than none")
+    return count

@@ -16,7 +16,9 @@ from pathlib import Path
 from jobs.cli import report
 from jobs.cli.console import Console
 from jobs.cli.export import export
+from jobs.cli.output import opened
 from jobs.cli.snapshot import snapshot_at
+from jobs.cli.views import register_views
 from jobs.conf import DEFAULT_CONF, load_conf
 from jobs.errors import (
     EXIT_DISK_FULL,
@@ -262,11 +264,28 @@ def _maintain(command: Command) -> int:
 
 
 def _sql(command: Command) -> int:
-    text = command.arguments.query if command.arguments.query is not None else sys.stdin.read()
-    statements = report.statements_of(text)
+    given = command.arguments
+    statements = report.statements_of(_sql_text(given))
     if not statements:
-        raise UsageError("no SQL: give a statement as an argument or on standard input")
-    return report.show_sql(command.session.get(), command.house, statements, command.arguments, command.console)
+        raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
+    register_views(command.session.get(), command.house, given.as_known_at)
+    report.show_sql(command.session.get(), statements, given, command.console)
+    return EXIT_OK
+
+
+def _sql_text(given: argparse.Namespace) -> str:
+    if given.query is not None and given.file is not None:
+        raise UsageError("SQL as an argument and --file: one of them, please")
+    if given.query is not None:
+        return str(given.query)
+    if given.file in (None, "-"):
+        if sys.stdin.isatty():
+            sys.stderr.write("namesrv-history: SQL on standard input is run when it ends (Ctrl-D)\n")
+        return sys.stdin.read()
+    try:
+        return Path(given.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"SQL file {given.file}: cannot be read: {error}") from error
 
 
 def _export(command: Command) -> int:
@@ -278,7 +297,8 @@ def _export(command: Command) -> int:
 def _snapshot(command: Command) -> int:
     given = command.arguments
     text = snapshot_at(command.house, given.of, instant(given.at))
-    Path(given.output).write_text(text, encoding="utf-8")
+    with opened(Path(given.output)) as file:
+        file.write(text)
     command.console.line(f"{given.output}: {given.of} at {given.at}")
     return EXIT_OK
 

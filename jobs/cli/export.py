@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 from pathlib import Path
 
 import pyarrow.compute as pc
 
+from jobs.cli.output import opened
 from jobs.store.warehouse import Warehouse, days_of
 from namesrv_day.rows import rows_of
 from namesrv_wire.event_log import line_of
@@ -20,8 +20,7 @@ def export(house: Warehouse, output: Path) -> int:
     configs = {row["topic_config_digest"]: row for row in rows_of(house.rows(bronze.TOPIC_CONFIGS_TABLE))}
     days = days_of(house.recorded())
     lines = 0
-    opener = gzip.open if output.suffix == ".gz" else open
-    with opener(output, "wt", encoding="utf-8") as file:
+    with opened(output) as file:
         for namesrv_id in sorted({name for day in days for name in house.namesrvs_on(day)}):
             for day in days:
                 for row in _events_of(house, namesrv_id, day):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from jobs.cli.console import Console, printable
+from jobs.cli.console import Console
+from jobs.cli.output import opened, write_rows
 from jobs.cli.views import register_views
-from jobs.errors import EXIT_OK, EXIT_USAGE
+from jobs.errors import UsageError
 from jobs.ingest.ingested import Ingested
 from jobs.night.nightly import Summary
 from jobs.store.maintain import Maintained
@@ -24,7 +25,12 @@ from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
 from schemas.questions import QUESTIONS
 
-_STATEMENT = re.compile(r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|[^;'"`])+""")
+# Quoted text, raw or not, and comments, as Spark SQL has them; of an open quote or comment the rest of the text is part.
+_PART = re.compile(
+    r"""\b[rR]'[^']*(?:'|\Z) | \b[rR]"[^"]*(?:"|\Z) | '(?:[^'\\]|\\.)*(?:'|\Z) | "(?:[^"\\]|\\.)*(?:"|\Z) | `[^`]*(?:`|\Z)
+    | (?P<comment>--[^\n]* | /\*.*?(?:\*/|\Z)) | (?P<end>;) | .""",
+    re.DOTALL | re.VERBOSE,
+)
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
     "unknown_past": "differ only in what was not known yet: the recording began in the middle of a life",
@@ -45,7 +51,7 @@ def show_run(summary: Summary, console: Console) -> None:
             "Nothing to do: every input was read before and everything recorded is published. The last run said:"
         )
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
-    console.line(f"Read         {', '.join(printable(s) for s in summary.sources)}")
+    console.line(f"Read         {', '.join(s for s in summary.sources)}")
     console.line(f"Name servers {servers or 'none'}")
     for name, values in sorted(summary.settings.items()):
         for line in setting_lines(values):
@@ -63,7 +69,7 @@ def show_run(summary: Summary, console: Console) -> None:
     if summary.restated:
         console.line(f"Restated     {summary.restated:,} published slices of tables are others now: see restatements")
     for error in summary.errors:
-        console.line(f"NOT READ     {printable(error)}")
+        console.line(f"NOT READ     {error}")
     console.line()
     console.counts("Tables (rows)", summary.tables)
     console.line()
@@ -111,13 +117,13 @@ def show_ingested(ingested: Ingested, console: Console) -> None:
         f"{sum(ingested.ignored.values()):,} ignored by rule"
     )
     for error in ingested.errors:
-        console.line(f"NOT READ {printable(error)}")
+        console.line(f"NOT READ {error}")
 
 
 def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> None:
     """Show broken warning rules and where the Data Docs lie."""
     for warning in warnings:
-        console.line(f"Warning      {printable(warning)}")
+        console.line(f"Warning      {warning}")
     console.line(f"Data Docs    {docs_dir / 'index.html'}")
 
 
@@ -129,40 +135,38 @@ def show_questions(spark: SparkSession, house: Warehouse, console: Console) -> N
         console.line(f"Question {number}. {question.text}")
         for line in textwrap.dedent(question.sql).strip().splitlines():
             console.line(f"    {line}")
-        _show_rows(spark, question.sql, console, limit=20)
+        frame = spark.sql(question.sql)
+        write_rows(console.out, "table", frame.columns, frame.toLocalIterator(), limit=20)
 
 
-def show_sql(
-    spark: SparkSession, house: Warehouse, statements: Sequence[str], arguments: argparse.Namespace, console: Console
-) -> int:
-    """Run statements and show their rows; a mistake in one of them is a line on standard error and exit code 2."""
-    register_views(spark, house, arguments.as_known_at)
-    show = _show_json if arguments.format == "json" else _show_rows
-    try:
-        for statement in statements:
-            show(spark, statement, console, arguments.limit)
-    except PySparkException as error:
-        sys.stderr.write(f"namesrv-history: {str(error).strip()}\n")
-        return EXIT_USAGE
-    return EXIT_OK
+def show_sql(spark: SparkSession, statements: Sequence[str], arguments: argparse.Namespace, console: Console) -> None:
+    """Run statements and write their rows. Raises UsageError for a mistake in one of them."""
+    with opened(Path(arguments.output)) if arguments.output else nullcontext(console.out) as out:
+        for number, statement in enumerate(statements):
+            try:
+                frame = spark.sql(statement)
+                if not frame.columns:
+                    continue
+                if number and arguments.format != "json":
+                    out.write("\n")
+                more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
+            except PySparkException as error:
+                raise UsageError(str(error).strip()) from error
+            if more and arguments.format != "table":
+                sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")
 
 
 def statements_of(text: str) -> list[str]:
-    """Return the statements of a text, split at semicolons that are not inside quotes."""
-    return [part for part in _STATEMENT.findall(text) if part.strip()]
-
-
-def _show_rows(spark: SparkSession, sql: str, console: Console, limit: int) -> None:
-    frame = spark.sql(sql)
-    rows = frame.limit(limit + 1).collect()
-    console.table(frame.columns, [list(row) for row in rows[:limit]])
-    more = ", more not shown" if len(rows) > limit else ""
-    console.line(f"  ({min(len(rows), limit)} row(s){more})")
-
-
-def _show_json(spark: SparkSession, sql: str, console: Console, limit: int) -> None:
-    for row in spark.sql(sql).limit(limit).collect():
-        console.line(json.dumps(row.asDict(recursive=True), default=str, ensure_ascii=False))
+    """Return the statements of a text, split at semicolons that are in no quotes and no comment. Comments alone are none."""
+    statements, is_empty = [""], [True]
+    for part in _PART.finditer(text):
+        if part["end"]:
+            statements.append("")
+            is_empty.append(True)
+        else:
+            statements[-1] += part[0]
+            is_empty[-1] &= part["comment"] is not None or part[0].isspace()
+    return [statement.strip() for statement, empty in zip(statements, is_empty, strict=True) if not empty]
 
 
 def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:
@@ -182,8 +186,6 @@ def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> Non
     console.table(("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
     console.line(f"Readable     {done.readable} of {done.runs} published runs")
     if done.staging:
-        console.line(
-            f"Left over    {', '.join(printable(name) for name in done.staging)} in _staging, of runs that crashed"
-        )
+        console.line(f"Left over    {', '.join(name for name in done.staging)} in _staging, of runs that crashed")
     if dry_run:
         console.line("Nothing was changed (--dry-run).")

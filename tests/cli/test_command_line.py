@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from jobs.__main__ import main
 from jobs.cli.arguments import parser
-from jobs.cli.console import Console, printable
+from jobs.cli.console import Console
 from jobs.cli.report import statements_of
 from jobs.cli.trace import run_trace
 
+CHECKOUT = Path(__file__).parents[2]
 JOBS = (
     "demo",
     "nightly",
@@ -85,17 +89,51 @@ def test_a_malformed_trace_line_is_named() -> None:
     assert "line 1" in err.getvalue()
 
 
-def test_statements_are_split_outside_of_quotes() -> None:
-    """A semicolon in a string, such as an order configuration, does not end a statement."""
-    text = "SELECT 'broker-a:4;broker-b:4', \"a;b\"; SELECT `c;d` ;\n;"
-    assert statements_of(text) == ["SELECT 'broker-a:4;broker-b:4', \"a;b\"", " SELECT `c;d` "]
+@pytest.mark.parametrize(
+    ("text", "statements"),
+    [
+        (
+            "SELECT 'broker-a:4;broker-b:4', \"a;b\"; SELECT `c;d` ;\n;",
+            ["SELECT 'broker-a:4;broker-b:4', \"a;b\"", "SELECT `c;d`"],
+        ),
+        ("-- it's; one\nSELECT 1; -- what's\n", ["-- it's; one\nSELECT 1"]),
+        ("SELECT 1 /* don't; \"x */, 2; /* nothing */", ["SELECT 1 /* don't; \"x */, 2"]),
+        ("SELECT r'\\'; SELECT 'it\\'s;', 1", ["SELECT r'\\'", "SELECT 'it\\'s;', 1"]),
+        ("SELECT 4 - 1; SELECT '--;'; SELECT 'open; quote", ["SELECT 4 - 1", "SELECT '--;'", "SELECT 'open; quote"]),
+        (" -- nothing\n ;;", []),
+    ],
+)
+def test_statements_are_split_outside_of_quotes_and_comments(text: str, statements: list[str]) -> None:
+    """A semicolon in a string, such as an order configuration, or in a comment ends no statement; quotes in comments are none."""
+    assert statements_of(text) == statements
 
 
 def test_names_from_the_wire_do_not_steer_a_terminal() -> None:
     """Control characters are escaped, and long cells are cut, in what the commands print."""
     out = io.StringIO()
-    Console(out, io.StringIO()).table(["topic"], [["a\x1b[31m\nb"], ["x" * 100], [None]])
-    assert "\x1b" not in out.getvalue()
+    console = Console(out, io.StringIO())
+    console.table(["topic"], [["a\x1b[31m\nb"], ["x" * 100], [None]])
+    console.line("NOT READ a\x9b2J\u202eb.pcap\nexit code 0")
+    assert not set("\x1b\x9b\u202e") & set(out.getvalue())
     assert "NULL" in out.getvalue()
-    assert printable("a\x00b") == "a\\x00b"
+    assert "a\\u009b2J\\u202eb.pcap\\nexit code 0\n" in out.getvalue()
     assert max(len(line) for line in out.getvalue().splitlines()) <= 62
+
+
+def test_nothing_that_a_process_prints_steers_a_terminal(tmp_path: Path) -> None:
+    """ESC, C1 and marks of direction leave no process raw, in results as in errors; JSON stays what it was."""
+    event = {"ev": {"op": "init", "t_ms": 0, "profile": "4.9.7", "channels": {"a\x1b]0;\u009b": "\u202e"}}}
+    ran = _process(["trace"], json.dumps(event, ensure_ascii=False))
+    refused = _process(
+        ["nightly", "--input", str(tmp_path / "no\x1b[2J\u2066.pcap"), "--warehouse", str(tmp_path / "w")]
+    )
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout)["i"] == 0
+    assert refused.returncode == 2
+    assert "no\\u001b[2J\\u2066.pcap" in refused.stderr
+    assert not set("\x1b\x9b\u202e\u2066") & set(ran.stdout + ran.stderr + refused.stderr)
+
+
+def _process(arguments: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CHECKOUT / "jobs" / "__main__.py"), *arguments]
+    return subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)

@@ -1,0 +1,98 @@
+"""Rows as a table, JSON lines or CSV, and files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import gzip
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.cli.output import Guarded, opened, printable, write_rows
+from jobs.errors import UsageError
+
+AT = dt.datetime(2026, 3, 1, 12, 0, 0, 5)  # noqa: DTZ001  as Spark gives instants of a session in UTC
+ZONED = dt.datetime(2026, 3, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1)))
+
+
+def written(form: str, names: list[str], rows: list[list[Any]], limit: int | None = None) -> tuple[str, bool]:
+    out = io.StringIO()
+    more = write_rows(out, form, names, iter(rows), limit)
+    return out.getvalue(), more
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_all_rows_are_written_unless_a_limit_is_given(form: str) -> None:
+    """JSON and CSV do not stop at a thousand rows; a limit leaves rows out, which is said."""
+    many = [[n] for n in range(2_500)]
+    text, more = written(form, ["n"], many)
+    assert (len(text.splitlines()), more) == (2_500 + (form == "csv"), False)
+    text, more = written(form, ["n"], many, limit=7)
+    assert (len(text.splitlines()), more) == (7 + (form == "csv"), True)
+
+
+def test_a_table_shows_a_thousand_rows_and_says_that_there_are_more() -> None:
+    """What is left out of a table is said under it."""
+    text, more = written("table", ["n"], [[n] for n in range(1_001)])
+    assert more
+    assert text.endswith("  (1000 row(s), more not shown)\n")
+    assert written("table", ["n"], [[1]], limit=1) == ("  n\n  -\n  1\n  (1 row(s))\n", False)
+
+
+def test_instants_say_their_zone_in_every_form() -> None:
+    """An instant without zone is UTC, one with another zone is moved there, and the text says so."""
+    for form in ("table", "json", "csv"):
+        text, _ = written(form, ["at", "zoned"], [[AT, ZONED]])
+        assert "2026-03-01T12:00:00.000005Z" in text
+        assert "2026-03-01T12:00:00Z" in text
+
+
+def test_values_come_back_from_json() -> None:
+    """What is nested, has keys that are no text, or is no number of JSON, is JSON all the same."""
+    row: list[Any] = [
+        {0: "a", 1: ["b", None]},
+        Decimal("1.50"),
+        float("nan"),
+        b"\x01\xff",
+        dt.date(2026, 3, 1),
+        True,
+        None,
+    ]
+    text, _ = written("json", list("abcdefg"), [row])
+    values = ({"0": "a", "1": ["b", None]}, "1.50", "nan", "01ff", "2026-03-01", True, None)
+    assert json.loads(text) == dict(zip("abcdefg", values, strict=True))
+
+
+def test_csv_is_read_back() -> None:
+    """Separators, quotes and line ends in values do not break rows; NULL is empty, what is nested is JSON."""
+    text, _ = written("csv", ["a", "b", "c"], [['x,"y"\nz', None, {"k": [1]}]])
+    assert list(csv.reader(io.StringIO(text))) == [["a", "b", "c"], ['x,"y"\nz', "", '{"k": [1]}']]
+
+
+def test_escapes_keep_json_what_it_was() -> None:
+    """Text that JSON carries is the same after its unprintable characters were escaped."""
+    text = "a\x1b\x7f\x9b\u202e\ud800\U000e0001\u00e9\u4e2d"
+    shown = io.StringIO()
+    Guarded(shown).write(json.dumps([text], ensure_ascii=False) + "\n")
+    assert json.loads(shown.getvalue()) == [text]
+    assert shown.getvalue().rstrip("\n").isprintable()
+    assert printable("\u00e9\u4e2d") == "\u00e9\u4e2d"
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    """What fails half-way leaves what was there before, and nothing beside it."""
+    path = tmp_path / "rows.csv.gz"
+    with opened(path) as file:
+        file.write("old\x1b\n")
+    with pytest.raises(TypeError), opened(path) as file:
+        file.writelines(["new", None])  # type: ignore[list-item]  # it fails half-way
+    with gzip.open(path, "rt", encoding="utf-8") as read:
+        assert read.read() == "old\x1b\n"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(UsageError, match="cannot be written"), opened(tmp_path / "none" / "rows.csv"):
+        pass
