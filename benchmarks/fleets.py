@@ -122,7 +122,7 @@ class FleetDay:
         """Replay and flag the day, commit it, and return the brokers that scans removed."""
         house = self.house(self.copy, conf)
         house.start_from_published()
-        night = Night(house, passes or self.fleets.passes)
+        night = Night(house, passes or self.fleets.passes, is_gated=False)
         night.replay_days([self.date], parts=(OUTCOMES, FLAGS))
         house.commit(DATA_TABLES)
         return self.expired()

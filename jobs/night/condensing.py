@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import heapq
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +20,7 @@ from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
 from jobs.night.together import judged_together, what_is_left
-from jobs.store.files import DataFile, digests_of, local_path, read_files, table_path
+from jobs.store.files import DataFile, digests_of, local_path, read_files, rows_of_slices, table_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day import condense
 from namesrv_day.day_events import BEATS
@@ -58,7 +59,8 @@ class CondenseWork:
     """Pieces for one task; hours are stashed below `staging`.
 
     `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
-    that is not of the ingest runs `covered`. Keys are cut into `parts`, and these into `groups`, one for a task.
+    that is not of the ingest runs `covered`. Keys are cut into `parts`, and these into `groups`, one for a task. Unless it `is_gated`,
+    nothing is found but rows and hours.
     """
 
     root: str
@@ -69,16 +71,18 @@ class CondenseWork:
     parts: int
     groups: int
     staging: str
+    is_gated: bool
 
 
 @dataclass
 class Condensed:
     """What the pass has found.
 
-    Digests of slices; where the hours of each day are stashed; rules, counted in parts; what is new on published days; and where
+    How many rows each slice has, and its digest; where the hours of each day are stashed; rules, counted in parts; what is new on published days; and where
     is stashed what files leave for the rules about all rows together.
     """
 
+    rows: Counter[Slice] = field(default_factory=Counter)
     digests: dict[Slice, Digest] = field(default_factory=dict)
     hours: dict[dt.date, tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
@@ -87,6 +91,7 @@ class Condensed:
 
     def add(self, other: Condensed) -> None:
         """Add what another task, or an earlier pass, has found."""
+        self.rows += other.rows
         for cut, digest in other.digests.items():
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
         for day, places in other.hours.items():
@@ -96,8 +101,15 @@ class Condensed:
         self.fresh = added_up([self.fresh, other.fresh])
 
 
-def condensed(house: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> Condensed:
-    """Read what is recorded on `days`, and the gold slices of `starts`, once."""
+def condensed(
+    house: Warehouse,
+    passes: Passes,
+    days: Sequence[dt.date],
+    starts: Collection[dt.date] = (),
+    *,
+    is_gated: bool = True,
+) -> Condensed:
+    """Read what is recorded on `days`, and the gold slices of `starts`, once; what nothing is published of is not gated."""
     by_day = [table for table in bronze.TABLES if table.partition_by]
     pieces = [Piece(table.name, file) for table in by_day for file in house.files(table, days)]
     for table in (*gold.HISTORY_TABLES, *gold.REPORT_TABLES):
@@ -108,7 +120,9 @@ def condensed(house: Warehouse, passes: Passes, days: Sequence[dt.date], starts:
     parts = 1 + rows // KEYS_AT_A_TIME
     groups = min(parts, passes.width * _ROUNDS)
     work = [
-        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, parts, groups, house.staging)
+        CondenseWork(
+            house.path, tuple(some), leases, ledger.days, ledger.covered, parts, groups, house.staging, is_gated
+        )
         for some in _shared_out(pieces, passes.width * _ROUNDS)
     ]
     total = Condensed()
@@ -128,18 +142,22 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
-    found = Condensed(digests_of(work.root, piece.table, [piece.file]))
-    day = piece.file.day
+    found, day = Condensed(), piece.file.day
+    if work.is_gated:
+        found.digests = digests_of(work.root, piece.table, [piece.file])
+        found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
+    else:
+        found.rows = Counter(rows_of_slices(work.root, piece.table, piece.file))
     if piece.table.layer != "bronze" or day is None:
         return found
     rows = _relation(work.root, piece)
-    if piece.name in _WITH_KEYS:
+    if work.is_gated and piece.name in _WITH_KEYS:
         scan = scanned(rows, piece.name, work.parts)
         found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
     if piece.table in BEATS:
         hours = condense.hours_from(rows, piece.name, _leases(work, day))
         found.hours = {day: (stash.put(work.staging, {"hours": hours}),)}
-    if piece.table in bronze.RECORDED_TABLES and day in work.published:
+    if work.is_gated and piece.table in bronze.RECORDED_TABLES and day in work.published:
         found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
     return found
 

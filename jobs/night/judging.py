@@ -52,7 +52,8 @@ class JudgeWork:
     `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight; `outcomes`:
     where packs stashed their parts of event_outcomes; `told`: files of findings and expired_brokers of days before, and of
     orphaned_topics of the last one; `published_told`: of findings of days before, as they were published. `published`: files
-    of the day's gold tables as they were published; None: they never were.
+    of the day's gold tables as they were published; None: they never were. Unless it `is_gated`, no rule is counted and no digest
+    taken.
     """
 
     of: NamesrvWork
@@ -64,6 +65,7 @@ class JudgeWork:
     told: Files
     published_told: Files
     published: Files | None
+    is_gated: bool
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,10 @@ def judge_namesrv(work: JudgeWork) -> Judged:
     judged = Judged(
         of.namesrv_id,
         written(of, {TABLES[name]: rows for name, rows in made.items()}),
-        {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()},
-        _measured(work, slices),
+        {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()}
+        if work.is_gated
+        else {},
+        _measured(work, slices) if work.is_gated else [],
         outcome_counts(slices),
         first_versions(slices[gold.DATA_VERSION_HISTORY.name], of.day),
     )

@@ -64,8 +64,9 @@ _IS_BEGINNING = pc.field("kind").isin(_BEGINNINGS)
 class Night:
     """The days of one run. `Warehouse` knows what it has changed so far."""
 
-    def __init__(self, house: Warehouse, passes: Passes) -> None:
-        self._house, self._passes = house, passes
+    def __init__(self, house: Warehouse, passes: Passes, *, is_gated: bool = True) -> None:
+        """A run that publishes nothing need not be gated: no rule is counted then, and no digest taken."""
+        self._house, self._passes, self._is_gated = house, passes, is_gated
         self._read = Condensed()
         self._condensed: set[dt.date] = set()
         self.replayed: set[dt.date] = set()
@@ -146,7 +147,7 @@ class Night:
         """Read what is recorded on days, and the gold slices of `starts`; return all that was read so far."""
         fresh = [day for day in days if day not in self._condensed]
         if fresh or starts:
-            self._read.add(condensed(self._house, self._passes, fresh, starts))
+            self._read.add(condensed(self._house, self._passes, fresh, starts, is_gated=self._is_gated))
             self._condensed.update(fresh)
         return self._read
 
@@ -189,10 +190,10 @@ class Night:
         house = self._house
         start = self.start_of(day)
         starts = [] if start is None else [start]
-        heard = {cut.namesrv_id: 0 for cut in self._read.digests if cut.day == day and cut.table in _RECORDED}
-        for cut, digest in self._read.digests.items():
+        heard = {cut.namesrv_id: 0 for cut in self._read.rows if cut.day == day and cut.table in _RECORDED}
+        for cut, count in self._read.rows.items():
             if cut.day == day and cut.namesrv_id in heard:
-                heard[cut.namesrv_id] += digest.rows
+                heard[cut.namesrv_id] += count
         settings = house.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
         later = house.rows(gold.NAMESRV_SETTINGS, days_of(house.recorded(), first=day + _ONE_DAY))
         scan_life = self._scan_life(day, start)
@@ -254,7 +255,7 @@ class Night:
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
-        cuts = {**self._house.slices_in_force(), **self._read.digests}
+        cuts = {*self._house.slices_in_force(), *self._read.rows}
         days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
@@ -290,7 +291,7 @@ class Night:
         last = files_of(house, [gold.ORPHANED_TOPICS], [start] if start else [])
         before = Files(house.path, {**of_before.named, **away.named, **last.named})
         published = None
-        if day in house.ledger().days:
+        if self._is_gated and day in house.ledger().days:
             published = Files(
                 house.path, {table.name: tuple(house.published_files(table, [day])) for table in DATA_TABLES}
             )
@@ -308,6 +309,7 @@ class Night:
                     {gold.FINDINGS.name: tuple(house.published_files(gold.FINDINGS, told)) if published else ()},
                 ),
                 published,
+                self._is_gated,
             )
             for of, namesrv in namesrvs.values()
         ]

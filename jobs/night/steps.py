@@ -22,7 +22,7 @@ from schemas import gold
 
 def replay(house: Warehouse, passes: Passes, days: Sequence[dt.date]) -> list[dt.date]:
     """Replay days, and commit their slices of the replayed tables, namesrv_settings and order_decisions; return the days."""
-    night = Night(house, passes)
+    night = Night(house, passes, is_gated=False)
     night.condense(days)
     night.replay_days(days, parts=(OUTCOMES,))
     house.commit([*REPLAYED, *WRITES[OUTCOMES], gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS])
@@ -40,7 +40,7 @@ def verify(house: Warehouse, passes: Passes, days: Sequence[dt.date]) -> list[dt
 
 
 def _judged(house: Warehouse, passes: Passes, days: Sequence[dt.date], part: str) -> list[dt.date]:
-    night = Night(house, passes)
+    night = Night(house, passes, is_gated=False)
     night.condense(days)
     for day in days:
         night.judge(day, [part])

@@ -178,6 +178,17 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
     return found
 
 
+def rows_of_slices(root: str, table: Table, file: DataFile) -> dict[Slice, int]:
+    """Return how many rows a data file of a day has of each name server. Raises as `read_files`."""
+    if file.day is None:
+        raise ValueError(f"{table.name} is not cut by day")
+    bounds = set(bounds_of(file))
+    if len(bounds) == 1 and None not in bounds:
+        return {Slice(table.name, file.day, *bounds): file.rows}
+    counted = ask_file(root, table, file, lambda rows: rows.aggregate("namesrv_id, count(*)").fetchall())
+    return {Slice(table.name, file.day, name): count for name, count in counted}
+
+
 def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
     """Return the name servers that the files have rows of; a file of one alone is not opened for it. Raises as `read_files`."""
     found: set[str | None] = set()
