@@ -59,8 +59,8 @@ class CondenseWork:
     """Pieces for one task; hours are stashed below `staging`.
 
     `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
-    that is not of the ingest runs `covered`. Keys are cut into `parts`, and these into `groups`, one for a task. Unless it `is_gated`,
-    nothing is found but rows and hours.
+    that is not of the ingest runs `covered`. Keys are cut into `parts`, and these into `groups`, one for a task. Unless it
+    `is_gated`, nothing is found but rows and hours.
     """
 
     root: str
@@ -78,8 +78,8 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    How many rows each slice has, and its digest; where the hours of each day are stashed; rules, counted in parts; what is new on published days; and where
-    is stashed what files leave for the rules about all rows together.
+    How many rows each slice has, and its digest; where the hours of each day are stashed; rules, counted in parts; what is new
+    on published days; and where is stashed what files leave for the rules about all rows together.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
