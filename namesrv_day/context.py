@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.inference.past import Fact, Past
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
 from namesrv_day.day_events import BEATS, Frames

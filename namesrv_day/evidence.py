@@ -15,9 +15,9 @@ from namesrv_core.inference.settings import Known, Value, Votes, namesrv_of, set
 from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
-from namesrv_core.machine.loop import TimedEvent
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, profile_named
 from namesrv_core.machine.rows import TopicTable
+from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.context import SettleInput, frame
 from namesrv_day.rows import rows_of
 from namesrv_day.settings import DELETION, IDLE_LIMIT

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import Interval
-from namesrv_core.inference.past import Fact
+from namesrv_core.machine.past import Fact
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_day import condense, placing
 from namesrv_day.context import NamesrvDay

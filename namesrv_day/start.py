@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from namesrv_core.history.intervals import Histories, Interval, Position, restored
-from namesrv_core.inference.past import Fact
+from namesrv_core.machine.past import Fact
 from namesrv_core.machine.registry import Registry
 from namesrv_day.context import NamesrvDay
 from namesrv_day.rows import rows_of, with_microseconds

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.machine.events import AnswerObserved, Event, QueryDataVersion, RefreshRun, RegisterBroker
-from namesrv_core.machine.loop import TimedEvent
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.rows import rows_of
 from namesrv_day.sql import ask
 from schemas import codec

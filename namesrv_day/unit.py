@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from namesrv_core.history.intervals import Histories, Interval
-from namesrv_core.inference.past import Fact
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.instants import US_PER_MS
-from namesrv_core.machine.loop import TimedEvent, replay
+from namesrv_core.machine.past import Fact
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
+from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_day.context import NamesrvDay
 from namesrv_day.timed import Report
 from schemas.codec import detail_of

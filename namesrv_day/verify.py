@@ -16,13 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.answers import Question
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.timeline import StateChange, timeline_of
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
 from namesrv_day.context import RawBeats, frame
 from namesrv_day.day_events import BEATS, Frames, observation_rows

@@ -9,14 +9,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from namesrv_core.asking.answers import Answer, Question
 from namesrv_core.history.snapshot import snapshot_of
 from namesrv_core.history.verification import Observed
-from namesrv_core.inference.past import ANY, Entity, Fact
 from namesrv_core.inference.settings import Setting, Source, text_of, value_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import Step
+from namesrv_core.machine.past import ANY, Entity, Fact
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
 from namesrv_wire.rows import UNTIL_MS

@@ -12,9 +12,9 @@ from jobs.store.files import read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.intervals import Interval, restored
 from namesrv_core.history.snapshot import snapshot_text
-from namesrv_core.inference.past import Past
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
 from namesrv_day.settings import settings_of

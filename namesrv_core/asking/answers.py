@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NamedTuple
 
 from namesrv_core.asking import queries
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
@@ -19,6 +18,7 @@ from namesrv_core.asking.requests import Fields, zone_of
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicQueueMappingInfo
 
@@ -58,31 +58,6 @@ _SUBJECTS = {
 _KEPT_FRAGMENTS = 4_096
 LIST_CODES = ROUTE_QUESTIONS - {RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO}
 """Questions about lists of topics."""
-
-
-class Question(NamedTuple):
-    """What was asked: the request code, whom or what about, and whether the asker takes standard JSON only.
-
-    `subject`: topic (105), cluster (224), key (101), namespace (219) or broker name (901). `scope`: zone to which the
-    asker restricts a route (105, 5.x), namespace of the key (101), cluster beside the broker name (901).
-    """
-
-    code: int
-    subject: str | None = None
-    standard_json: bool = True
-    scope: str | None = None
-
-
-class Answer(NamedTuple):
-    """Response code, body text, remark and header fields.
-
-    An expected remark ends where the real one depends on the build or the JVM: `remark_matches` compares.
-    """
-
-    code: int
-    body: str | None
-    remark: str | None = None
-    fields: tuple[tuple[str, str], ...] = ()
 
 
 def question_of(code: int, fields: Fields, *, standard_json: bool) -> Question:

@@ -19,7 +19,6 @@ from typing import NamedTuple
 from namesrv_core.asking.answers import (
     QUESTIONS,
     STANDARD_JSON_SINCE,
-    Answer,
     answer,
     data_version_json,
     kv_list_json,
@@ -42,6 +41,7 @@ from namesrv_core.machine.heartbeat import QueryDataVersionResult
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.properties import property_names
+from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion

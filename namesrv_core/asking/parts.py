@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from namesrv_core.asking.answers import LIST_CODES, Question
+from namesrv_core.asking.answers import LIST_CODES
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import Event, QueryDataVersion
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.question import Question
 from namesrv_core.machine.versions import Part
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from namesrv_core.asking.answers import Answer, Question
 from namesrv_core.asking.body_json import KEPT_BODIES, SHORT_BODY, read_json
 from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
 

@@ -9,6 +9,7 @@ from namesrv_core.machine.draft import Certainty
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.registry import Change, Registry, TableName
 from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey
+from namesrv_core.machine.tables import NestedTable
 
 Key = tuple[object, ...]
 # Tables whose first key column is the key of an outer map.
@@ -255,7 +256,9 @@ def restored(registry: Registry, carried: Iterable[Interval]) -> None:
     # The outer keys first: a row's place among those of its broker name is not its topic's place among the topics.
     nested = (interval for interval in rows if interval.outer_entered_at is not None)
     for interval in sorted(nested, key=lambda interval: interval.outer_entered_at or interval.entered_at):
-        registry.reserve(TABLE_OF[interval.table], interval.key[0])  # type: ignore[arg-type]
+        table = registry.table(TABLE_OF[interval.table])
+        if isinstance(table, NestedTable):
+            table.reserve(interval.key[0])  # type: ignore[arg-type]
     for interval in sorted(rows, key=lambda interval: interval.entered_at):
         change = Change(TABLE_OF[interval.table], interval.key, interval.value)  # type: ignore[arg-type]
         registry.apply([change], interval.last_update_ms or 0)

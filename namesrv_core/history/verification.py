@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from namesrv_core.asking.answers import Answer, Question, answer, remark_matches
+from namesrv_core.asking.answers import answer, remark_matches
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.dispatch import answer_to
 from namesrv_core.asking.parts import parts_read
@@ -19,6 +19,7 @@ from namesrv_core.history.timeline import StateChange
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import step
 from namesrv_core.machine.versions import Part, Versions, parts_changed

@@ -1,1 +1,1 @@
-"""What the wire does not show: races, settings, a past that was not recorded."""
+"""What the wire does not show: races, settings, how they are concluded from whole recordings."""

@@ -19,9 +19,9 @@ from namesrv_core.history.verification import Observed, verify
 from namesrv_core.inference.races import Alternative, Day, Move, Race, races_of
 from namesrv_core.machine.events import ChannelDestroyed, NamesrvStarted
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_core.machine.loop import TimedEvent, replay
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import LiveKey
+from namesrv_core.replay.loop import TimedEvent, replay
 
 # A request that waited this long for its answer met a name server that stood still.
 STALL_NS = 1_000_000_000

@@ -19,8 +19,8 @@ from namesrv_core.inference.races import Day
 from namesrv_core.inference.settings import Life, Statement, Value, Votes
 from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.instants import NS_PER_MS
-from namesrv_core.machine.loop import TimedEvent
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
+from namesrv_core.replay.loop import TimedEvent
 
 SHOWN = 5
 """Event ids that are kept as evidence."""

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from namesrv_core.history.verification import Observed
 from namesrv_core.machine import events
-from namesrv_core.machine.loop import TimedEvent
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.replay.loop import TimedEvent
 
 # An event this close behind another races with it although it came later: removals lag behind the end of a connection.
 # Measured: one-way requests within 2 ms of a close, batches up to 1 ms behind their submission.

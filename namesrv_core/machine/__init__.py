@@ -1,1 +1,1 @@
-"""The state machine: tables, transitions, one dispatch, one loop."""
+"""The state machine: tables, transitions, one dispatch."""

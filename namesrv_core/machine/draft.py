@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.registry import Change, Registry, TableName
 from namesrv_core.machine.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey, QueueData
 
@@ -116,7 +115,7 @@ class Draft:
 
     def names_of_addr(self, *broker_addrs: str | None) -> list[str | None]:
         """Return the names whose group lists one of `broker_addrs`, in Java's iteration order of the group table."""
-        listed = [(name, addr) for addr in broker_addrs for name in self.registry.names_of_addr(addr)]
+        listed = [(name, addr) for addr in broker_addrs for name in self.registry.broker_addr_table.names_of_addr(addr)]
         names = list(dict.fromkeys(name for name, addr in listed if self._lists(name, addr)))
         if len(names) < 2:  # one name has no order
             return names
@@ -127,7 +126,7 @@ class Draft:
         """Return the clusters whose set holds `broker_name`, in Java's iteration order of the cluster table."""
         clusters = [
             cluster
-            for cluster in self.registry.clusters_of_name(broker_name)
+            for cluster in self.registry.cluster_addr_table.clusters_of_name(broker_name)
             if self._current("cluster_addr_table", (cluster, broker_name))
         ]
         if len(clusters) < 2:  # one cluster has no order
@@ -137,7 +136,7 @@ class Draft:
 
     def live_keys_of_channel(self, channel_id: str) -> list[LiveKey]:
         """Return the live entries registered over `channel_id`, in Java's iteration order of the live table."""
-        keys = [key for key in self.registry.live_keys_of_channel(channel_id) if self.live(key)]
+        keys = [key for key in self.registry.broker_live_table.keys_of_channel(channel_id) if self.live(key)]
         if len(keys) < 2:  # one entry has no order
             return keys
         wanted = set(keys)
@@ -150,12 +149,12 @@ class Draft:
 
     def remove_topics_of(self, broker_name: str | None) -> None:
         """Remove the queue data of `broker_name` from all topics; a topic without queue data goes with its last."""
-        for topic in self.registry.topics_of_name(broker_name):
+        for topic in self.registry.topic_queue_table.topics_of_name(broker_name):
             self.put("topic_queue_table", (topic, broker_name), None)
 
     def change_perms(self, broker_name: str | None, perm_of: Callable[[int], int]) -> None:
         """Replace the permission in all queue data that the registry has of `broker_name`."""
-        for topic in self.registry.topics_of_name(broker_name):
+        for topic in self.registry.topic_queue_table.topics_of_name(broker_name):
             queue_data = self.registry.topic_queue_table[topic][broker_name]
             self.put("topic_queue_table", (topic, broker_name), queue_data._replace(perm=perm_of(queue_data.perm)))
 
@@ -175,19 +174,4 @@ class Draft:
         overlay_key = (table, key)
         if overlay_key in self._overlay:
             return self._overlay[overlay_key]
-        registry = self.registry
-        if table == "topic_queue_table":
-            value: object | None = registry.queue_data(key[0], key[1])
-        elif table == "broker_addr_table":
-            value = registry.broker_addr_table.get(key[0])
-        elif table == "cluster_addr_table":
-            value = nested_get(registry.cluster_addr_table, key[0], key[1])
-        elif table == "broker_live_table":
-            value = registry.broker_live_table.get(LiveKey(*key))
-        elif table == "filter_server_table":
-            value = registry.filter_server_table.get(LiveKey(*key))
-        elif table == "topic_queue_mapping_info_table":
-            value = nested_get(registry.topic_queue_mapping_info_table, key[0], key[1])
-        else:
-            raise ValueError(f"draft of table {table!r}: not a routing table")
-        return value
+        return self.registry.table(table).row(key)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTable
-
-if TYPE_CHECKING:
-    from namesrv_core.asking.answers import Answer, Question
-    from namesrv_core.machine.registry import Change
 
 
 class RegisterBroker(NamedTuple):

@@ -99,10 +99,14 @@ class JavaMap(dict[K, V], Generic[K, V]):
         return self.pop(key)
 
     def twin(self) -> JavaMap[K, V]:
-        """Return a map that holds the same and changes on its own; maps in it are copied as well."""
-        other: JavaMap[K, V] = JavaMap(self.capacity, self._hash_of, concurrent=self.concurrent, computes=self.computes)
+        """Return a map that holds the same and changes on its own; maps in it, and what a table notes beside, are copied too."""
+        other = type(self).__new__(type(self))
+        for name in JavaMap.__slots__:
+            setattr(other, name, getattr(self, name))  # the order is a list that is replaced, never changed
+        for kind in type(self).__mro__[: type(self).__mro__.index(JavaMap)]:
+            for name in getattr(kind, "__slots__", ()):
+                setattr(other, name, _twin_of(getattr(self, name)))
         other.update((key, value.twin() if isinstance(value, JavaMap) else value) for key, value in self.items())  # type: ignore[misc]
-        other._order = self._order  # a list that is replaced, never changed
         return other
 
     def java_keys(self) -> list[K]:
@@ -168,6 +172,13 @@ class JavaMap(dict[K, V], Generic[K, V]):
         values = [self[key] for key in order]
         self.clear()
         self.update(zip(order, values, strict=True))
+
+
+def _twin_of(value: object) -> object:
+    """Return a copy of an index or a heap; members are shared, they never change."""
+    if isinstance(value, dict):
+        return {key: _twin_of(member) for key, member in value.items()}
+    return list(value) if isinstance(value, list) else value
 
 
 def nested_get(rows: JavaMap[str | None, JavaMap[str | None, V]], outer: str | None, inner: str | None) -> V | None:

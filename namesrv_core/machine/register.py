@@ -124,7 +124,7 @@ def _has_all(registry: Registry, broker_name: str | None, topics: TopicTable, na
     """Return whether an unchanged registration finds no topic to bring back, nor one to delete."""
     if namesrv.config.delete_topic_with_broker_registration:
         return False
-    return not namesrv.profile.repairs_missing_topics or registry.has_topics(broker_name, topics)
+    return not namesrv.profile.repairs_missing_topics or registry.topic_queue_table.has_topics(broker_name, topics)
 
 
 def _failed(draft: Draft) -> Step:
@@ -207,7 +207,7 @@ def _take_topics(
     )
     if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
         return
-    present = draft.registry.topics_of_name(name)
+    present = draft.registry.topic_queue_table.topics_of_name(name)
     if (
         config.delete_topic_with_broker_registration
         and profile.stores_topic_queue_mapping

@@ -22,7 +22,7 @@ def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms
     """
     if registry.scan_halted:
         return Step(Outcome.SCAN_HALTED)
-    expired = registry.expired_at(at_ms)
+    expired = registry.broker_live_table.expired_at(at_ms)
     if not namesrv.profile.batches_unregistrations:
         return _scan_at_once(registry, expired)
     channels = [_channel_of(registry, key) for key in expired]

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from namesrv_core.inference import bootstrap
-from namesrv_core.inference.assimilation import assimilate
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
-from namesrv_core.machine.gap import pass_over
 from namesrv_core.machine.heartbeat import broker_heartbeat, query_data_version
 from namesrv_core.machine.kv import delete_kv_config, put_kv_config
 from namesrv_core.machine.lifecycle import restore, start, stop
@@ -32,37 +29,10 @@ def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
     return _TRANSITIONS[type(event)](registry, event, at_ms, namesrv)
 
 
-def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
-    """Return `step` after applying it to `registry`; what a gap in the recording leaves is applied by itself."""
-    if type(event) is events.RecordingGap:
-        return pass_over(registry, event, at_ms)
-    if registry.past is not None:
-        return _take_with_unknown_past(registry, event, at_ms, namesrv)
-    taken = _TRANSITIONS[type(event)](registry, event, at_ms, namesrv)
-    apply_step(registry, event, taken, at_ms, namesrv)
-    return taken
-
-
 def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
-    """Apply what `step` said that `event` does."""
+    """Apply what `step` said that `event` does: its changes, the lease that it renews, the maps of a new process."""
     if taken.changes:
-        registry.apply(taken.changes, at_ms)
-    _follow(registry, event, taken, at_ms, namesrv)
-
-
-def _take_with_unknown_past(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
-    """Take an event, and what it tells about what was not recorded."""
-    event = bootstrap.same_channel(registry, event)
-    bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
-    taken = bootstrap.learn(registry, event, step(registry, event, at_ms, namesrv), namesrv)
-    beats = dict(event.beats) if isinstance(event, events.StateKnown) else None
-    registry.apply(taken.changes, at_ms, beats)
-    _follow(registry, event, taken, at_ms, namesrv)
-    return taken
-
-
-def _follow(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
-    """Do what follows the changes of a step: the lease that it renews, the maps of a new process."""
+        registry.apply(taken.changes, at_ms, dict(event.beats) if isinstance(event, events.StateKnown) else None)
     if taken.refreshed is not None:
         registry.refresh(taken.refreshed, at_ms)
     if type(event) is events.NamesrvStarted:
@@ -88,7 +58,7 @@ _TRANSITIONS: dict[type, Transition] = {
     events.DeleteKvConfig: lambda registry, event, _, __: delete_kv_config(registry, event),
     events.UpdateNamesrvConfig: lambda *_: Step(Outcome.NO_EFFECT),
     events.RefusedRequest: lambda _, event, __, ___: Step(Outcome.REFUSED_REQUEST, result=event.reason),
-    events.AnswerObserved: lambda registry, event, _, namesrv: assimilate(registry, event, namesrv),
+    events.AnswerObserved: lambda *_: Step(Outcome.NO_EFFECT),  # it teaches only where the past is not known
     events.StateKnown: lambda registry, event, *_: restore(registry, event),
     events.NamesrvStarted: lambda registry, *_: start(registry),
     events.NamesrvStopped: lambda registry, *_: stop(registry),

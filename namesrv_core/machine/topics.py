@@ -15,7 +15,9 @@ def wipe_write_perm(registry: Registry, event: WipeWritePerm) -> Step:
     """
     draft = Draft(registry)
     draft.wipe_write_perm(event.broker_name)
-    return draft.step(Outcome.APPLIED)._replace(result=len(registry.topics_of_name(event.broker_name)))
+    return draft.step(Outcome.APPLIED)._replace(
+        result=len(registry.topic_queue_table.topics_of_name(event.broker_name))
+    )
 
 
 def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
@@ -25,7 +27,9 @@ def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
     """
     draft = Draft(registry)
     draft.change_perms(event.broker_name, lambda _: PERM_READ | PERM_WRITE)
-    return draft.step(Outcome.APPLIED)._replace(result=len(registry.topics_of_name(event.broker_name)))
+    return draft.step(Outcome.APPLIED)._replace(
+        result=len(registry.topic_queue_table.topics_of_name(event.broker_name))
+    )
 
 
 def delete_topic(registry: Registry, event: DeleteTopic) -> Step:

@@ -19,7 +19,7 @@ from namesrv_core.machine.profile import PROFILES, Namesrv, NamesrvConfig
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import BrokerData
-from namesrv_core.machine.step import take
+from namesrv_core.machine.step import apply_step, step
 from namesrv_core.trace.trace_events import event_of, flag, integer, members, text
 from namesrv_core.trace.trace_json import (
     Json,
@@ -89,7 +89,9 @@ class Trace:
         live_order = None
         if op in _LIVE_ORDER_SHOWN:
             live_order = [name_json(key) for key in self.registry.broker_live_table.java_keys()]
-        taken = take(self.registry, event_of(op, ev, self.remotes), integer(ev, "t_ms"), self.namesrv)
+        event, at_ms = event_of(op, ev, self.remotes), integer(ev, "t_ms")
+        taken = step(self.registry, event, at_ms, self.namesrv)
+        apply_step(self.registry, event, taken, at_ms, self.namesrv)
         self._state.changed(taken.changes, taken.refreshed)
         # A trace calls the scan itself: there is no timer that an exception could end.
         self.registry.scan_halted = False

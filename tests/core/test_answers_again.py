@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, answer, take
-from namesrv_core.asking.answers import Answer
 from namesrv_core.asking.body_json import SHORT_BODY, same_json
 from namesrv_core.asking.shown import ShownTopics, shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
-from namesrv_core.inference import assimilation
-from namesrv_core.inference.past import ANY, Entity, Fact, Mark, Past
 from namesrv_core.machine import events
+from namesrv_core.machine.past import ANY, Entity, Fact, Mark, Past
+from namesrv_core.machine.question import Answer
 from namesrv_core.machine.versions import Versions
+from namesrv_core.replay import assimilation
 from tests.core.adversary import EVENTS, PAUSES_MS, understood_by
 from tests.core.test_bootstrap import (
     CLUSTER_INFO,

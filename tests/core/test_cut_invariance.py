@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 from namesrv_core import Namesrv, Outcome, Registry, Step, take
 from namesrv_core.history.intervals import Histories, Interval, restored
 from namesrv_core.machine import events
-from namesrv_core.machine.loop import TimedEvent, replay
 from namesrv_core.machine.profile import V4_9_7
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_core.trace.trace import Trace
 from namesrv_core.trace.trace_events import _EVENTS, event_of
 from namesrv_core.trace.trace_json import state_of

@@ -9,9 +9,9 @@ from namesrv_core.history.verification import Observed
 from namesrv_core.inference.decisions import Decided, Placed, decide
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
-from namesrv_core.machine.loop import TimedEvent
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.replay.loop import TimedEvent
 
 MS = 1_000_000
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"

@@ -31,9 +31,9 @@ from namesrv_core.inference.evidence import (
 from namesrv_core.inference.races import Day
 from namesrv_core.inference.settings import Life, Statement, Value
 from namesrv_core.machine import events
-from namesrv_core.machine.loop import TimedEvent
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.replay.loop import TimedEvent
 
 MS = 1_000_000
 SECOND = 1_000 * MS

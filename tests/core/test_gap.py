@@ -6,10 +6,10 @@ import pytest
 
 from namesrv_core import Namesrv, Outcome, Registry
 from namesrv_core.machine import events
-from namesrv_core.machine.loop import Taken, TimedEvent, replay
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.replay.loop import Taken, TimedEvent, replay
 
 TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])
 MS = 1_000_000

@@ -10,7 +10,7 @@ from namesrv_core.machine.events import BrokerHeartbeat, QueryDataVersion, Refre
 from namesrv_core.machine.quiet import NotQuietError, slot_seconds
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
-from namesrv_core.machine.step import take
+from namesrv_core.replay.take import take
 
 VERSION = DataVersion(0, 1, 1)
 MASTER = RegisterBroker(

@@ -13,7 +13,7 @@ from namesrv_core.history.intervals import Histories, Interval
 from namesrv_core.history.timeline import timeline_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import MASTER_ID, BrokerData, TopicConfig, TopicTable
-from namesrv_core.machine.step import take
+from namesrv_core.replay.take import take
 from namesrv_core.trace.trace_json import state_of
 from tests.core.adversary import (
     CHANNEL_ENDS,
@@ -62,8 +62,8 @@ def indexes(registry: Registry) -> list[dict[Any, set[Any]]]:
     return [
         {key: set(members) for key, members in index.items()}
         for index in (
-            registry._names_of_addr, registry._live_keys_of_channel, registry._topics_of_name,
-            registry._clusters_of_name
+            registry.broker_addr_table._names_of_addr, registry.broker_live_table._keys_of_channel,
+            registry.topic_queue_table._topics_of_name, registry.cluster_addr_table._clusters_of_name,
         )
     ]  # fmt: skip
 
@@ -219,8 +219,10 @@ class NamesrvMachine(RuleBasedStateMachine):
         """An index is never ahead of or behind its table, and what was found in it once is not remembered for too long."""
         assert indexes(self.registry) == recomputed(self.registry)
         for name in self.registry.broker_addr_table:
-            held = self.registry.topics_of_name(name).keys()
-            assert all(self.registry.has_topics(name, some) == (held >= some.names) for some in SOME_TOPICS)
+            held = self.registry.topic_queue_table.topics_of_name(name).keys()
+            assert all(
+                self.registry.topic_queue_table.has_topics(name, some) == (held >= some.names) for some in SOME_TOPICS
+            )
 
     @invariant()
     def every_lease_is_watched(self) -> None:
@@ -230,13 +232,15 @@ class NamesrvMachine(RuleBasedStateMachine):
             key: registry.last_update_ms[key] + live.heartbeat_timeout_ms
             for key, live in registry.broker_live_table.items()
         }
-        watched, ended = registry._deadline_of, registry._ended
+        watched, ended = registry.broker_live_table._deadline_of, registry.broker_live_table._ended
         assert watched.keys() | ended.keys() == ends.keys()
         assert not watched.keys() & ended.keys()
         assert all(end <= ends[key] for key, end in watched.items())
-        assert {(end, key) for key, end in watched.items()} <= {(end, key) for end, _, key in registry._deadlines}
+        assert {(end, key) for key, end in watched.items()} <= {
+            (end, key) for end, _, key in registry.broker_live_table._deadlines
+        }
         assert all(ends[key] < self.at_ms for key in ended)
-        assert registry.has_ended_leases == bool(ended)
+        assert registry.broker_live_table.has_ended_leases == bool(ended)
         next_end = registry.next_lease_end()
         assert next_end == min((ends[key] for key in watched), default=None)
         assert next_end == min(watched.values(), default=None)

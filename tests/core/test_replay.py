@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Outcome, Registry
-from namesrv_core.inference.past import Past
-from namesrv_core.machine import events, loop
-from namesrv_core.machine.loop import OrderError, Taken, TimedEvent, replay, scan_id
+from namesrv_core.machine import events
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.machine.step import step, take
+from namesrv_core.machine.step import step
+from namesrv_core.replay import loop
+from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id
+from namesrv_core.replay.take import take
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by, weighted
 
 MASTER = "10.0.0.1:10911"
@@ -239,8 +241,8 @@ def test_a_renewed_lease_is_waited_for_where_the_past_is_known(past: Past | None
         take(registry, register(), at_ms, namesrv)
     registry.past = past
     assert registry.next_lease_end() == lease_end_ms
-    assert registry.expired_at(180_000) == []
-    assert registry.expired_at(180_001) == [LiveKey(None, MASTER)]
+    assert registry.broker_live_table.expired_at(180_000) == []
+    assert registry.broker_live_table.expired_at(180_001) == [LiveKey(None, MASTER)]
     assert registry.next_lease_end() is None
 
 

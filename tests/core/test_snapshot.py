@@ -10,8 +10,8 @@ import pytest
 
 from namesrv_core import Namesrv, Outcome, Registry, take
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of, snapshot_text
-from namesrv_core.inference.past import Past
 from namesrv_core.machine import events
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.rows import (
     BrokerLiveInfo,

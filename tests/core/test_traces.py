@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.asking.answers import Question, answer, remark_matches
+from namesrv_core.asking.answers import answer, remark_matches
+from namesrv_core.machine.question import Question
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.trace.trace import Trace, TraceError, replayed
 from namesrv_core.trace.trace_state import canonical

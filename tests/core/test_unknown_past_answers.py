@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import Namesrv, NamesrvConfig, Outcome
-from namesrv_core.asking.answers import Answer, Question
 from namesrv_core.asking.shown import shown_by
 from namesrv_core.history.intervals import Histories
-from namesrv_core.inference import bootstrap
-from namesrv_core.inference.past import ACTING, GROUP
 from namesrv_core.machine import events
+from namesrv_core.machine.past import ACTING, GROUP
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import KvValue
+from namesrv_core.replay import bootstrap
 from tests.core.test_bootstrap import (
     CLUSTER_INFO,
     FOUR,

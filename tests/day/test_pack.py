@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
-from namesrv_core.machine.loop import OrderError
+from namesrv_core.replay.loop import OrderError
 from namesrv_day.pack import merged_outcomes
 from namesrv_day.rows import rows_of, table_of
 from schemas import gold

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from namesrv_core.asking.answers import Answer, Question
 from namesrv_core.machine import events
-from namesrv_core.machine.loop import TimedEvent
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.replay.loop import TimedEvent
 from namesrv_day import timed
 from namesrv_day.day_events import EVENTS
 from namesrv_day.timed import Report, Timed, timed_events, topic_tables_of

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from namesrv_core import take
-from namesrv_core.asking.answers import Answer, remark_matches
+from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.dispatch import dispatch
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.question import Answer
 from namesrv_core.machine.step import apply_step
 from namesrv_core.trace.trace import Trace
 from namesrv_core.trace.trace_state import StateText

@@ -16,11 +16,11 @@ from namesrv_core import Namesrv, Outcome, Registry
 from namesrv_core.history.snapshot import snapshot_of, snapshot_text
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, verify
-from namesrv_core.inference.past import Past
 from namesrv_core.machine.events import NamesrvStarted
-from namesrv_core.machine.loop import TimedEvent, replay
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_wire import Segment, Transcript, read_capture
 from schemas import codec
 from schemas.bronze import EVENT_TABLES

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.asking.answers import Answer, remark_matches
+from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.dispatch import dispatch, serve
+from namesrv_core.machine.question import Answer
 from namesrv_core.trace.trace import Trace
 from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.body_cache import BodyCache

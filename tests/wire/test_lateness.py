@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Registry
-from namesrv_core.machine.loop import TimedEvent, replay
 from namesrv_core.machine.profile import V5_4_0
+from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.errors import Reason
 from namesrv_wire.event_log import SCHEMA, read_event_log

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from namesrv_core.history.intervals import HISTORY_OF
-from namesrv_core.inference.assimilation import Evidence, note_learned
-from namesrv_core.inference.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past
-from namesrv_core.inference.silence import doubts_of, settle_the_silent
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Certainty, Outcome, Step
+from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
+from namesrv_core.replay.assimilation import Evidence, note_learned
+from namesrv_core.replay.silence import doubts_of, settle_the_silent
 
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
@@ -44,7 +44,9 @@ def same_channel(registry: Registry, event: events.Event) -> events.Event:
 
     A connection has its id from when it was first seen: another one in the recording than where the snapshot was made.
     """
-    if not isinstance(event, events.ChannelDestroyed) or registry.live_keys_of_channel(event.channel_id or ""):
+    if not isinstance(event, events.ChannelDestroyed) or registry.broker_live_table.keys_of_channel(
+        event.channel_id or ""
+    ):
         return event
     channel_id = _past_of(registry).channel_of_remote.pop(event.remote_addr or "", None)
     return event if channel_id is None else event._replace(channel_id=channel_id)
@@ -263,7 +265,7 @@ class _Registration:
         """All topics of the name but the ones registered go: what is not among them is known to be absent."""
         topics = self.event.topics.queue_datas if self.event.topics is not None else {}
         if not certain:
-            for topic in self.registry.topics_of_name(self.name):
+            for topic in self.registry.topic_queue_table.topics_of_name(self.name):
                 if topic not in topics:
                     yield _doubt("topic_queue", topic, self.name)
             return

@@ -16,7 +16,7 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.schedule import ScanSchedule
-from namesrv_core.machine.step import take
+from namesrv_core.replay.take import take
 
 
 class TimedEvent(NamedTuple):
@@ -101,7 +101,7 @@ class _Scans:
         while self.schedule is not None and not self.registry.scan_halted:
             # A live entry that a scan could not remove is worth another tick only after something else has changed.
             # One of these may be renewed, and end again before any other does.
-            ended = self.registry.has_ended_leases
+            ended = self.registry.broker_live_table.has_ended_leases
             lease_end = 0 if self.changed and ended else self.registry.next_lease_end()
             if lease_end is None:
                 return

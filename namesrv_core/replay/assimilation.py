@@ -11,23 +11,24 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from namesrv_core.asking import queries
-from namesrv_core.asking.answers import LIST_CODES, Answer, answer
+from namesrv_core.asking.answers import LIST_CODES, answer
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import TABLE_OF
-from namesrv_core.inference.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
-from namesrv_core.inference.silence import is_known, unsettled_ids
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
 from namesrv_core.machine.versions import Part as RegistryPart
+from namesrv_core.replay.silence import is_known, unsettled_ids
 
 _KEPT_QUESTIONS = 10_000
 _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
@@ -48,15 +49,12 @@ class _Difference(NamedTuple):
     shown: object | None
 
 
-def assimilate(registry: Registry, event: events.AnswerObserved, namesrv: Namesrv) -> Step:
+def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Step:
     """Return what an answer corrects in `registry`; `result` is its Evidence, if it is any.
 
-    Without effect where the past is known, and where something happened between question and answer: which side of it
-    the answer shows is open. An acting master stands in a route under the master's id: such members are not taken over.
+    Without effect where something happened between question and answer: which side of it the answer shows is open. An acting
+    master stands in a route under the master's id: such members are not taken over.
     """
-    past = registry.past
-    if past is None:
-        return Step(Outcome.NO_EFFECT)
     if event.question.code in LIST_CODES and event.question.code != RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
         return Step(_outcome_of_list(registry, past, event, namesrv))
     read = past.readings.get(event.question)
@@ -328,7 +326,7 @@ class _Reading:
         for name in dict.fromkeys(_text(d.entity.one) for d in differences if d.entity.kind in ("broker_addr", GROUP)):
             group = self._true_group(name, shown) if isinstance(shown, ShownRoute) else shown.groups.get(name)
             yield Change("broker_addr_table", (name,), group)
-            for topic in self.registry.topics_of_name(name) if group is None else ():
+            for topic in self.registry.topic_queue_table.topics_of_name(name) if group is None else ():
                 yield Change("topic_queue_table", (topic, name), None)
         for entity, _, value in differences:
             if entity.kind == "kv_config":

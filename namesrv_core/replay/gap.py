@@ -7,9 +7,9 @@ renews look like.
 
 from __future__ import annotations
 
-from namesrv_core.inference.past import Past
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.events import RecordingGap
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 
 

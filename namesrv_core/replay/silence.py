@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from namesrv_core.inference.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past
+from namesrv_core.machine.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Registry

@@ -1,0 +1,350 @@
+"""The tables of a registry. Each knows the keys of its rows, puts and removes them, and keeps the indexes that follow from them.
+
+Beside the maps of RouteInfoManager stand indexes (who holds an address, which entries share a channel, which topics a broker
+name has, when leases end), so that an event costs what it touches and not what is registered.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Hashable
+from typing import Protocol, TypeVar
+
+from namesrv_core.machine.java_map import JavaMap, as_long, nested_get, string_hash, string_map
+from namesrv_core.machine.profile import Profile
+from namesrv_core.machine.rows import (
+    BrokerData,
+    BrokerLiveInfo,
+    KvValue,
+    LiveKey,
+    QueueData,
+    TopicQueueMappingInfo,
+    TopicTable,
+    live_key_hash,
+)
+
+Key = tuple[str | None, ...]
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+Index = dict[K, dict[V, None]]
+"""Members by what they belong to; dicts serve as ordered sets."""
+
+
+class RowTable(Protocol):
+    """What every table does with a row, by its key in a `Change`."""
+
+    def row(self, key: Key) -> object | None:
+        """Return the row under `key`; None: there is none."""
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:
+        """Put the row, or remove it (`value` None). A live entry is refreshed at `at_ms`."""
+
+    def restart(self, profile: Profile) -> None:
+        """Be what the table of a fresh process of `profile` is; to be called when it is empty."""
+
+
+class NestedTable(JavaMap[str | None, JavaMap[str | None, V]]):
+    """A map of maps: a row's key is that of the outer map and its own. An outer key goes with its last row."""
+
+    __slots__ = ()
+
+    def row(self, key: Key) -> object | None:
+        """See `RowTable`."""
+        return nested_get(self, key[0], key[1])
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
+        """See `RowTable`."""
+        outer, inner = key
+        rows = self.get(outer)
+        if value is None:
+            if rows is not None:
+                rows.remove(inner)
+                if not rows:
+                    self.remove(outer)
+            return
+        if rows is None:
+            rows = string_map()
+            self.put(outer, rows)
+        rows.put(inner, value)  # type: ignore[arg-type]  # a Change says what its table holds
+
+    def reserve(self, outer: str | None) -> None:
+        """Give `outer` its place in a table that is being rebuilt; its rows must follow."""
+        if outer not in self:
+            self.put(outer, string_map())
+
+
+class TopicQueueTable(NestedTable[QueueData]):
+    """topicQueueTable: (topic, broker name) to QueueData."""
+
+    __slots__ = ("_complete", "_topics_of_name")
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile.capacities.topic, string_hash, concurrent=profile.concurrent_maps)
+        self._topics_of_name: Index[str | None, str | None] = {}
+        # A table that a broker name had whole, and lost nothing since.
+        self._complete: dict[str | None, TopicTable] = {}
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+        self.capacity, self.concurrent = profile.capacities.topic, profile.concurrent_maps
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:
+        """See `RowTable`."""
+        topic, name = key
+        rows = self.get(topic)
+        if value is not None and rows is not None and name in rows:
+            rows.put(name, value)  # type: ignore[arg-type]  # the indexes know it already
+            return
+        if value is None:
+            self._complete.pop(name, None)
+        super().change(key, value, at_ms)
+        note(self._topics_of_name, name, topic, present=value is not None)
+
+    def topics_of_name(self, broker_name: str | None) -> dict[str | None, None]:
+        """Return the topics that have queue data of `broker_name`, as the keys of a dict. Shared: do not change it."""
+        return self._topics_of_name.get(broker_name, {})
+
+    def has_topics(self, broker_name: str | None, topics: TopicTable) -> bool:
+        """Return whether `broker_name` has all of `topics`; most registrations ask, and of the same table as before."""
+        if self._complete.get(broker_name) is not topics:
+            if not self.topics_of_name(broker_name).keys() >= topics.names:
+                return False
+            self._complete[broker_name] = topics
+        return True
+
+
+class TopicQueueMappingTable(NestedTable[TopicQueueMappingInfo]):
+    """topicQueueMappingInfoTable: (topic, bname) to TopicQueueMappingInfo."""
+
+    __slots__ = ()
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile.capacities.topic, string_hash, concurrent=profile.concurrent_maps)
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+        self.capacity, self.concurrent = profile.capacities.topic, profile.concurrent_maps
+
+
+class ClusterAddrTable(NestedTable[bool]):
+    """clusterAddrTable: (cluster name, broker name) to True."""
+
+    __slots__ = ("_clusters_of_name",)
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(
+            profile.capacities.cluster,
+            string_hash,
+            concurrent=profile.concurrent_maps,
+            computes=not profile.concurrent_maps,  # 4.x: computeIfAbsent; 5.x: the same on a ConcurrentHashMap, where it is a put
+        )
+        self._clusters_of_name: Index[str | None, str | None] = {}
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+        self.capacity, self.concurrent = profile.capacities.cluster, profile.concurrent_maps
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:
+        """See `RowTable`."""
+        super().change(key, value, at_ms)
+        note(self._clusters_of_name, key[1], key[0], present=value is not None)
+
+    def clusters_of_name(self, broker_name: str | None) -> list[str | None]:
+        """Return the clusters whose set holds `broker_name`."""
+        return list(self._clusters_of_name.get(broker_name, ()))
+
+
+class KvConfigTable(NestedTable[KvValue]):
+    """configTable of KVConfigManager: (namespace, key) to KvValue; key None: the namespace itself. It outlives the process."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(16, string_hash, concurrent=False)
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
+        """See `RowTable`. A namespace stays when its last key goes."""
+        namespace, name = key
+        if value is None:
+            if name is None:
+                self.remove(namespace)
+            elif namespace in self:
+                self[namespace].remove(name)
+            return
+        self.reserve(namespace)
+        if name is not None and isinstance(value, KvValue):
+            self[namespace].put(name, value)
+
+
+class BrokerAddrTable(JavaMap[str | None, BrokerData]):
+    """brokerAddrTable: (broker name,) to BrokerData."""
+
+    __slots__ = ("_names_of_addr",)
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile.capacities.broker, string_hash, concurrent=profile.concurrent_maps)
+        self._names_of_addr: Index[str | None, str | None] = {}
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+        self.capacity, self.concurrent = profile.capacities.broker, profile.concurrent_maps
+
+    def row(self, key: Key) -> object | None:
+        """See `RowTable`."""
+        return self.get(key[0])
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
+        """See `RowTable`."""
+        (name,) = key
+        old = self.get(name)
+        for _, addr in old.broker_addrs if old else ():
+            note(self._names_of_addr, addr, name, present=False)
+        if not isinstance(value, BrokerData):
+            self.remove(name)
+            return
+        self.put(name, value)
+        for _, addr in value.broker_addrs:
+            note(self._names_of_addr, addr, name, present=True)
+
+    def names_of_addr(self, broker_addr: str | None) -> list[str | None]:
+        """Return the broker names whose group lists `broker_addr`."""
+        return list(self._names_of_addr.get(broker_addr, ()))
+
+
+class FilterServerTable(JavaMap[LiveKey, tuple[str, ...]]):
+    """filterServerTable: LiveKey to addresses."""
+
+    __slots__ = ()
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile.capacities.live, live_key_hash, concurrent=profile.concurrent_maps)
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+        self.capacity, self.concurrent = profile.capacities.live, profile.concurrent_maps
+
+    def row(self, key: Key) -> object | None:
+        """See `RowTable`."""
+        return self.get(LiveKey(*key))
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
+        """See `RowTable`."""
+        if isinstance(value, tuple):
+            self.put(LiveKey(*key), value)
+        else:
+            self.remove(LiveKey(*key))
+
+
+class BrokerLiveTable(JavaMap[LiveKey, BrokerLiveInfo]):
+    """brokerLiveTable: LiveKey to BrokerLiveInfo; apart from its rows, since beats change nothing else: lastUpdateTimestamp."""
+
+    __slots__ = ("_deadline_of", "_deadlines", "_ended", "_keys_of_channel", "_serial", "last_update_ms")
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile.capacities.live, live_key_hash, concurrent=profile.concurrent_maps)
+        self.last_update_ms: dict[LiveKey, int] = {}
+        self._keys_of_channel: Index[str, LiveKey] = {}
+        self._deadlines: list[tuple[int, int, LiveKey]] = []  # the number keeps keys, which may hold None, uncompared
+        self._serial = itertools.count()
+        self._deadline_of: dict[LiveKey, int] = {}
+        self._ended: dict[LiveKey, None] = {}
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+        self.capacity, self.concurrent = profile.capacities.live, profile.concurrent_maps
+
+    def row(self, key: Key) -> object | None:
+        """See `RowTable`."""
+        return self.get(LiveKey(*key))
+
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:
+        """See `RowTable`."""
+        live_key = LiveKey(*key)
+        old = self.get(live_key)
+        if old is not None and old.channel_id is not None:
+            note(self._keys_of_channel, old.channel_id, live_key, present=False)
+        self._ended.pop(live_key, None)
+        if not isinstance(value, BrokerLiveInfo):
+            self.remove(live_key)
+            self.last_update_ms.pop(live_key, None)
+            self._deadline_of.pop(live_key, None)
+            return
+        self.put(live_key, value)
+        if value.channel_id is not None:
+            note(self._keys_of_channel, value.channel_id, live_key, present=True)
+        self.last_update_ms[live_key] = at_ms
+        self._watch(live_key, self._lease_end(live_key))
+
+    def refresh(self, key: LiveKey, at_ms: int) -> None:
+        """Set the lastUpdateTimestamp of a live entry."""
+        self.last_update_ms[key] = at_ms
+        if key in self._ended:
+            del self._ended[key]
+            self._watch(key, self._lease_end(key))
+
+    def keys_of_channel(self, channel_id: str) -> list[LiveKey]:
+        """Return the live entries that were registered over `channel_id`."""
+        return list(self._keys_of_channel.get(channel_id, ()))
+
+    def expired_at(self, now_ms: int) -> list[LiveKey]:
+        """Return the live entries whose lease lies strictly before `now_ms`, in Java's iteration order.
+
+        Costs the number of leases that could have ended, not the number of live entries.
+        """
+        while self._deadlines and self._deadlines[0][0] < now_ms:
+            deadline, _, key = heapq.heappop(self._deadlines)
+            if self._deadline_of.get(key) != deadline:
+                continue
+            del self._deadline_of[key]
+            end = self._lease_end(key)
+            if end < now_ms:
+                self._ended[key] = None
+            else:
+                self._watch(key, end)
+        if len(self._ended) < 2:  # one entry has no order
+            return list(self._ended)
+        return [key for key in self.java_keys() if key in self._ended]
+
+    def next_lease_end(self, *, as_noted: bool) -> int | None:
+        """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose.
+
+        It is the end of a lease as it is now; or, `as_noted`, of one that may have been renewed since.
+        """
+        while self._deadlines:
+            deadline, _, key = self._deadlines[0]
+            watched = self._deadline_of.get(key) == deadline
+            if watched and (as_noted or self._lease_end(key) <= deadline):
+                return deadline
+            heapq.heappop(self._deadlines)
+            if watched:
+                del self._deadline_of[key]
+                self._watch(key, self._lease_end(key))
+        return None
+
+    @property
+    def has_ended_leases(self) -> bool:
+        """Return whether a scan met a live entry whose lease had ended and that is still there (5.x leaves some)."""
+        return bool(self._ended)
+
+    def _lease_end(self, key: LiveKey) -> int:
+        return as_long(self.last_update_ms[key] + self[key].heartbeat_timeout_ms)
+
+    def _watch(self, key: LiveKey, end: int) -> None:
+        """Look at `key` again when its lease ends at `end`, unless it is looked at earlier anyway."""
+        if end < self._deadline_of.get(key, end + 1):
+            self._deadline_of[key] = end
+            heapq.heappush(self._deadlines, (end, next(self._serial), key))
+
+
+def note(index: Index[K, V], key: K, member: V, *, present: bool) -> None:
+    """Add `member` to, or take it out of, what an index has under `key`."""
+    if present:
+        index.setdefault(key, {})[member] = None
+    elif key in index:
+        index[key].pop(member, None)
+        if not index[key]:
+            del index[key]

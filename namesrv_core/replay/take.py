@@ -1,0 +1,33 @@
+"""One recorded event taken: what it does to the registry, and what it tells about a past that is not known."""
+
+from __future__ import annotations
+
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Step
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.step import apply_step, step
+from namesrv_core.replay import bootstrap
+from namesrv_core.replay.assimilation import assimilate
+from namesrv_core.replay.gap import pass_over
+
+
+def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+    """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`, after applying it.
+
+    What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event.
+    """
+    if type(event) is events.RecordingGap:
+        return pass_over(registry, event, at_ms)
+    if registry.past is None:
+        taken = step(registry, event, at_ms, namesrv)
+    else:
+        event = bootstrap.same_channel(registry, event)
+        bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
+        if isinstance(event, events.AnswerObserved):
+            taken = assimilate(registry, registry.past, event, namesrv)
+        else:
+            taken = step(registry, event, at_ms, namesrv)
+        taken = bootstrap.learn(registry, event, taken, namesrv)
+    apply_step(registry, event, taken, at_ms, namesrv)
+    return taken
