@@ -14,6 +14,7 @@
 #   ./spark-submit.sh fuzz [options]    coverage-guided fuzzing of the decoders: --inputs N, --target NAME, --help
 #   ./spark-submit.sh setup             make the environment and stop
 #   ./spark-submit.sh pack [options]    pack the environment for the machines of a cluster: --output FILE
+#   ./spark-submit.sh ask QUESTION ...   ask the published tables, without Java; --help tells the questions
 #   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
 #   ./spark-submit.sh --help            the jobs
 #
@@ -595,7 +596,7 @@ main() {
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m benchmarks "${@:2}"
       ;;
-    pack | trace)
+    ask | pack | trace)
       if is_dry_run; then export_environment; else ensure_environment; fi
       run "$VENV_PYTHON" "$CHECKOUT/jobs/__main__.py" "$@"
       ;;

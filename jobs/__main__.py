@@ -37,6 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jobs.cli.pack import run_pack  # noqa: PLC0415  as above
 
         return run_pack(Path(arguments.output), sys.stdout)
+    if arguments.job == "ask":
+        from jobs.cli.ask import run_ask  # noqa: PLC0415  as above
+
+        return run_ask(arguments)
     from jobs.cli.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments)

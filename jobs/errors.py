@@ -107,3 +107,8 @@ def exit_code_of(error: BaseException) -> int:
     if isinstance(error, FileNotFoundError):
         return EXIT_USAGE
     return error.exit_code if isinstance(error, JobError) else EXIT_FAILED
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,14 +1,20 @@
-"""The SQL that readers meet, one statement a file: views and table functions."""
+"""The SQL that readers meet, one statement a file, in Spark's dialect: views and table functions.
+
+Below them lie the tables as they were published (a history table, and `findings`, as `<name>_slices`; `runs` and
+`restatements` as `<name>_committed`), `slice_days` (namesrv_id, day: the slices of histories that there are), `known_run`
+(finished_time: of the run as of which is read) and the function `days_in_force(t)`, which `days_in_force` writes.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.resources import files
 
-from schemas import gold
+from schemas import bronze, gold
 from schemas.table import Column, Table
 
-# In the order in which they are made: later ones use earlier ones.
 VIEW_NAMES = ("events", "live_refreshes", "route_causes", "client_routes")
 FUNCTION_NAMES = (
     "topic_queue_table_at",
@@ -38,6 +44,9 @@ _TABLES_AT = {
     "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
     "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
 }
+SLICE_DAYS = "slice_days_of_each"
+DAYS_IN_FORCE = f"""CREATE OR REPLACE TEMPORARY FUNCTION days_in_force(t TIMESTAMP) RETURNS ARRAY<DATE>
+RETURN transform({SLICE_DAYS}, days -> array_max(filter(days, day -> day <= to_date(days_in_force.t))))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,27 @@ class Statement:
 
     name: str
     sql: str
+
+
+def stored_tables() -> dict[str, Table]:
+    """Return the tables by the name under which readers' SQL finds their rows as they were published."""
+    sliced = (*gold.HISTORY_TABLES, gold.FINDINGS)
+    committed = (gold.RUNS, gold.RESTATEMENTS)
+    found = {f"{table.name}_slices": table for table in sliced}
+    found |= {f"{table.name}_committed": table for table in committed}
+    return found | {table.name: table for table in (*gold.TABLES, *bronze.TABLES) if table not in (*sliced, *committed)}
+
+
+def statements() -> dict[str, Statement]:
+    """Return every statement by the name of what it makes, those first that others use."""
+    made = [
+        *(Statement(table.name, _whole(table)) for table in gold.HISTORY_TABLES),
+        Statement("findings", _sql("findings", "readers_view")),
+        *(Statement(name, _sql("ledger", name)) for name in ("runs", "restatements")),
+        *views(),
+        *functions(),
+    ]
+    return {one.name: one for one in made}
 
 
 def views() -> tuple[Statement, ...]:
@@ -58,6 +88,28 @@ def functions() -> tuple[Statement, ...]:
     return tuple(
         Statement(name, _table_at(name, *_TABLES_AT[name]) if name in _TABLES_AT else _sql("functions", name))
         for name in FUNCTION_NAMES
+    )
+
+
+def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
+    """Return the statement of the function `days_in_force(t)`: the days whose slices hold what was so at t.
+
+    The days are in its text, so that for a literal t it is a constant before anything is read, and partitions are pruned.
+    """
+    days: dict[str, list[dt.date]] = {}
+    for name, day in sorted(slice_days, key=lambda one: one[1]):
+        days.setdefault(name, []).append(day)
+    of_each = {", ".join(f"DATE'{day}'" for day in found) for found in days.values()} or {"DATE'1970-01-01'"}
+    return DAYS_IN_FORCE.replace(SLICE_DAYS, f"array({', '.join(f'array({found})' for found in sorted(of_each))})")
+
+
+def _whole(table: Table) -> str:
+    columns = [column for column in table.columns if column.name != "day"]
+    return _sql("views", "whole_intervals").format(
+        history=table.name,
+        grain=_quoted(table.grain),
+        declared=",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in columns),
+        columns=", ".join(f"r.{column.name}" for column in columns),
     )
 
 
@@ -74,8 +126,11 @@ def _table_at(function: str, history: Table, comment: str) -> str:
 
 
 def _declared(column: Column, spark_type: str) -> str:
-    comment = column.comment.replace("'", "''")
-    return f"{column.name} {spark_type} COMMENT '{comment}'"
+    return f"{column.name} {spark_type} COMMENT {_quoted(column.comment)}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _sql(folder: str, name: str) -> str:

@@ -39,6 +39,27 @@ _FLEET: dict[str, tuple[type, str]] = {
     "duplicates": (float, "share of events that are delivered with the next day's once more (default: 0)"),
     "seed": (int, "what all chance depends on (default: 1)"),
 }
+# What is asked without a JVM, in words, and its arguments.
+_QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "route-at": (
+        "the route of a topic at an instant on every name server, as mqadmin topicRoute -l",
+        ("topic", "time"),
+    ),
+    "table-at": ("one of the name servers' tables at an instant", ("table", "time")),
+    "why": (
+        "why a topic was routed, or was not, at an instant: the event, who sent it, where it is recorded",
+        ("topic", "time"),
+    ),
+    "diff": ("what differs between the routes at two instants, and the event that changed it", ("t1", "t2")),
+    "findings": ("what an operator should know", ()),
+    "history": ("every change of a topic's route, and its cause", ("topic",)),
+    "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
+}
+_ASKED_FOR = {
+    "topic": "topic",
+    "table": "topicQueueTable, brokerAddrTable, clusterAddrTable, brokerLiveTable, filterServerTable or kvConfigTable",
+    "query": "one or more SELECTs, separated by ;",
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -112,14 +133,8 @@ def _add_readers(jobs: Jobs) -> None:
     )
     sql.add_argument("--file", metavar="FILE", help="read the statements from a file; - is standard input")
     _warehouse_options(sql)
-    sql.add_argument(
-        "--as-known-at",
-        metavar="RUN|TIME",
-        help="answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then",
-    )
-    sql.add_argument("--format", choices=FORMS, default="table", help="output; json: an object a line (default: table)")
-    sql.add_argument("--output", metavar="FILE", help="write to a file; .gz compresses (default: standard output)")
-    sql.add_argument("--limit", type=_count, help="rows at most (default: 1000 in a table, all otherwise)")
+    _answer_options(sql)
+    _add_ask(jobs.add_parser("ask", help="ask the published tables, without Spark and Java"))
     export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
     _warehouse_options(export)
     export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
@@ -128,6 +143,31 @@ def _add_readers(jobs: Jobs) -> None:
     snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
     snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
     _warehouse_options(snapshot)
+
+
+def _add_ask(ask: argparse.ArgumentParser) -> None:
+    """Add the questions that are answered without a JVM."""
+    questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
+    when = "instant: ISO 8601, with an offset or the name of a zone behind it, else UTC"
+    for name, (text, arguments) in _QUESTIONS.items():
+        question = questions.add_parser(name, help=text, description=text)
+        for argument in arguments:
+            question.add_argument(argument, metavar=argument.upper(), help=_ASKED_FOR.get(argument, when))
+        question.add_argument(
+            "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
+        )
+        _answer_options(question)
+
+
+def _answer_options(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--as-known-at",
+        metavar="RUN|TIME",
+        help="answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then",
+    )
+    job.add_argument("--format", choices=FORMS, default="table", help="output; json: an object a line (default: table)")
+    job.add_argument("--output", metavar="FILE", help="write to a file; .gz compresses (default: standard output)")
+    job.add_argument("--limit", type=_count, help="rows at most (default: 1000 in a table, all otherwise)")
 
 
 def _add_without_recordings(jobs: Jobs) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import logging
-import re
 import shutil
 import sys
 import uuid
@@ -16,6 +15,7 @@ from pathlib import Path
 from jobs.cli import report
 from jobs.cli.console import Console
 from jobs.cli.export import export
+from jobs.cli.instants import instant, is_instant
 from jobs.cli.output import opened
 from jobs.cli.snapshot import snapshot_at
 from jobs.cli.views import register_views
@@ -123,7 +123,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name, None):
             setattr(arguments, name, _day(getattr(arguments, name)))
     known_at: str | None = getattr(arguments, "as_known_at", None)
-    if known_at is not None and _is_instant(known_at):
+    if known_at is not None and is_instant(known_at):
         arguments.as_known_at = instant(known_at)
 
 
@@ -135,20 +135,6 @@ def _check_snapshot(path: Path) -> None:
         snapshot_of(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, SnapshotError) as error:
         raise UsageError(f"snapshot {path}: {error}") from error
-
-
-def instant(text: str) -> dt.datetime:
-    """Return the instant that a text says, UTC unless it says otherwise. Raises UsageError."""
-    try:
-        at = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError as error:
-        raise UsageError(f"instant {text!r}: expected ISO 8601, such as 2026-11-21T09:00:00Z") from error
-    return at if at.tzinfo is not None else at.replace(tzinfo=dt.timezone.utc)
-
-
-def _is_instant(text: str) -> bool:
-    """Return whether a run is meant by when it was known: run ids begin like instants, but are none."""
-    return re.match(r"\d{4}-\d{2}-\d{2}", text) is not None
 
 
 def _day(text: str) -> dt.date:
@@ -184,9 +170,9 @@ def _demo(command: Command) -> int:
                 if path.is_dir():
                     shutil.rmtree(path)
     command.arguments.input = [str(DEMO_CAPTURE)]
-    session = command.session  # starts beside the reading
+    command.session  # noqa: B018  starts beside the reading
     code = _nightly(command)
-    report.show_questions(session.get(), command.house, command.console)
+    report.show_questions(command.house, command.console)
     return code
 
 
@@ -268,7 +254,7 @@ def _sql(command: Command) -> int:
     statements = report.statements_of(_sql_text(given))
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
-    register_views(command.session.get(), command.house, given.as_known_at)
+    register_views(command.session.get(), command.house, given.as_known_at, statements)
     report.show_sql(command.session.get(), statements, given, command.console)
     return EXIT_OK
 

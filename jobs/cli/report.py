@@ -14,15 +14,16 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from jobs.ask.engine import Answers
 from jobs.cli.console import Console
 from jobs.cli.output import opened, write_rows
-from jobs.cli.views import register_views
 from jobs.errors import UsageError
 from jobs.ingest.ingested import Ingested
 from jobs.night.nightly import Summary
 from jobs.store.maintain import Maintained
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
+from schemas.dialect import duckdb_queries
 from schemas.questions import QUESTIONS
 
 # Quoted text, raw or not, and comments, as Spark SQL has them; of an open quote or comment the rest of the text is part.
@@ -127,16 +128,16 @@ def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> 
     console.line(f"Data Docs    {docs_dir / 'index.html'}")
 
 
-def show_questions(spark: SparkSession, house: Warehouse, console: Console) -> None:
+def show_questions(house: Warehouse, console: Console) -> None:
     """Show the demo's questions with their SQL and their answers."""
-    register_views(spark, house)
+    answers = Answers(house.path)
     for number, question in enumerate(QUESTIONS, start=1):
         console.line()
         console.line(f"Question {number}. {question.text}")
         for line in textwrap.dedent(question.sql).strip().splitlines():
             console.line(f"    {line}")
-        frame = spark.sql(question.sql)
-        write_rows(console.out, "table", frame.columns, frame.toLocalIterator(), limit=20)
+        (sql,) = duckdb_queries(question.sql)
+        write_rows(console.out, "table", *answers.ask(sql), limit=20)
 
 
 def show_sql(spark: SparkSession, statements: Sequence[str], arguments: argparse.Namespace, console: Console) -> None:

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
-from jobs.errors import BrokenLogError, TableFeatureError, WarehouseBusyError
-from jobs.store.files import DataFile, described, filesystem_of, first_line, table_path
+from jobs.errors import BrokenLogError, TableFeatureError, WarehouseBusyError, first_line
+from jobs.store.files import DataFile, described, filesystem_of, table_path
+from jobs.store.published import FROM_BACKUP, delta_table, delta_uri
 from schemas.table import Table
 
 LOG: Final = "_delta_log"
@@ -30,9 +31,6 @@ KEPT_DAYS: Final = 400
 WRITER: Final = "namesrv-history"
 """First word of what every commit of ours says of itself; the second is the run."""
 _ENTRY = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
-# Features with which the rows of a table may still be those of its files.
-_PLAIN = frozenset({"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
-_FROM_BACKUP = "Bring the table's folder back from a backup"
 # To find a version, the log is read from the last checkpoint on.
 _COMMITS_A_CHECKPOINT = "20"
 
@@ -95,32 +93,8 @@ def open_version(root: str, table: Table, number: int) -> Version:
 
     Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
     """
-    path = table_path(root, table)
-    try:
-        delta = DeltaTable(_uri(path), version=number)
-    except TableNotFoundError as error:
-        raise BrokenLogError(f"{table.name}: version {number} is needed, and there is no table at {path}") from error
-    except (DeltaError, OSError) as error:
-        raise BrokenLogError(f"{table.name}: the log of {path} cannot be read: {first_line(error)}") from error
-    _require_plain(delta, table)
+    delta = delta_table(table_path(root, table), table.name, table.partition_by, number)
     return Version(root, table, delta)
-
-
-def _require_plain(delta: DeltaTable, table: Table) -> None:
-    known = delta.metadata()
-    features = set(delta.protocol().reader_features or ()) - _PLAIN
-    if known.configuration.get("delta.columnMapping.mode", "none") != "none":
-        features.add("columnMapping")
-    if features:
-        raise TableFeatureError(
-            f"{table.name}: somebody gave the table {', '.join(sorted(features))}, with which its rows are not those of its "
-            f"files: {delta.table_uri} is not read. {_FROM_BACKUP}"
-        )
-    if tuple(known.partition_columns) != table.partition_by:
-        cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, table.partition_by))
-        raise TableFeatureError(
-            f"{table.name}: somebody has the table cut by {cut}; it was cut by {was}. {_FROM_BACKUP}"
-        )
 
 
 # -- commits that there are ------------------------------------------------------------------------------------------
@@ -190,7 +164,7 @@ def create(root: str, table: Table, files: Iterable[DataFile], run_id: str) -> i
     """Create `table`, which was never written, with its comments, its properties and `files`; return the version."""
     fields = [pa.field(f.name, f.type, metadata=f.metadata) for f in table.schema]
     create_table_with_add_actions(
-        _uri(table_path(root, table)),
+        delta_uri(table_path(root, table)),
         Schema.from_arrow(pa.schema(fields)),
         [_added(file) for file in files],
         partition_by=list(table.partition_by),
@@ -221,7 +195,7 @@ def commit(
             raise busy(version.root, version.table) from error
         if "features required" in str(error):
             raise TableFeatureError(
-                f"{version.table.name}: cannot be written: {first_line(error)}. {_FROM_BACKUP}"
+                f"{version.table.name}: cannot be written: {first_line(error)}. {FROM_BACKUP}"
             ) from error
         raise
     return version.number + 1
@@ -254,7 +228,3 @@ def _partition(file: DataFile) -> dict[str, str | None]:
 def _by(run_id: str) -> CommitProperties:
     """Return what a commit says of itself. It is made on what was read, or not at all: hence no retries."""
     return CommitProperties({"userMetadata": f"{WRITER} {run_id}"}, max_commit_retries=0)
-
-
-def _uri(path: str) -> str:
-    return path.replace("s3a://", "s3://", 1)

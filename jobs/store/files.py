@@ -19,7 +19,8 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from jobs.errors import TamperedError
+from jobs.errors import TamperedError, first_line
+from jobs.store.published import delta_uri, path_of
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.rows import conformed, plain
 from namesrv_day.sql import connection
@@ -60,7 +61,7 @@ class DataFile(NamedTuple):
 
 def table_path(root: str, table: Table) -> str:
     """Return where `table` lies: `<root>/<layer>/<name>`."""
-    return f"{root}/{table.layer}/{table.name}"
+    return path_of(root, table.layer, table.name)
 
 
 def local_path(path: str) -> Path | None:
@@ -75,7 +76,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     local = local_path(path)
     if local is not None:
         return pafs.LocalFileSystem(), str(local)
-    found: tuple[Any, str] = pafs.FileSystem.from_uri(path.replace("s3a://", "s3://", 1))
+    found: tuple[Any, str] = pafs.FileSystem.from_uri(delta_uri(path))
     return found
 
 
@@ -238,11 +239,6 @@ def bounds_of(file: DataFile) -> tuple[str | None, str | None]:
 
 def _unreadable(root: str, table: Table, path: str, error: BaseException) -> TamperedError:
     return TamperedError(f"{table.name}: cannot be read: {table_path(root, table)}/{path}: {first_line(error)}")
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 # -- how rows are stored ---------------------------------------------------------------------------------------------

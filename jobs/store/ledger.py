@@ -11,30 +11,18 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import LayoutError, TamperedError
+from jobs.errors import TamperedError
+from jobs.store.published import IN_FORCE, require_layout
 from namesrv_day.digest import Digest, Slice
 from namesrv_day.sql import ask
 from schemas import bronze
 
-LAYOUT: Final = 3
-"""Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 HALTED: Final = "outcome.scan_failed"
 """Key of `counts`: events that ended a name server's periodic scan."""
 _SCAN_LIFE = (HALTED, "outcome.started", "outcome.stopped")
-_UNNUMBERED_LAYOUT = 1
 _RUN = ("run_id", "finished_time", "days", "versions", "digests", "counts", "config_sha256", "code_version", "report")
 COLUMNS: Final = (*_RUN, "layout", "status", "ingest_runs")
 """The columns of `runs` that are read to know what was published; what slices there are is asked for apart."""
-_IN_FORCE = """
-    WITH published AS (
-        SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
-            outputs || list_filter(inputs, lambda cut: list_contains($bronze, cut."table")) AS cuts
-        FROM runs WHERE status = 'published'
-    ),
-    last AS (SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day)
-    SELECT cut."table", cut.day, cut.namesrv_id, cut.digest
-    FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
-    JOIN last ON last.number = cuts.number AND last.day = cut.day"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +59,7 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
     """Return what the published runs say together; `runs` has `COLUMNS`. Raises LayoutError."""
     published = runs.filter(pc.field("status") == "published")
     for layout in published.column("layout").to_pylist():
-        if layout != LAYOUT:
-            raise _layout_error(warehouse, layout or _UNNUMBERED_LAYOUT)
+        require_layout(warehouse, layout)
     if not published.num_rows:
         return Ledger()
     counts = published.column("counts").combine_chunks()
@@ -105,7 +92,7 @@ def slices_in_force(
     """
     if known_at is not None:
         runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
-    found = ask(_IN_FORCE, {"runs": runs}, bronze=[table.name for table in bronze.TABLES])
+    found = ask(IN_FORCE, {"runs": runs}, bronze=[table.name for table in bronze.TABLES])
     if days is not None:
         found = found.filter(pc.field("day").isin(pa.array(sorted(days), pa.date32())))
     return {
@@ -158,16 +145,3 @@ def _last(published: pa.Table) -> Run:
     maps = {name: dict(row[name] or ()) for name in ("versions", "digests", "counts")}
     maps["digests"] = {table: Digest.parse(text) for table, text in maps["digests"].items()}
     return Run(**{**row, **maps, "report": json.loads(row["report"] or "{}")})
-
-
-def _layout_error(warehouse: str, layout: int) -> LayoutError:
-    older = layout < LAYOUT
-    advice = (
-        "Run `nightly` with the same inputs, or with what `export` of that version writes, into a new folder"
-        if older
-        else "Use that version with it"
-    )
-    return LayoutError(
-        f"{warehouse} has layout {layout}, of {'an older' if older else 'a newer'} version of this software; this one reads and "
-        f"writes layout {LAYOUT}. {advice}. Nothing was changed"
-    )

@@ -21,6 +21,7 @@ from jobs.errors import CompactionError
 from jobs.store import delta_log, retention
 from jobs.store.delta_log import LOG, Version
 from jobs.store.files import DataFile, batches_of, bounds_of, filesystem_of, table_path, write_file
+from jobs.store.published import oldest_kept
 from jobs.store.warehouse import Warehouse
 from namesrv_day.digest import Digest, digests_by, sum_of
 from schemas import bronze, gold
@@ -91,7 +92,7 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
     oldest = retention.oldest_versions(pinned, house.started - dt.timedelta(days=retain_days))
     if gold.RUNS.name in existing:
         # What an earlier maintenance with a shorter retention has deleted stays deleted.
-        gone = retention.marked(existing[gold.RUNS.name][1])
+        gone = oldest_kept(existing[gold.RUNS.name][1].delta)
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, (_, version) in existing.items()}
     done = Maintained(

@@ -10,13 +10,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import NoLongerReadableError
+from jobs.store import published
 from jobs.store.delta_log import Version, head_of, open_version, set_properties
 from jobs.store.ledger import Run
 from jobs.store.warehouse import Warehouse
 from schemas import gold
-
-_MARK = "namesrvHistory.oldestVersions"
 
 
 class Pinned(NamedTuple):
@@ -45,23 +43,12 @@ def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
     return all(version >= oldest.get(table, 0) for table, version in versions.items())
 
 
-def marked(runs: Version) -> dict[str, int]:
-    """Return for each table the version from which on `mark` said that it is readable; `runs`: the ledger as it is now."""
-    found: dict[str, int] = json.loads(runs.delta.metadata().configuration.get(_MARK, "{}"))
-    return found
-
-
 def mark(runs: Version, oldest: Mapping[str, int], run_id: str) -> None:
     """Note in the ledger that only these versions, and later ones, are readable from now on."""
-    set_properties(runs, {_MARK: json.dumps(oldest, sort_keys=True)}, run_id)
+    set_properties(runs, {published.OLDEST: json.dumps(oldest, sort_keys=True)}, run_id)
 
 
 def require_kept(house: Warehouse, run: Run) -> None:
     """Raise NoLongerReadableError if maintenance has deleted a version that `run`, a published one, had pinned."""
-    oldest = marked(open_version(house.path, gold.RUNS, head_of(house.path, gold.RUNS)))
-    gone = sorted(table for table, version in run.versions.items() if version < oldest.get(table, 0))
-    if gone:
-        raise NoLongerReadableError(
-            f"run {run.run_id} is older than what maintenance keeps (maintain --retain-days): {gone[0]} is readable from version "
-            f"{oldest[gone[0]]} on, and the run has pinned version {run.versions[gone[0]]}"
-        )
+    runs = open_version(house.path, gold.RUNS, head_of(house.path, gold.RUNS))
+    published.require_kept(runs.delta, run.run_id, run.versions)

@@ -34,7 +34,6 @@ from jobs.store.files import (
 )
 from jobs.store.ledger import (
     COLUMNS,
-    LAYOUT,
     Ledger,
     Run,
     finished_after,
@@ -42,6 +41,7 @@ from jobs.store.ledger import (
     require_same,
     slices_in_force,
 )
+from jobs.store.published import LAYOUT
 from namesrv_day.digest import Digest, Slice
 from namesrv_day.rows import table_of
 from schemas import bronze, gold

@@ -49,13 +49,11 @@ def forty_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def views(spark: SparkSession, forty_days: Path) -> Iterator[DataFrame]:
     """The function `topic_queue_table_at` over them; gives the table."""
-    from jobs.cli.views import days_in_force  # noqa: PLC0415  pyspark
-
     rows = spark.read.format("delta").load(table_path(str(forty_days), HISTORY))
     rows.createOrReplaceTempView(f"{HISTORY.name}_slices")
     days = [("ns", FIRST + dt.timedelta(days=number)) for number in range(DAYS)]
     spark.createDataFrame(days, "namesrv_id STRING, day DATE").createOrReplaceTempView("slice_days")
-    spark.sql(days_in_force(days))
+    spark.sql(sql_views.days_in_force(days))
     (function,) = (found for found in sql_views.functions() if found.name == "topic_queue_table_at")
     spark.sql(function.sql)
     yield rows

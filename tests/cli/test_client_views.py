@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
 from namesrv_core import PROFILES, V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.asking.answers import route_json
@@ -92,7 +93,7 @@ def routes_of(profile: Profile) -> dict[str, TopicRouteData]:
 
 
 @pytest.fixture(scope="module")
-def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Publish every route at 10:00 as both generations answer it, and what becomes of TopicA later."""
     warehouse = str(tmp_path_factory.mktemp("published"))
     rows = []
@@ -106,6 +107,12 @@ def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             said = (NAMESRV[profile.name], topic, hour, AT[hour], f"event-{hour}", "changed", None, text, DAY)
             rows.append(dict(zip(gold.ROUTE_CHANGES.column_names, said, strict=True)))
     publish(house_at(warehouse, "1"), {gold.ROUTE_CHANGES: rows})
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def published(spark: SparkSession, warehouse: str) -> SparkSession:
+    """Give a session in which the routes are published."""
     register_views(spark, house_at(warehouse, "reader"))
     spark.createDataFrame([(topic,) for topic in ROUTES], "topic STRING").createOrReplaceTempView("asked")
     return spark
@@ -173,6 +180,20 @@ def test_every_route_gives_what_the_pure_functions_say(published: SparkSession, 
     assert sorted(tuple(row) for row in subscribe) == sorted(
         row for topic, answered in found.items() for row in expected_subscribe(topic, answered, profile)
     )
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_without_a_jvm_every_route_gives_the_same(warehouse: str, profile: Profile) -> None:
+    """DuckDB's answers are what the pure functions say too, malformed order confs and odd names included."""
+    answers, namesrv = Answers(warehouse), NAMESRV[profile.name]
+    publish = """SELECT $topic, position, broker_name, queue_id, ordered, served_by, cluster_name, master_addr
+        FROM publish_info_at($topic, $t) WHERE namesrv_id = $namesrv"""
+    subscribe = """SELECT $topic, position, broker_name, queue_id, served_by, master_addr, pull_addr
+        FROM subscribe_info_at($topic, $t) WHERE namesrv_id = $namesrv"""
+    for topic, found in routes_of(profile).items():
+        given = {"topic": topic, "t": AT[10].replace(tzinfo=dt.timezone.utc), "namesrv": namesrv}
+        assert sorted(answers.ask(publish, **given).rows) == sorted(expected_publish(topic, found, profile)), topic
+        assert sorted(answers.ask(subscribe, **given).rows) == sorted(expected_subscribe(topic, found, profile)), topic
 
 
 def test_the_route_is_that_of_the_instant(published: SparkSession) -> None:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 
+from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
 from jobs.errors import NothingPublishedError
 from schemas import bronze, gold
 from schemas.questions import QUESTIONS
 from schemas.views import FUNCTION_NAMES
+from tests.cli.both import asked, everything, on_spark
 from tests.cli.rows import Event, Row, event, house_at, interval, publish, seq, write
 
 if TYPE_CHECKING:
@@ -133,13 +135,19 @@ ROWS: dict[Table, list[Row]] = {
 
 
 @pytest.fixture(scope="module")
-def published(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Publish version 0 of every table, and write a version 1 that no run has published."""
     warehouse = str(tmp_path_factory.mktemp("published"))
     publish(house_at(warehouse, "1"), ROWS)
     refused = house_at(warehouse, "2")
     write(refused, {gold.TOPIC_QUEUE_HISTORY: [alive(NS4, DAY2, DOWN, **queues(99))]})
     refused.note_run([DAY2], {"status": "refused", "gate": "no", "counts": {}, "seconds": {}})
+    return warehouse
+
+
+@pytest.fixture(scope="module")
+def published(spark: SparkSession, warehouse: str) -> SparkSession:
+    """Give a session in which all names are registered."""
     register_views(spark, house_at(warehouse, "reader"))
     return spark
 
@@ -264,3 +272,9 @@ def test_the_questions_run(published: SparkSession) -> None:
     """The example questions are valid SQL over the views."""
     for question in QUESTIONS:
         assert published.sql(question.sql).columns
+
+
+@pytest.mark.parametrize("sql", everything("2026-03-01 12:00:00", "2026-03-02 09:00:00", "T"))
+def test_duckdb_says_what_spark_says(published: SparkSession, warehouse: str, sql: str) -> None:
+    """Every view, and every function, has the same rows with the same values in both engines."""
+    assert asked(Answers(warehouse), sql) == on_spark(published, sql)

@@ -17,8 +17,8 @@ from jobs.night.days import days_to_do, holes
 from jobs.night.passes import InProcess
 from jobs.night.publish import gold_digests
 from jobs.store.check import check
-from jobs.store.ledger import LAYOUT
 from jobs.store.maintain import maintain
+from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.digest import Slice
 from schemas import bronze, gold

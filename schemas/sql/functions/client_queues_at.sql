@@ -29,7 +29,7 @@ RETURN
         SELECT
             p.*,
             -- of several brokers that claim a queue, the one with the highest epoch holds it
-            CASE WHEN exists(p.mappings, m -> m.broker_name = p.queue.broker_name)
+            CASE WHEN size(filter(p.mappings, m -> m.broker_name = p.queue.broker_name)) > 0
                 THEN coalesce(
                     array_max(transform(
                         filter(p.mappings, m -> m.broker_name = p.queue.broker_name

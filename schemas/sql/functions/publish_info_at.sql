@@ -17,7 +17,7 @@ RETURNS TABLE(
 COMMENT 'The message queues that producers who asked that name server at t send to, in their order; no row: none, or an order conf that clients cannot read'
 RETURN
     SELECT
-        q.namesrv_id, q.position, q.broker_name, q.queue_id, q.ordered, q.served_by, q.cluster_name, q.broker_addrs[0L],
+        q.namesrv_id, q.position, q.broker_name, q.queue_id, q.ordered, q.served_by, q.cluster_name, try_element_at(q.broker_addrs, 0L),
         q.since, q.caused_by
     FROM client_queues_at(publish_info_at.topic, publish_info_at.t) AS q
     WHERE q.side = 'publish'

@@ -17,8 +17,8 @@ RETURNS TABLE(
 COMMENT 'The message queues that consumers who asked that name server at t read from; no row: none'
 RETURN
     SELECT
-        q.namesrv_id, q.position, q.broker_name, q.queue_id, q.served_by, q.cluster_name, q.broker_addrs[0L],
-        q.broker_addrs[array_min(map_keys(q.broker_addrs))],
+        q.namesrv_id, q.position, q.broker_name, q.queue_id, q.served_by, q.cluster_name, try_element_at(q.broker_addrs, 0L),
+        try_element_at(q.broker_addrs, array_min(map_keys(q.broker_addrs))),
         q.since, q.caused_by
     FROM client_queues_at(subscribe_info_at.topic, subscribe_info_at.t) AS q
     WHERE q.side = 'subscribe'

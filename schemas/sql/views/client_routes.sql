@@ -45,36 +45,41 @@ WITH answers AS (
                 m.totalQueues AS queues, m.epoch, m.bname, m.currIdMap
             )
         ), array()) AS mappings,
-        -- sorted as Java compares strings
+        -- sorted as Java compares strings, by UTF-16: what lies between U+E000 and U+FFFF comes last
         transform(
-            array_sort(transform(route.queueDatas, q -> struct(encode(q.brokerName, 'UTF-16BE') AS place, q))),
-            s -> s.q
+            array_sort(transform(
+                route.queueDatas,
+                q -> struct(
+                    regexp_replace(q.brokerName, r'([\x{E000}-\x{FFFF}])', concat(decode(unhex('F48FBFBF'), 'UTF-8'), '$1')) AS place, q AS queue_data
+                )
+            )),
+            s -> s.queue_data
         ) AS queue_datas
     FROM answers
 ), ranges AS (
     SELECT
         *,
         transform(
-            array_sort(array_distinct(mappings.broker_name)),
-            name -> struct(name AS broker_name, array_max(filter(mappings, m -> m.broker_name = name).queues) AS queues)
+            array_sort(array_distinct(transform(mappings, m -> m.broker_name))),
+            name -> struct(name AS broker_name, array_max(transform(filter(mappings, m -> m.broker_name = name), m -> m.queues)) AS queues)
         ) AS static
     FROM parts
 )
 SELECT
     namesrv_id, topic, seq, effect_time, day, caused_by, coalesce(route.orderTopicConf <> '', false),
     CASE
-        WHEN exists(queue_datas, q -> q.brokerName IS NULL) THEN NULL
-        WHEN route.orderTopicConf <> '' THEN IF(exists(order_conf, e -> e.queues IS NULL), NULL, order_conf)
+        WHEN size(filter(queue_datas, q -> q.brokerName IS NULL)) > 0 THEN NULL
+        WHEN route.orderTopicConf <> '' THEN IF(size(filter(order_conf, e -> e.queues IS NULL)) > 0, NULL, order_conf)
         WHEN route.orderTopicConf IS NULL AND size(static) > 0 THEN static
         ELSE transform(
-            filter(queue_datas, q -> q.perm & 2 <> 0 AND exists(
+            filter(queue_datas, q -> q.perm & 2 <> 0 AND size(filter(
                 route.brokerDatas, b -> b.brokerName = q.brokerName AND map_contains_key(b.brokerAddrs, '0')
-            )),
+            )) > 0),
             q -> struct(q.brokerName AS broker_name, q.writeQueueNums AS queues)
         )
     END,
     CASE
-        WHEN exists(queue_datas, q -> q.brokerName IS NULL) THEN NULL
+        WHEN size(filter(queue_datas, q -> q.brokerName IS NULL)) > 0 THEN NULL
         WHEN size(static) > 0 THEN static
         ELSE transform(
             filter(queue_datas, q -> q.perm & 4 <> 0),

@@ -1,0 +1,172 @@
+"""The published tables in DuckDB: opened, asked and gone, in less time than a JVM takes to start.
+
+Reads   what the last published row of `runs` pins, or an earlier one
+Makes   of the views and functions those that a question touches
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from jobs.errors import BrokenLogError, NothingPublishedError, TamperedError, UsageError, first_line
+from jobs.store.published import IN_FORCE, delta_table, path_of, require_kept, require_layout
+from schemas import asked
+
+_SETTINGS = {"python_enable_replacements": False, "autoinstall_known_extensions": False}
+_LAST_RUN = """
+    SELECT run_id, finished_time, versions FROM runs_committed
+    WHERE status = 'published' AND ($run IS NULL OR run_id = $run) AND ($by IS NULL OR finished_time <= $by)
+    ORDER BY finished_time DESC, run_id DESC LIMIT 1"""
+_SLICE_DAYS = f"""
+    SELECT DISTINCT namesrv_id, day FROM ({IN_FORCE}) WHERE list_contains($histories, "table") ORDER BY namesrv_id, day"""  # noqa: S608  text of ours
+# What is made of the ledger instead of a statement, and what of it.
+_OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": ""}
+_BATCH = 1_000
+
+
+class Known(NamedTuple):
+    """The published run as of which is read."""
+
+    run_id: str
+    finished_time: dt.datetime
+    versions: Mapping[str, int]
+
+
+class Answer(NamedTuple):
+    """The columns of an answer, and its rows, read while they are asked for."""
+
+    names: list[str]
+    rows: Iterator[tuple[Any, ...]]
+
+
+class Answers:
+    """A warehouse that is asked. One thread at a time; what a question needs is opened once and stays open."""
+
+    def __init__(self, warehouse: str, as_known_at: str | dt.datetime | None = None) -> None:
+        """Find the run as of which is read: the last, one by its id, or the last one published by an instant.
+
+        Raises NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError.
+        """
+        if "://" in warehouse:
+            raise UsageError(f"{warehouse}: `ask` reads local folders; ask `sql`, which reads through Spark")
+        self._root = warehouse
+        self._made: set[str] = set()
+        self._connection = duckdb.connect(config=_SETTINGS)
+        self._connection.execute("SET TimeZone = 'UTC'")
+        try:
+            self._runs = delta_table(path_of(warehouse, "gold", "runs"), "runs", (), None)
+        except BrokenLogError as error:
+            if isinstance(error.__cause__, TableNotFoundError):
+                raise self._nothing() from error
+            raise
+        self.known = self._run_in_force(as_known_at)
+
+    def ask(self, sql: str, **values: Any) -> Answer:
+        """Return what a statement in DuckDB's dialect gives; it reads `values` as `$name`.
+
+        Raises UsageError for a statement that cannot be, TamperedError where a file cannot be read.
+        """
+        try:
+            for name in asked.needed(sql, asked.names() | set(_OF_LEDGER), _made_by):
+                if name not in self._made:
+                    self._make(name)
+                    self._made.add(name)
+            found = self._connection.execute(sql, values or None)
+        except duckdb.Error as error:
+            raise self._told(error) from error
+        return Answer([column[0] for column in found.description or ()], self._rows(found))
+
+    def _told(self, error: duckdb.Error) -> TamperedError | UsageError:
+        """Return what is the matter: a file that cannot be read, or a question that cannot be."""
+        said = str(error).strip()
+        if self._root in said:
+            return TamperedError(f"cannot be read: {first_line(error)}")
+        return UsageError(said)
+
+    def _rows(self, found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+        try:
+            while rows := found.fetchmany(_BATCH):
+                yield from rows
+        except duckdb.Error as error:
+            raise self._told(error) from error
+
+    def _run_in_force(self, as_known_at: str | dt.datetime | None) -> Known:
+        self._make("runs_committed")
+        self._made.add("runs_committed")
+        layouts = "SELECT DISTINCT layout FROM runs_committed WHERE status = 'published' ORDER BY layout"
+        for (layout,) in self.ask(layouts).rows:
+            require_layout(self._root, layout)
+        run, by = (as_known_at, None) if isinstance(as_known_at, str) else (None, as_known_at)
+        found = next(self.ask(_LAST_RUN, run=run, by=by).rows, None)
+        if found is None:
+            raise self._nothing(as_known_at)
+        known = Known(*found)
+        if as_known_at is not None:
+            require_kept(self._runs, known.run_id, known.versions)
+        return known
+
+    def _nothing(self, as_known_at: str | dt.datetime | None = None) -> NothingPublishedError:
+        where = path_of(self._root, "gold", "runs")
+        if as_known_at is None:
+            return NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
+        return NothingPublishedError(f"{where}: no published run is or was known at {as_known_at}")
+
+    # -- what a question touches -------------------------------------------------------------------------------------------
+
+    def _make(self, name: str) -> None:
+        statement = asked.statement(name)
+        if name == "known_run":
+            self._connection.execute("CREATE TEMPORARY TABLE known_run (finished_time TIMESTAMPTZ)")
+            self._connection.execute("INSERT INTO known_run VALUES (?)", [self.known.finished_time])
+        elif name == "slice_days":
+            self._make_slice_days()
+        elif statement is not None:
+            self._connection.execute(statement)
+        else:
+            self._make_table(name, asked.stored()[name])
+
+    def _make_slice_days(self) -> None:
+        histories = [table.table for name, table in asked.stored().items() if "opened_by" in table.columns]
+        self._connection.execute("CREATE TEMPORARY TABLE slice_days (namesrv_id TEXT, day DATE)")
+        values = {"bronze": [], "histories": histories}
+        self._connection.execute(f"INSERT INTO slice_days {_SLICE_DAYS}", values)
+        grouped = "SELECT DISTINCT list(day ORDER BY day) AS days FROM slice_days GROUP BY namesrv_id ORDER BY days"
+        days = [of for (of,) in self._connection.execute(grouped).fetchall()]
+        self._connection.execute("SET VARIABLE slice_days_of_each = CAST(? AS DATE[][])", [days or [[dt.date.min]]])
+
+    def _make_table(self, name: str, table: asked.Stored) -> None:
+        delta = self._version(table)
+        files = [] if delta is None else sorted(delta.file_uris())
+        if files:
+            cut = ", hive_partitioning = TRUE, hive_types = {'day': DATE}" if "day" in table.columns else ""
+            self._connection.execute(f"SET VARIABLE files_{name} = ?", [files])
+            rows, value = f"FROM read_parquet(getvariable('files_{name}'){cut})", "{}"
+        else:
+            rows, value = "WHERE FALSE", "NULL"
+        columns = (f"CAST({value.format(column)} AS {of}) AS {column}" for column, of in table.columns.items())
+        self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} {rows}")
+
+    def _version(self, table: asked.Stored) -> DeltaTable | None:
+        """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""
+        path = path_of(self._root, table.layer, table.table)
+        if table.table == "runs":
+            return self._runs
+        if table.table == "restatements":
+            is_there = (Path(path) / "_delta_log").is_dir()
+            return delta_table(path, table.table, ("day",), None) if is_there else None
+        version = self.known.versions.get(table.table)
+        cut = ("day",) if "day" in table.columns else ()
+        return None if version is None else delta_table(path, table.table, cut, version)
+
+
+def _made_by(name: str) -> str:
+    """Return the text of what a name is made of."""
+    statement = asked.statement(name) or ""
+    return f"{statement} slice_days" if name == "days_in_force" else _OF_LEDGER.get(name, statement)

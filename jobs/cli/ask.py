@@ -1,0 +1,143 @@
+"""The questions that need no JVM: the same views and functions as `sql` has, in this process."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jobs.ask.engine import Answers
+from jobs.cli.instants import instant, is_instant
+from jobs.cli.output import opened, write_rows
+from jobs.errors import EXIT_DISK_FULL, EXIT_OK, JobError, UsageError
+from jobs.store.disk import full_disk
+
+_TABLES = {
+    "topicqueuetable": "topic_queue_table_at",
+    "brokeraddrtable": "broker_addr_table_at",
+    "clusteraddrtable": "cluster_addr_table_at",
+    "brokerlivetable": "broker_live_table_at",
+    "filterservertable": "filter_server_table_at",
+    "kvconfigtable": "kv_config_table_at",
+}
+_HISTORY = """
+    SELECT namesrv_id, effect_time, change, caused_by, route_before, route_after FROM route_changes WHERE topic = $topic
+    ORDER BY effect_time, namesrv_id, seq"""
+
+
+class _Asked(NamedTuple):
+    """A statement in DuckDB's dialect, and its values."""
+
+    sql: str
+    values: dict[str, Any]
+
+
+def run_ask(arguments: argparse.Namespace) -> int:
+    """Answer a question and return the exit code; known failures become one line on standard error."""
+    try:
+        _answer(arguments)
+    except JobError as error:
+        sys.stderr.write(f"namesrv-history: {error.sentence}\n")
+        return error.exit_code
+    except OSError as error:
+        full = full_disk(error, arguments.warehouse)
+        if full is None:
+            raise
+        sys.stderr.write(f"namesrv-history: {full}\n")
+        return EXIT_DISK_FULL
+    return EXIT_OK
+
+
+def _answer(given: argparse.Namespace) -> None:
+    asked = list(_QUESTIONS[given.question](given))
+    known_at = given.as_known_at
+    answers = Answers(
+        str(Path(given.warehouse).resolve()) if "://" not in given.warehouse else given.warehouse,
+        instant(known_at) if known_at is not None and is_instant(known_at) else known_at,
+    )
+    with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
+        for number, question in enumerate(asked):
+            if number and given.format != "json":
+                out.write("\n")
+            names, rows = answers.ask(question.sql, **question.values)
+            if write_rows(out, given.format, names, _noted(rows, given), given.limit) and given.format != "table":
+                sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
+    if "topic" in vars(given) and not given.is_known:
+        _tell_nearest(answers, given.topic)
+
+
+def _noted(rows: Iterator[tuple[Any, ...]], given: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
+    """Yield rows, and note whether one of them knows the topic that was asked for."""
+    given.is_known = False
+    for row in rows:
+        given.is_known |= "never seen" not in row
+        yield row
+
+
+def _tell_nearest(answers: Answers, topic: str) -> None:
+    """Say which topics have nearly the name of one that no name server ever had."""
+    topics = [name for (name,) in answers.ask("SELECT DISTINCT topic FROM route_changes").rows]
+    if topic not in topics:
+        nearest = difflib.get_close_matches(topic, topics, n=5)
+        near = f"; nearest are {', '.join(nearest)}" if nearest else ""
+        sys.stderr.write(f"namesrv-history: no name server ever had a topic {topic}{near}\n")
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def _route_at(given: argparse.Namespace) -> Iterator[_Asked]:
+    sql = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
+    yield _Asked(sql, {"topic": given.topic, "t": instant(given.time)})
+
+
+def _table_at(given: argparse.Namespace) -> Iterator[_Asked]:
+    name = given.table.replace("_", "").lower()
+    function = _TABLES.get(name) or _TABLES.get(f"{name}table")
+    if function is None:
+        raise UsageError(f"table {given.table!r}: expected one of {', '.join(_TABLES)}")
+    yield _Asked(f"SELECT * FROM {function}($t) ORDER BY ALL", {"t": instant(given.time)})  # noqa: S608  a name of ours
+
+
+def _why(given: argparse.Namespace) -> Iterator[_Asked]:
+    yield _Asked("SELECT * FROM why($topic, $t) ORDER BY namesrv_id", {"topic": given.topic, "t": instant(given.time)})
+
+
+def _diff(given: argparse.Namespace) -> Iterator[_Asked]:
+    t1, t2 = instant(given.t1), instant(given.t2)
+    if t1 > t2:
+        raise UsageError(f"{given.t1} lies after {given.t2}: give the earlier instant first")
+    yield _Asked("SELECT * FROM route_diff($t1, $t2) ORDER BY ALL", {"t1": t1, "t2": t2})
+
+
+def _findings(_given: argparse.Namespace) -> Iterator[_Asked]:
+    yield _Asked("SELECT * FROM findings ORDER BY from_time, code, subject, namesrv_id", {})
+
+
+def _history(given: argparse.Namespace) -> Iterator[_Asked]:
+    yield _Asked(_HISTORY, {"topic": given.topic})
+
+
+def _sql(given: argparse.Namespace) -> Iterator[_Asked]:
+    # The translator takes as long as many an answer: who needs none does not wait for it.
+    from schemas.dialect import NotTranslatedError, duckdb_queries  # noqa: PLC0415
+
+    try:
+        yield from (_Asked(sql, {}) for sql in duckdb_queries(given.query))
+    except NotTranslatedError as error:
+        raise UsageError(f"{error}. `sql` asks Spark") from error
+
+
+_QUESTIONS: dict[str, Callable[[argparse.Namespace], Iterator[_Asked]]] = {
+    "route-at": _route_at,
+    "table-at": _table_at,
+    "why": _why,
+    "diff": _diff,
+    "findings": _findings,
+    "history": _history,
+    "sql": _sql,
+}

@@ -1,0 +1,40 @@
+"""Instants as people write them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from jobs.errors import UsageError
+
+_ZONED = re.compile(r"(.*\d)\s+([A-Za-z]\w*(?:/[\w+/-]+)?)\s*")
+
+
+def instant(text: str) -> dt.datetime:
+    """Return the instant that a text says: ISO 8601, with an offset or the name of a zone behind it, else UTC.
+
+    Raises UsageError; also for an hour that a zone's clocks skip or repeat.
+    """
+    try:
+        named = _ZONED.fullmatch(text)
+        at = dt.datetime.fromisoformat((named[1] if named else text).replace("Z", "+00:00"))
+        zone = ZoneInfo(named[2]) if named else dt.timezone.utc
+    except (ValueError, ZoneInfoNotFoundError) as error:
+        raise UsageError(
+            f"instant {text!r}: expected ISO 8601, such as 2026-11-21T09:00:00Z, 2026-11-21 17:00+08:00 or "
+            "2026-11-21 17:00 Asia/Shanghai"
+        ) from error
+    if at.tzinfo is not None:
+        if named:
+            raise UsageError(f"instant {text!r}: has an offset and a zone; one of them, please")
+        return at
+    one, other = (at.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    if one.utcoffset() != other.utcoffset():
+        raise UsageError(f"instant {text!r}: clocks were changed then; give an offset, such as {at.isoformat()}+00:00")
+    return one
+
+
+def is_instant(text: str) -> bool:
+    """Return whether a run is meant by when it was known: run ids begin like instants, but are none."""
+    return re.match(r"\d{4}-\d{2}-\d{2}", text) is not None

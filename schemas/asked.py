@@ -1,0 +1,64 @@
+"""What readers' SQL is made of in DuckDB's dialect, as `schemas.dialect` wrote it down: nothing here takes time to import."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).parent / "duckdb"
+_WORD = re.compile(r"\w+")
+
+
+class Stored(NamedTuple):
+    """A table under a name of readers': its own name, its layer, and its columns with their types in DuckDB."""
+
+    table: str
+    layer: str
+    columns: Mapping[str, str]
+
+
+@cache
+def stored() -> dict[str, Stored]:
+    """Return the tables as they were published, by the name under which statements read them."""
+    found = json.loads((FOLDER / "tables.json").read_text(encoding="utf-8"))
+    return {name: Stored(**table) for name, table in found.items()}
+
+
+@cache
+def statement(name: str) -> str | None:
+    """Return the statement that makes a view or function; None for another name."""
+    path = FOLDER / f"{name}.sql"
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the names of all views, functions and tables."""
+    return frozenset(path.stem for path in FOLDER.glob("*.sql")) | frozenset(stored())
+
+
+def needed(text: str, known: Iterable[str], made_by: Callable[[str], str]) -> list[str]:
+    """Return those of the names `known` that a statement may touch, what others are made of first.
+
+    Which words of a text are names of what is not asked: a column that is called like a view costs time, nothing else.
+    """
+    wanted, seen, found = frozenset(known), set[str](), list[str]()
+
+    def visit(words: Iterable[str]) -> None:
+        for name in words:
+            if name in wanted and name not in seen:
+                seen.add(name)
+                visit(sorted(words_of(made_by(name))))
+                found.append(name)
+
+    visit(sorted(words_of(text)))
+    return found
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text, in lower case."""
+    return frozenset(word.lower() for word in _WORD.findall(text))

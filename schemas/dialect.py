@@ -1,0 +1,117 @@
+"""Spark's SQL in DuckDB's dialect: readers' statements have one source, the Spark text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sqlglot import ErrorLevel, exp, parse, parse_one
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.parsers.spark import SparkParser
+
+_ANSI = re.compile(r"\x1b\[\d*m")
+
+
+class NotTranslatedError(ValueError):
+    """A statement that is no SQL, that DuckDB has nothing for, or that is no question."""
+
+
+class _Spark4(Spark):
+    """Spark 4: CAST fails where it cannot be done, and a doubled quote stands for one."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012  as sqlglot declares it
+
+    class Parser(SparkParser):
+        STRICT_CAST = True
+        FUNCTIONS = {  # noqa: RUF012  as above
+            **SparkParser.FUNCTIONS,
+            "GET": lambda args: exp.Bracket(this=args[0], expressions=[args[1]]),
+            "MAP_CONTAINS_KEY": lambda args: exp.ArrayContains(this=exp.MapKeys(this=args[0]), expression=args[1]),
+            "RAISE_ERROR": lambda args: _call("error", *args),
+            "TIMESTAMPDIFF": lambda args: _call("date_sub", exp.Literal.string(args[0].name), *args[1:]),
+            "DATE_ADD": lambda args: exp.Paren(this=exp.Add(this=exp.cast(args[0], "DATE"), expression=args[1])),
+            "DATE_SUB": lambda args: exp.Paren(this=exp.Sub(this=exp.cast(args[0], "DATE"), expression=args[1])),
+        }
+
+
+def duckdb_queries(sql: str) -> list[str]:
+    """Return the questions in a user's text, in DuckDB's dialect. Raises NotTranslatedError."""
+    try:
+        trees = [tree for tree in parse(sql, read=_Spark4) if not isinstance(tree, (exp.Semicolon, type(None)))]
+        for tree in trees:
+            if not isinstance(tree, (exp.Query, exp.Describe)):
+                raise NotTranslatedError(
+                    f"no question: {tree.key.upper()}; only SELECT, WITH, VALUES and DESCRIBE are answered"
+                )
+        return [_written(tree) for tree in trees]
+    except SqlglotError as error:
+        raise NotTranslatedError(_ANSI.sub("", str(error)).strip()) from error
+
+
+def duckdb_body(sql: str, function: str = "", parameters: Mapping[str, str] | None = None) -> str:
+    """Return the body of a view or function in DuckDB's dialect; its parameters (name and type) get a _ before their name."""
+    tree = parse_one(sql, read=_Spark4)
+    return _written(_bound(tree, function, parameters or {}), pretty=True)
+
+
+def _written(tree: exp.Expr, *, pretty: bool = False) -> str:
+    return tree.transform(_adapted).sql("duckdb", pretty=pretty, unsupported_level=ErrorLevel.RAISE)
+
+
+def _bound(tree: exp.Expr, function: str, parameters: Mapping[str, str]) -> exp.Expr:
+    """Return the body of a function with its parameters under names that no column has."""
+
+    def bind(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Column) and node.table == function and node.name in parameters:
+            kind = exp.DataType.build(parameters[node.name], dialect=_Spark4)
+            return exp.Cast(this=exp.column(f"_{node.name}"), to=kind)
+        return node
+
+    return tree.transform(bind)
+
+
+def _adapted(node: exp.Expr) -> exp.Expr:
+    """Return what the translator would get wrong in the form that DuckDB takes for the same."""
+    if isinstance(node, exp.Struct) and isinstance(node.expressions[0], exp.Column) and node.expressions[0].is_star:
+        return exp.column(node.expressions[0].table)  # a row as a struct
+    if isinstance(node, exp.FromJson):
+        kind = exp.DataType.build(f"STRUCT<{node.expression.name}>", dialect=_Spark4).sql("duckdb")
+        # Of a text that is no JSON Spark makes a struct without values.
+        text = exp.case().when(_call("json_valid", node.this.copy()), node.this.copy())
+        text = text.when(node.this.copy().is_(exp.null()).not_(), exp.Literal.string("{}"))
+        return _call("from_json", text, exp.Literal.string(f'"{kind}"'))
+    if isinstance(node, exp.Cast) and node.to.is_type(exp.DataType.Type.TIMESTAMP):
+        node.set("to", exp.DataType.build("TIMESTAMPTZ"))
+    if isinstance(node, exp.RegexpReplace):
+        for literal in node.args["replacement"].find_all(exp.Literal):
+            literal.set("this", re.sub(r"\$(\d)", r"\\\1", literal.this))
+    return _adapted_aggregate(node)
+
+
+def _adapted_aggregate(node: exp.Expr) -> exp.Expr:
+    """Return the same of an aggregate. What is put in its place is not looked into any more."""
+    if isinstance(node, (exp.ArgMax, exp.ArgMin)):
+        # Spark's gives a NULL too, where it stands beside the greatest.
+        name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
+        return _call(name, node.this.transform(_adapted), node.expression.transform(_adapted))
+    if isinstance(node, exp.Quantile):
+        return _call("quantile_cont", node.this.transform(_adapted), node.args["quantile"].transform(_adapted))
+    of = node.this if isinstance(node, exp.Filter) else node
+    if isinstance(of, exp.ArrayAgg) and not isinstance(node.parent, (exp.Filter, exp.Window)):
+        return _or_empty(node)
+    return node
+
+
+def _or_empty(node: exp.Expr) -> exp.Expr:
+    """Return a list of what there is, which in Spark is empty where there is nothing."""
+    inner = node.copy()
+    for child in (inner.this, inner.expression) if isinstance(inner, exp.Filter) else (inner,):
+        child.set("this", child.this.transform(_adapted))
+    return exp.Coalesce(this=inner, expressions=[exp.Array(expressions=[])])
+
+
+def _call(name: str, *values: exp.Expr) -> exp.Expr:
+    """Return a call of a function of DuckDB's, as it is."""
+    return exp.Anonymous(this=name, expressions=list(values))

@@ -1,0 +1,34 @@
+CREATE OR REPLACE TEMPORARY VIEW broker_addr_history AS
+SELECT * FROM (
+SELECT
+  r.namesrv_id,
+  r.broker_name,
+  r.broker_id,
+  r.broker_addr,
+  r.cluster_name,
+  r.enable_acting_master,
+  r.zone_name,
+  r.valid_from,
+  r.valid_to,
+  r.opened_by,
+  r.closed_by,
+  r.opened_at,
+  r.closed_at,
+  r.entered_at,
+  r.outer_entered_at,
+  r.known_from,
+  r.beginning_seen
+FROM broker_addr_history_slices AS r
+JOIN (
+  SELECT
+    namesrv_id,
+    MAX(day) AS last_day
+  FROM slice_days
+  GROUP BY
+    namesrv_id
+) AS s
+  ON s.namesrv_id = r.namesrv_id
+/* closed intervals are whole in the slice of their last day, open ones in the last */
+WHERE
+  NOT r.closed_by IS NULL OR r.day = s.last_day
+) AS made(namesrv_id, broker_name, broker_id, broker_addr, cluster_name, enable_acting_master, zone_name, valid_from, valid_to, opened_by, closed_by, opened_at, closed_at, entered_at, outer_entered_at, known_from, beginning_seen)

@@ -1,0 +1,44 @@
+CREATE OR REPLACE TEMPORARY VIEW live_refreshes AS
+SELECT
+  beat.namesrv_id,
+  beat.cluster_name,
+  beat.broker_addr,
+  beat.seq,
+  beat.effect_time,
+  beat.event_id,
+  beat.day
+FROM (
+  SELECT
+    namesrv_id,
+    cluster_name,
+    broker_addr,
+    seq,
+    effect_time,
+    event_id,
+    day
+  FROM registrations
+  WHERE
+    refusal IS NULL
+  UNION ALL
+  SELECT
+    namesrv_id,
+    cluster_name,
+    broker_addr,
+    seq,
+    effect_time,
+    event_id,
+    day
+  FROM heartbeats
+) AS beat
+ANTI JOIN (
+  SELECT
+    namesrv_id,
+    event_id,
+    day
+  FROM event_outcomes
+  WHERE
+    NOT outcome IN ('applied', 'refreshed')
+) AS refused
+  ON refused.namesrv_id = beat.namesrv_id
+  AND refused.event_id = beat.event_id
+  AND refused.day = beat.day

@@ -1,0 +1,86 @@
+CREATE OR REPLACE TEMPORARY MACRO route_diff(_t1, _t2) AS TABLE
+SELECT * FROM (
+SELECT
+  d.namesrv_id,
+  d.topic,
+  d.broker_name,
+  d.what,
+  d.before,
+  d.after,
+  ARG_MAX_NULL(c.event_id, c.position)
+FROM (
+  SELECT
+    namesrv_id,
+    topic,
+    broker_name,
+    part,
+    t1,
+    t2,
+    CASE
+      WHEN part <> 'queues'
+      THEN part
+      WHEN MAX(before) IS NULL
+      THEN 'appeared'
+      WHEN MAX(after) IS NULL
+      THEN 'vanished'
+      ELSE part
+    END AS what,
+    MAX(before) AS before,
+    MAX(after) AS after
+  FROM (
+    SELECT
+      namesrv_id,
+      topic,
+      broker_name,
+      part,
+      text AS before,
+      CAST(NULL AS TEXT) AS after,
+      CAST(_t1 AS TIMESTAMPTZ) AS t1,
+      CAST(_t2 AS TIMESTAMPTZ) AS t2
+    FROM ROUTE_TEXTS_AT(CAST(_t1 AS TIMESTAMPTZ))
+    UNION ALL
+    SELECT
+      namesrv_id,
+      topic,
+      broker_name,
+      part,
+      CAST(NULL AS TEXT),
+      text,
+      CAST(_t1 AS TIMESTAMPTZ),
+      CAST(_t2 AS TIMESTAMPTZ)
+    FROM ROUTE_TEXTS_AT(CAST(_t2 AS TIMESTAMPTZ))
+  )
+  GROUP BY
+    namesrv_id,
+    topic,
+    broker_name,
+    part,
+    t1,
+    t2
+  HAVING
+    NOT MAX(before) IS NOT DISTINCT FROM MAX(after)
+    AND /* the addresses and the order conf of queues that came or went are no change of their own */ (
+      part = 'queues' OR (
+        NOT MAX(before) IS NULL AND NOT MAX(after) IS NULL
+      )
+    )
+) AS d
+LEFT JOIN route_causes AS c
+  ON c.namesrv_id = d.namesrv_id
+  AND c.part = d.part
+  AND c.effect_time > d.t1
+  AND c.effect_time <= d.t2
+  AND (
+    c.part = 'addresses' OR c.topic IS NOT DISTINCT FROM d.topic
+  )
+  AND (
+    c.part = 'order_topic_conf' OR c.broker_name IS NOT DISTINCT FROM d.broker_name
+  )
+GROUP BY
+  d.namesrv_id,
+  d.topic,
+  d.broker_name,
+  d.what,
+  d.before,
+  d.after
+) AS made(namesrv_id, topic, broker_name, what, before, after, caused_by)

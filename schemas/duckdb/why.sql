@@ -1,0 +1,67 @@
+CREATE OR REPLACE TEMPORARY MACRO why(_topic, _t) AS TABLE
+SELECT * FROM (
+SELECT
+  n.namesrv_id,
+  CASE
+    WHEN n.last.change = 'vanished'
+    THEN 'vanished'
+    WHEN NOT n.last IS NULL
+    THEN 'routed'
+    WHEN NOT n.next IS NULL
+    THEN 'not yet seen'
+    ELSE 'never seen'
+  END,
+  n.last.effect_time,
+  n.last.change,
+  n.last.caused_by,
+  o.operation,
+  o.outcome,
+  COALESCE(o.cluster_name, e.cluster_name),
+  COALESCE(o.broker_name, e.broker_name),
+  COALESCE(o.broker_addr, e.broker_addr),
+  COALESCE(o.channel_id, e.channel_id),
+  COALESCE(o.detail, e.detail),
+  e.source_file,
+  e.source_offset,
+  n.last.route_before,
+  n.last.route_after,
+  n.next.effect_time,
+  n.next.change,
+  n.next.caused_by,
+  p.operation
+FROM (
+  SELECT
+    s.namesrv_id,
+    ARG_MAX_NULL(c, c.seq) FILTER(WHERE
+      c.effect_time <= s.t) AS last,
+    ARG_MIN_NULL(c, c.seq) FILTER(WHERE
+      c.effect_time > s.t) AS next
+  FROM (
+    SELECT
+      namesrv_id,
+      CAST(_topic AS TEXT) AS topic,
+      CAST(_t AS TIMESTAMPTZ) AS t
+    FROM (
+      SELECT DISTINCT
+        namesrv_id
+      FROM slice_days
+    )
+  ) AS s
+  LEFT JOIN route_changes AS c
+    ON c.namesrv_id = s.namesrv_id AND c.topic = s.topic
+  GROUP BY
+    s.namesrv_id
+) AS n
+LEFT JOIN event_outcomes AS o
+  ON o.namesrv_id = n.namesrv_id
+  AND o.day = n.last.day
+  AND o.event_id = n.last.caused_by
+LEFT JOIN event_outcomes AS p
+  ON p.namesrv_id = n.namesrv_id
+  AND p.day = n.next.day
+  AND p.event_id = n.next.caused_by
+LEFT JOIN events AS e
+  ON e.namesrv_id = n.namesrv_id
+  AND e.day = n.last.day
+  AND e.event_id = n.last.caused_by
+) AS made(namesrv_id, state, changed_time, change, caused_by, operation, outcome, cluster_name, broker_name, broker_addr, channel_id, detail, source_file, source_offset, route_before, route, next_time, next_change, next_caused_by, next_operation)

@@ -1,0 +1,97 @@
+"""Write `schemas/duckdb`: what readers' SQL is in DuckDB's dialect, a file a name, so that who asks need not wait for it.
+
+`python -m schemas.translate` writes; a test holds what is there against what it would write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from schemas.asked import FOLDER
+from schemas.dialect import duckdb_body
+from schemas.views import DAYS_IN_FORCE, SLICE_DAYS, Statement, statements, stored_tables
+
+_HEAD = re.compile(
+    r"CREATE OR REPLACE TEMPORARY (?P<kind>VIEW|FUNCTION) (?P<name>\w+)\s*(?:\((?P<first>.*?)\n\)\n)?"
+    r"(?:RETURNS TABLE\((?P<returned>.*?)\n\)\n)?(?:COMMENT '(?P<comment>(?:[^']|'')*)'\n)?(?:AS|RETURN)\n(?P<body>.*)",
+    re.DOTALL,
+)
+_DECLARED = re.compile(r"^\s+(\w+) (\w+)", re.MULTILINE)
+_PRIMITIVES = {
+    pa.string(): "TEXT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.bool_(): "BOOLEAN",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
+    pa.date32(): "DATE",
+}
+
+
+def duckdb_statement(statement: Statement) -> str:
+    """Return the statement that makes the same view or function in DuckDB."""
+    found = _HEAD.fullmatch(statement.sql)
+    assert found is not None, statement.name
+    kind, name = found["kind"], found["name"]
+    parameters = dict(_DECLARED.findall(found["first"] or "")) if kind == "FUNCTION" else {}
+    body = duckdb_body(found["body"], name, parameters)
+    columns = [column for column, _ in _DECLARED.findall((found["returned"] if parameters else found["first"]) or "")]
+    if columns:
+        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(columns)})"  # noqa: S608  text of ours
+    if kind == "VIEW":
+        return f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{body}\n"
+    given = ", ".join(f"_{parameter}" for parameter in parameters)
+    return f"CREATE OR REPLACE TEMPORARY MACRO {name}({given}) AS TABLE\n{body}\n"
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield the names of the files in `FOLDER`, and what they hold."""
+    tables = {
+        name: {
+            "table": table.name,
+            "layer": table.layer,
+            "columns": {column.name: _type(column.type) for column in table.columns},
+        }
+        for name, table in stored_tables().items()
+    }
+    yield "tables.json", json.dumps(tables, indent=1) + "\n"
+    yield "days_in_force.sql", _days_in_force()
+    for name, statement in statements().items():
+        yield f"{name}.sql", duckdb_statement(statement)
+
+
+def _days_in_force() -> str:
+    _, _, body = DAYS_IN_FORCE.partition("\nRETURN ")
+    made = duckdb_body(body, "days_in_force", {"t": "TIMESTAMP"})
+    days = f"getvariable('{SLICE_DAYS}')"
+    return f"CREATE OR REPLACE TEMPORARY MACRO days_in_force(_t) AS {made.replace(SLICE_DAYS, days)}\n"
+
+
+def _type(of: pa.DataType) -> str:
+    if pa.types.is_struct(of):
+        fields = (f'"{field.name}" {_type(field.type)}' for field in of)
+        return f"STRUCT({', '.join(fields)})"
+    if pa.types.is_list(of):
+        return f"{_type(of.value_type)}[]"
+    if pa.types.is_map(of):
+        return f"MAP({_type(of.key_type)}, {_type(of.item_type)})"
+    return _PRIMITIVES[of]
+
+
+def main() -> None:
+    """Write the files."""
+    wanted = dict(texts())
+    FOLDER.mkdir(exist_ok=True)
+    for path in FOLDER.iterdir():
+        if path.name not in wanted:
+            path.unlink()
+    for name, text in wanted.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""Questions without a JVM, over the bundled capture and over three nights: what they answer, open and refuse."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.__main__ import main
+from jobs.ask.engine import Answers
+from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
+from schemas import gold
+from tests.night.nights import Capture, Nights, house_at, rows
+
+LINE = dict[str, object]
+WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
+"""The event that took broker-a's write permission at 08:57:42."""
+
+
+@pytest.fixture
+def ask(whole: Capture, capsys: pytest.CaptureFixture[str]):
+    """Ask the warehouse of the bundled capture and return the rows."""
+
+    def asking(*words: str, warehouse: Path = whole.path) -> list[LINE]:
+        assert main(["ask", *words, "--warehouse", str(warehouse), "--format", "json"]) == EXIT_OK
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return asking
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Return the exit code of a question, and what it says on standard error."""
+    return main(["ask", *words]), capsys.readouterr().err
+
+
+# -- what is answered --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("time", ["2026-11-21T08:58:00Z", "2026-11-21 16:58+08:00", "2026-11-21 16:58 Asia/Shanghai"])
+def test_the_route_at_an_instant_however_it_is_written(ask, time: str) -> None:
+    """One instant in three zones: broker-a may only be read from, and the event that did it is named."""
+    found = {row["broker_name"]: (row["perm"], row["queues_opened_by"]) for row in ask("route-at", "TopicA", time)}
+    assert sorted(found) == ["broker-a", "broker-b", "broker-c"]
+    assert found["broker-a"] == ("R--", WIPED)
+    assert found["broker-b"][0] == "RW-"
+
+
+@pytest.mark.parametrize("name", ["brokerLiveTable", "broker_live", "broker_live_table"])
+def test_a_table_at_an_instant_by_any_of_its_names(ask, name: str) -> None:
+    """RocketMQ's spelling and that of SQL mean the same; instants that are told say that they are UTC."""
+    found = ask("table-at", name, "2026-11-21 08:58")
+    assert len(found) == 4
+    assert all(re.fullmatch(r"2026-11-21T08:5\d:[\d.]+Z", str(row["last_update_timestamp"])) for row in found)
+
+
+def test_why_a_topic_is_gone_and_where_that_is_recorded(ask) -> None:
+    """An admin deleted TopicD; the packet is named."""
+    (found,) = ask("why", "TopicD", "2026-11-21 09:00")
+    assert (found["state"], found["operation"], found["source_offset"]) == ("vanished", "delete_topic", 8868)
+
+
+def test_the_history_of_a_topic_ends_with_its_last_change(ask) -> None:
+    """Every change in order, each with its cause."""
+    found = ask("history", "TopicD")
+    assert found[0]["change"] == "appeared"
+    assert found[-1]["change"] == "vanished"
+    assert [row["effect_time"] for row in found] == sorted(str(row["effect_time"]) for row in found)
+    assert all(row["caused_by"] for row in found)
+
+
+def test_the_difference_of_two_instants_names_causes(ask) -> None:
+    """TopicD vanished between them."""
+    found = ask("diff", "2026-11-21 08:57", "2026-11-21 09:00")
+    assert ("TopicD", "vanished") in {(row["topic"], row["what"]) for row in found}
+    assert all(row["caused_by"] for row in found)
+
+
+def test_findings_and_any_question_in_spark_s_words(ask) -> None:
+    """The view and a statement over it agree."""
+    found = ask("findings")
+    (counted,) = ask("sql", "SELECT count(*) AS n FROM findings WHERE day = DATE'2026-11-21'")
+    assert counted == {"n": len(found)}
+
+
+def test_several_statements_are_answered_one_after_the_other(ask) -> None:
+    """As `sql` does; a statement that is only a comment is none."""
+    assert ask("sql", "SELECT 1 AS a; -- nothing\n; SELECT 2 AS a") == [{"a": 1}, {"a": 2}]
+
+
+def test_rows_go_to_a_file_and_as_csv(whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is written to a file is not printed, and CSV is read back as it was."""
+    out = tmp_path / "f.csv"
+    words = ["ask", "findings", "--warehouse", str(whole.path), "--format", "csv", "--output", str(out)]
+    assert main(words) == EXIT_OK
+    assert capsys.readouterr().out == ""
+    found = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
+    assert {row["code"] for row in found} >= {"EXPIRED_BROKER", "NS_COLD_START"}
+
+
+# -- names that people give --------------------------------------------------------------------------------------------
+
+
+def test_a_misspelt_topic_gets_the_nearest_names(whole: Capture, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody ever had TopicAA; a topic that is gone was there once, and nothing is said."""
+    where = ["--warehouse", str(whole.path)]
+    code, said = refused(capsys, "route-at", "TopicAA", "2026-11-21 08:58", *where)
+    assert code == EXIT_OK
+    assert "no name server ever had a topic TopicAA; nearest are TopicA" in said
+    assert "nearest" in refused(capsys, "why", "topicd", "2026-11-21 08:58", *where)[1]
+    assert refused(capsys, "route-at", "TopicD", "2026-11-21 09:00", *where) == (EXIT_OK, "")
+
+
+@pytest.mark.parametrize("name", ["' OR 1=1 --", "x'; DROP TABLE runs; --", "$topic", "\x1b[2J", "`", "a" * 10_000])
+def test_any_name_is_a_value(ask, name: str) -> None:
+    """Quotes, comments and control characters select nothing."""
+    assert ask("route-at", name, "2026-11-21 08:58") == []
+    assert [row["state"] for row in ask("why", name, "2026-11-21 08:58")] == ["never seen"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("route-at", "TopicA", "yesterday"), "expected ISO 8601"),
+        (("route-at", "TopicA", "2026-11-21 08:00 Mars/Base"), "expected ISO 8601"),
+        (("route-at", "TopicA", "2026-11-21 08:00+01:00 Asia/Shanghai"), "an offset and a zone"),
+        (("route-at", "TopicA", "2026-10-25 02:30 Europe/Berlin"), "clocks were changed"),
+        (("table-at", "brokerTable", "2026-11-21 08:00"), "expected one of topicqueuetable"),
+        (("diff", "2026-11-21 09:00", "2026-11-21 08:00"), "give the earlier instant first"),
+        (("sql", "DELETE FROM runs"), "only SELECT"),
+        (("sql", "SELECT nope FROM findings"), "nope"),
+        (("sql", "SELECT * FROM nobody"), "nobody"),
+    ],
+)
+def test_a_question_that_cannot_be_is_a_sentence(
+    whole: Capture, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    """Usage: exit code 2, what was met, what was expected."""
+    code, err = refused(capsys, *words, "--warehouse", str(whole.path))
+    assert code == EXIT_USAGE
+    assert said in err
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def scanned(answers: Answers, sql: str) -> dict[str, int]:
+    """Return how many files of which table DuckDB opens for a statement."""
+    (plan,) = [row[1] for row in answers.ask(f"EXPLAIN ANALYZE {sql}").rows]
+    found: dict[str, int] = {}
+    for path in re.findall(r"/gold/(\w+)/day=[\d-]+/", re.sub(r"[\s│]", "", plan)):
+        found[path] = found.get(path, 0) + 1
+    return found
+
+
+def test_a_look_up_opens_the_files_of_its_day(nights: Nights) -> None:
+    """Of three days one is opened, whichever is asked for; the whole history opens all three."""
+    answers = Answers(str(nights.path))
+    (days,) = next(answers.ask("SELECT count(DISTINCT day) FROM topic_queue_history_slices").rows)
+    assert days == 3
+    for sql in ("topic_queue_table_at(TIMESTAMPTZ '{}')", "route_at('T', TIMESTAMPTZ '{}')"):
+        for (day,) in answers.ask("SELECT DISTINCT day FROM topic_queue_history_slices").rows:
+            opened = scanned(answers, f"SELECT * FROM {sql.format(f'{day} 23:00:00')}")
+            assert 1 <= opened["topic_queue_history"] <= 2
+    assert scanned(answers, "SELECT * FROM topic_queue_history_slices")["topic_queue_history"] >= days
+
+
+def test_an_earlier_run_answers_as_it_did(nights: Nights, ask) -> None:
+    """By its id and by an instant: the ledger's rows of then, and none of later days."""
+    runs = rows(nights.path, gold.RUNS)
+    first = runs[0]
+    for asked in (
+        first["run_id"],
+        dt.datetime.fromtimestamp(first["finished_time"] / 1e6, dt.timezone.utc).isoformat(),
+    ):
+        told = ask("sql", "SELECT run_id FROM runs", "--as-known-at", asked, warehouse=nights.path)
+        assert told == [{"run_id": first["run_id"]}]
+    days = ask(
+        "sql", "SELECT DISTINCT day FROM event_outcomes", "--as-known-at", first["run_id"], warehouse=nights.path
+    )
+    assert len(days) < len(ask("sql", "SELECT DISTINCT day FROM event_outcomes", warehouse=nights.path))
+
+
+def test_only_what_is_published_is_seen(nights: Nights, tmp_path: Path) -> None:
+    """Rows that nobody published, in a newer version of a table, are not there."""
+    shutil.copytree(nights.path, tmp_path / "w")
+    before = list(Answers(str(tmp_path / "w")).ask("SELECT count(*) FROM event_outcomes").rows)
+    house = house_at(tmp_path / "w", "somebody")
+    house.replace(gold.EVENT_OUTCOMES, None, [])
+    house.commit()
+    assert list(Answers(str(tmp_path / "w")).ask("SELECT count(*) FROM event_outcomes").rows) == before
+
+
+def test_nothing_published_and_a_damaged_file_have_their_exit_codes(
+    nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """6 with the remedy, and 8 with the file."""
+    code, said = refused(capsys, "findings", "--warehouse", str(tmp_path / "none"))
+    assert code == EXIT_UNPUBLISHED
+    assert "run the nightly job first" in said
+    code, said = refused(capsys, "findings", "--warehouse", str(nights.path), "--as-known-at", "nobody")
+    assert (code, "known at nobody" in said) == (EXIT_UNPUBLISHED, True)
+    shutil.copytree(nights.path, tmp_path / "w")
+    for path in (tmp_path / "w" / "gold" / "findings").rglob("*.parquet"):
+        path.write_bytes(b"no parquet")
+    code, said = refused(capsys, "findings", "--warehouse", str(tmp_path / "w"))
+    assert (code, ".parquet" in said) == (EXIT_TAMPERED, True)
+
+
+def test_asking_needs_neither_spark_nor_arrow(whole: Capture, tmp_path: Path) -> None:
+    """What takes long to import is not imported: an answer takes less time than either."""
+    import subprocess  # noqa: PLC0415  a process of its own, whose modules can be looked at
+
+    script = tmp_path / "asks.py"
+    words = ["ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", str(whole.path)]
+    script.write_text(
+        f"import sys\nfrom jobs.__main__ import main\nassert main({words!r}) == 0\n"
+        "print(sorted({'pyspark', 'pyarrow', 'pandas', 'numpy', 'sqlglot', 'py4j'} & set(sys.modules)))\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."})
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,80 @@
+"""Readers' SQL in DuckDB's dialect: what is written down is what the translator makes, and what it makes is right."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from namesrv_day.sql import connection
+from schemas import asked
+from schemas.dialect import NotTranslatedError, duckdb_queries
+from schemas.translate import texts
+
+
+def test_what_is_written_down_is_what_the_translator_makes() -> None:
+    """Each file, none missing, none left over: `python -m schemas.translate` would change nothing."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in asked.FOLDER.iterdir()}
+    assert written == dict(texts())
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (r"SELECT 'it''s', 'a\'b', r'\d'", ("it's", "a'b", r"\d")),
+        ("SELECT get(array(1, 2), 0), get(array(1), 1), try_element_at(map('a', 1), 'a')", (1, None, 1)),
+        ("SELECT map_contains_key(map('a', 1), 'a'), map_contains_key(map('a', 1), 'b')", (True, False)),
+        ("SELECT max_by(a, b) FROM VALUES (1, 1), (NULL, 2) AS t(a, b)", (None,)),
+        ("SELECT max_by(struct(t.*), b).a FROM VALUES (1, 1), (5, 2) AS t(a, b)", (5,)),
+        ("SELECT collect_list(a), size(collect_list(a)) FROM VALUES (1) AS t(a) WHERE a > 1", ([], 0)),
+        (
+            "SELECT from_json('{\"a\": 1}', 'a INT').a, from_json('no', 'a INT').a, from_json(NULL, 'a INT')",
+            (1, None, None),
+        ),
+        (r"SELECT regexp_replace('ab', '(b)', '<$1>')", ("a<b>",)),
+        (
+            "SELECT timestampdiff(MILLISECOND, TIMESTAMP'2026-01-01 00:00:00.0009', TIMESTAMP'2026-01-01 00:00:00.0011')",
+            (0,),
+        ),
+        ("SELECT percentile(a, 0.5) FROM VALUES (1), (2) AS t(a)", (1.5,)),
+        ("SELECT concat('a', NULL), 7 / 2, 7 div 2, NULL <=> NULL", (None, 3.5, 3, True)),
+        ("SELECT a FROM VALUES (2), (NULL), (1) AS t(a) ORDER BY a LIMIT 1", (None,)),
+        (
+            "SELECT CAST(date_add(DATE'2026-01-31', 1) AS STRING), date_sub(DATE'2026-01-02', 1) = DATE'2026-01-01'",
+            ("2026-02-01", True),
+        ),
+        ("SELECT hour(TIMESTAMP'2026-01-01 02:00:00+08:00')", (18,)),
+    ],
+)
+def test_duckdb_gives_what_spark_defines(sql: str, expected: tuple[object, ...]) -> None:
+    """Where the two differ, and the translator alone would get it wrong or might: quotes, places in lists, NULLs, units."""
+    (query,) = duckdb_queries(sql)
+    assert connection().execute(query).fetchall() == [expected]
+
+
+@pytest.mark.parametrize(
+    "sql", ["DROP TABLE runs", "CREATE VIEW v AS SELECT 1", "SET x = 1", "INSERT INTO t SELECT 1", "hm"]
+)
+def test_only_questions_are_translated(sql: str) -> None:
+    """Nothing that would change something, or that is no SQL, reaches DuckDB."""
+    with pytest.raises(NotTranslatedError, match="only SELECT"):
+        duckdb_queries(sql)
+
+
+def test_a_mistake_is_told_without_the_colours_of_a_terminal() -> None:
+    """The translator marks the place with escape codes, which are no part of the message."""
+    with pytest.raises(NotTranslatedError) as caught:
+        duckdb_queries("SELECT (1")
+    assert "\x1b" not in str(caught.value)
+
+
+def test_what_a_question_touches_comes_before_what_is_made_of_it() -> None:
+    """`why` needs events and route changes, not the routes; each name comes after those it is made of."""
+    made_by = lambda name: asked.statement(name) or ""  # noqa: E731
+    found = asked.needed("SELECT * FROM WHY('T', now())", asked.names(), made_by)
+    assert found[-1] == "why"
+    assert {"events", "registrations", "route_changes", "event_outcomes"} <= set(found)
+    assert not {"routes_at", "topic_queue_history_slices", "findings"} & set(found)
+    for place, name in enumerate(found):
+        words = set(re.findall(r"\w+", made_by(name).lower())) & asked.names() - {name}
+        assert words <= set(found[:place]), name
