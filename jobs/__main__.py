@@ -41,9 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jobs.cli.ask import run_ask  # noqa: PLC0415  as above
 
         return run_ask(arguments)
+    session = None
+    if arguments.job == "demo":
+        from jobs.session import SessionLater  # noqa: PLC0415  a JVM starts while the rest is imported
+
+        session = SessionLater("namesrv-history demo", brief=True)
     from jobs.cli.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
-    return run_command(arguments)
+    return run_command(arguments, session)
 
 
 def _guarded() -> int:

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,10 +14,15 @@ from pyspark.sql import SparkSession
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
-def spark_session(app_name: str) -> SparkSession:
-    """Return the session of this process, started with `conf/spark-defaults.conf`; one that already runs as it is."""
+def spark_session(app_name: str, *, brief: bool = False) -> SparkSession:
+    """Return the session of this process, started with `conf/spark-defaults.conf`; one that already runs as it is.
+
+    `brief`: it lasts for seconds, in which the JVM is not to compile for speed what will hardly run again.
+    """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         _stand_in_for_wrapper()
+        if brief:
+            os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -XX:TieredStopAtLevel=1"
     builder = SparkSession.builder.appName(app_name)
     # Progress is drawn over the current line, which in a log file leaves rubbish.
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
@@ -28,11 +32,10 @@ def spark_session(app_name: str) -> SparkSession:
 class SessionLater:
     """A session that starts beside other work: a JVM takes seconds, in which files can be read."""
 
-    def __init__(self, app_name: str, warm: Callable[[SparkSession], object] | None = None) -> None:
-        """Start it; `warm` is called with the session once, beside everything else, before anybody needs it."""
+    def __init__(self, app_name: str, *, brief: bool = False) -> None:
+        """Start it; `brief` as for `spark_session`."""
         self._pool = ThreadPoolExecutor(max_workers=1)
-        self._starting: Future[SparkSession] = self._pool.submit(spark_session, app_name)
-        self._warming = None if warm is None else self._pool.submit(lambda: warm(self._starting.result()))
+        self._starting: Future[SparkSession] = self._pool.submit(spark_session, app_name, brief=brief)
 
     def get(self) -> SparkSession:
         """Return the session, waiting for it if need be."""

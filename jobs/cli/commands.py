@@ -55,7 +55,7 @@ DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
 class Command:
     """One command: its arguments, where it works, and what it works with."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, session: SessionLater | None = None) -> None:
         """Check the arguments: a typing mistake should not cost a JVM. Raises UsageError, FileNotFoundError."""
         _check_arguments(arguments)
         self.arguments, self.console = arguments, Console()
@@ -64,14 +64,14 @@ class Command:
         started = dt.datetime.now(dt.timezone.utc)
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self.house = Warehouse(path if "://" in path else str(Path(path).resolve()), conf, run_id, started)
-        self._sessions: list[SessionLater] = []
+        self._sessions = [session] if session is not None else []
 
     @cached_property
     def session(self) -> SessionLater:
-        """Return the Spark session, which begins to start now."""
-        session = SessionLater(f"namesrv-history {self.arguments.job}")
-        self._sessions.append(session)
-        return session
+        """Return the Spark session; unless it was given it begins to start now."""
+        if not self._sessions:
+            self._sessions.append(SessionLater(f"namesrv-history {self.arguments.job}"))
+        return self._sessions[0]
 
     @cached_property
     def passes(self) -> Passes:
@@ -84,14 +84,17 @@ class Command:
             session.stop()
 
 
-def run_command(arguments: argparse.Namespace) -> int:
-    """Run the command and return its exit code; known failures become one line on standard error."""
+def run_command(arguments: argparse.Namespace, session: SessionLater | None = None) -> int:
+    """Run the command and return its exit code; known failures become one line on standard error.
+
+    `session`: one that has been started for it already.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark logs every failed query with its whole stack beside raising it.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
-        command = Command(arguments)
+        command = Command(arguments, session)
         try:
             return _COMMANDS[arguments.job](command)
         finally:
@@ -170,7 +173,6 @@ def _demo(command: Command) -> int:
                 if path.is_dir():
                     shutil.rmtree(path)
     command.arguments.input = [str(DEMO_CAPTURE)]
-    command.session  # noqa: B018  starts beside the reading
     code = _nightly(command)
     report.show_questions(command.house, command.console)
     return code
