@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from schemas.asked import FOLDER
 from schemas.dialect import duckdb_body
+from schemas.queries import queries
 from schemas.views import DAYS_IN_FORCE, SLICE_DAYS, Statement, statements, stored_tables
 
 _HEAD = re.compile(
@@ -62,6 +63,8 @@ def texts() -> Iterator[tuple[str, str]]:
     yield "days_in_force.sql", _days_in_force()
     for name, statement in statements().items():
         yield f"{name}.sql", duckdb_statement(statement)
+    for query in queries().values():
+        yield f"query.{query.name}.sql", duckdb_body(query.sql) + "\n"
 
 
 def _days_in_force() -> str:

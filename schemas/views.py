@@ -15,7 +15,22 @@ from importlib.resources import files
 from schemas import bronze, gold
 from schemas.table import Column, Table
 
-VIEW_NAMES = ("events", "live_refreshes", "route_causes", "client_routes")
+VIEW_NAMES = (
+    "events",
+    "live_refreshes",
+    "route_causes",
+    "client_routes",
+    "causes",
+    "orphaned_intervals",
+    "broker_lives",
+    "queue_changes",
+    "address_changes",
+    "heartbeat_gaps",
+    "route_weights",
+    "registry_rows",
+    "finding_codes",
+    "incidents",
+)
 FUNCTION_NAMES = (
     "topic_queue_table_at",
     "broker_addr_table_at",
@@ -27,6 +42,7 @@ FUNCTION_NAMES = (
     "route_at",
     "route_texts_at",
     "route_diff",
+    "registry_diff",
     "client_queues_at",
     "publish_info_at",
     "subscribe_info_at",

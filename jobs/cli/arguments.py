@@ -52,13 +52,18 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "diff": ("what differs between the routes at two instants, and the event that changed it", ("t1", "t2")),
     "findings": ("what an operator should know", ()),
+    "incidents": ("findings of one cause on several name servers as one row, with what to do", ()),
+    "prometheus": ("ongoing incidents, and how far is known, as a Prometheus text file", ()),
     "history": ("every change of a topic's route, and its cause", ("topic",)),
+    "explain": ("a topic's route at an instant, the event behind it, and its recorded bytes", ("topic", "time")),
+    "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
 _ASKED_FOR = {
     "topic": "topic",
     "table": "topicQueueTable, brokerAddrTable, clusterAddrTable, brokerLiveTable, filterServerTable or kvConfigTable",
     "query": "one or more SELECTs, separated by ;",
+    "name": "name of the query",
 }
 
 
@@ -72,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full, "
-        "11 no input with an order in time.",
+        "11 no input with an order in time, 12 an incident is ongoing (ask incidents --fail-on).",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
@@ -132,6 +137,8 @@ def _add_readers(jobs: Jobs) -> None:
         "query", nargs="?", metavar="SQL", help="statements, separated by ; (default: read them from standard input)"
     )
     sql.add_argument("--file", metavar="FILE", help="read the statements from a file; - is standard input")
+    sql.add_argument("--query", dest="saved", metavar="NAME", help="a saved query; `ask queries` lists them")
+    _param_option(sql)
     _warehouse_options(sql)
     _answer_options(sql)
     _add_ask(jobs.add_parser("ask", help="ask the published tables, without Spark and Java"))
@@ -149,6 +156,7 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
     """Add the questions that are answered without a JVM."""
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
     when = "instant: ISO 8601, with an offset or the name of a zone behind it, else UTC"
+    questions.add_parser("queries", help="list the saved queries: what they answer, and what they are asked for")
     for name, (text, arguments) in _QUESTIONS.items():
         question = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
@@ -157,6 +165,27 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
             "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
         )
         _answer_options(question)
+        if name == "query":
+            _param_option(question)
+        if name == "incidents":
+            question.add_argument(
+                "--fail-on", choices=("critical", "warning", "info"), help="exit code 12 if one as severe is ongoing"
+            )
+        if name == "explain":
+            question.add_argument(
+                "--capture", nargs="+", action="extend", default=[], metavar="FILE", help="recordings at hand"
+            )
+
+
+def _param_option(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--param",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what a saved query is asked for",
+    )
 
 
 def _answer_options(job: argparse.ArgumentParser) -> None:

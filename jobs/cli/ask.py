@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs.ask.engine import Answers
-from jobs.cli.instants import instant, is_instant
+from jobs.ask.instants import instant, is_instant
+from jobs.ask.saved import query_named, values_of
 from jobs.cli.output import opened, write_rows
-from jobs.errors import EXIT_DISK_FULL, EXIT_OK, JobError, UsageError
+from jobs.cli.prometheus import metrics
+from jobs.errors import EXIT_DISK_FULL, EXIT_OK, EXIT_ONGOING, JobError, UsageError
 from jobs.store.disk import full_disk
+from schemas import asked
+from schemas.queries import queries
 
 _TABLES = {
     "topicqueuetable": "topic_queue_table_at",
@@ -24,6 +28,7 @@ _TABLES = {
     "filterservertable": "filter_server_table_at",
     "kvconfigtable": "kv_config_table_at",
 }
+_SEVERITIES = ["critical", "warning", "info"]
 _HISTORY = """
     SELECT namesrv_id, effect_time, change, caused_by, route_before, route_after FROM route_changes WHERE topic = $topic
     ORDER BY effect_time, namesrv_id, seq"""
@@ -39,12 +44,15 @@ class _Asked(NamedTuple):
 def run_ask(arguments: argparse.Namespace) -> int:
     """Answer a question and return the exit code; known failures become one line on standard error."""
     try:
-        _answer(arguments)
+        if arguments.question == "queries":
+            _list_queries()
+        else:
+            return _answer(arguments)
     except JobError as error:
         sys.stderr.write(f"namesrv-history: {error.sentence}\n")
         return error.exit_code
     except OSError as error:
-        full = full_disk(error, arguments.warehouse)
+        full = full_disk(error, getattr(arguments, "warehouse", None))
         if full is None:
             raise
         sys.stderr.write(f"namesrv-history: {full}\n")
@@ -52,22 +60,39 @@ def run_ask(arguments: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _answer(given: argparse.Namespace) -> None:
-    asked = list(_QUESTIONS[given.question](given))
+def _answer(given: argparse.Namespace) -> int:
+    questions = list(_QUESTIONS[given.question](given))
     known_at = given.as_known_at
     answers = Answers(
         str(Path(given.warehouse).resolve()) if "://" not in given.warehouse else given.warehouse,
         instant(known_at) if known_at is not None and is_instant(known_at) else known_at,
     )
     with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
-        for number, question in enumerate(asked):
+        if given.question == "explain":
+            from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
+
+            values = {"topic": given.topic, "t": instant(given.time)}
+            explain(answers, values, [Path(name) for name in given.capture], given.format, out)
+        if given.question == "prometheus":
+            out.writelines(metrics(answers))
+        for number, question in enumerate(questions):
             if number and given.format != "json":
                 out.write("\n")
             names, rows = answers.ask(question.sql, **question.values)
             if write_rows(out, given.format, names, _noted(rows, given), given.limit) and given.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
-    if "topic" in vars(given) and not given.is_known:
+    if "topic" in vars(given) and not getattr(given, "is_known", False):
         _tell_nearest(answers, given.topic)
+    if getattr(given, "fail_on", None) and _is_ongoing(answers, given.fail_on):
+        return EXIT_ONGOING
+    return EXIT_OK
+
+
+def _is_ongoing(answers: Answers, severity: str) -> bool:
+    """Return whether an incident of this severity, or a worse one, is not over."""
+    as_severe = _SEVERITIES[: _SEVERITIES.index(severity) + 1]
+    sql = "SELECT 1 FROM incidents WHERE state = 'ongoing' AND list_contains($severities, severity) LIMIT 1"
+    return next(answers.ask(sql, severities=as_severe).rows, None) is not None
 
 
 def _noted(rows: Iterator[tuple[Any, ...]], given: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
@@ -85,6 +110,23 @@ def _tell_nearest(answers: Answers, topic: str) -> None:
         nearest = difflib.get_close_matches(topic, topics, n=5)
         near = f"; nearest are {', '.join(nearest)}" if nearest else ""
         sys.stderr.write(f"namesrv-history: no name server ever had a topic {topic}{near}\n")
+
+
+def _list_queries() -> None:
+    """Write the saved queries by group."""
+    group = ""
+    for query in queries().values():
+        if query.group != group:
+            sys.stdout.write(f"{chr(10) if group else ''}{query.group}\n")
+            group = query.group
+        sys.stdout.write(f"  {query.name}: {query.question}\n")
+        for parameter in query.parameters:
+            needed = "" if parameter.default is None else "; may be left out"
+            if parameter.default not in (None, "NULL"):
+                needed = f" (default: {parameter.default})"
+            sys.stdout.write(f"      {parameter.name} {parameter.type}: {parameter.comment}{needed}\n")
+        if query.unknown:
+            sys.stdout.write(f"      not known: {query.unknown}\n")
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------
@@ -118,8 +160,17 @@ def _findings(_given: argparse.Namespace) -> Iterator[_Asked]:
     yield _Asked("SELECT * FROM findings ORDER BY from_time, code, subject, namesrv_id", {})
 
 
+def _incidents(_given: argparse.Namespace) -> Iterator[_Asked]:
+    yield _Asked("SELECT * FROM incidents ORDER BY first_time, code, subject", {})
+
+
 def _history(given: argparse.Namespace) -> Iterator[_Asked]:
     yield _Asked(_HISTORY, {"topic": given.topic})
+
+
+def _query(given: argparse.Namespace) -> Iterator[_Asked]:
+    query = query_named(given.name)
+    yield _Asked(asked.statement(f"query.{query.name}") or "", values_of(query, given.param))
 
 
 def _sql(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -139,5 +190,9 @@ _QUESTIONS: dict[str, Callable[[argparse.Namespace], Iterator[_Asked]]] = {
     "diff": _diff,
     "findings": _findings,
     "history": _history,
+    "explain": lambda _: iter(()),
+    "prometheus": lambda _: iter(()),
+    "incidents": _incidents,
+    "query": _query,
     "sql": _sql,
 }

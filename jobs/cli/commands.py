@@ -8,14 +8,15 @@ import logging
 import shutil
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from jobs.ask.instants import instant, is_instant
+from jobs.ask.saved import Value, query_named, values_of
 from jobs.cli import report
 from jobs.cli.console import Console
 from jobs.cli.export import export
-from jobs.cli.instants import instant, is_instant
 from jobs.cli.output import opened
 from jobs.cli.snapshot import snapshot_at
 from jobs.cli.views import register_views
@@ -70,7 +71,9 @@ class Command:
     def session(self) -> SessionLater:
         """Return the Spark session; unless it was given it begins to start now."""
         if not self._sessions:
-            self._sessions.append(SessionLater(f"namesrv-history {self.arguments.job}"))
+            self._sessions.append(
+                SessionLater(f"namesrv-history {self.arguments.job}", brief=self.arguments.job == "sql")
+            )
         return self._sessions[0]
 
     @cached_property
@@ -253,11 +256,18 @@ def _maintain(command: Command) -> int:
 
 def _sql(command: Command) -> int:
     given = command.arguments
-    statements = report.statements_of(_sql_text(given))
+    values: Mapping[str, Value] = {}
+    if given.saved is not None:
+        if given.query is not None or given.file is not None:
+            raise UsageError("--query and other SQL: one of them, please")
+        saved = query_named(given.saved)
+        statements, values = [saved.sql], values_of(saved, given.param)
+    else:
+        statements = report.statements_of(_sql_text(given))
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
     register_views(command.session.get(), command.house, given.as_known_at, statements)
-    report.show_sql(command.session.get(), statements, given, command.console)
+    report.show_sql(command.session.get(), statements, values, given, command.console)
     return EXIT_OK
 
 

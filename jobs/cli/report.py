@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.ask.engine import Answers
+from jobs.ask.saved import Value
 from jobs.cli.console import Console
 from jobs.cli.output import opened, write_rows
 from jobs.errors import UsageError
@@ -140,12 +141,25 @@ def show_questions(house: Warehouse, console: Console) -> None:
         write_rows(console.out, "table", *answers.ask(sql), limit=20)
 
 
-def show_sql(spark: SparkSession, statements: Sequence[str], arguments: argparse.Namespace, console: Console) -> None:
-    """Run statements and write their rows. Raises UsageError for a mistake in one of them."""
+def asked(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> DataFrame:
+    """Return what a statement gives for its `:name` parameters."""
+    # Markers become values before anything is analysed: an argument of a function may be one.
+    spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")
+    return spark.sql(statement, args=dict(values)) if values else spark.sql(statement)
+
+
+def show_sql(
+    spark: SparkSession,
+    statements: Sequence[str],
+    values: Mapping[str, Value],
+    arguments: argparse.Namespace,
+    console: Console,
+) -> None:
+    """Run statements, with the values of their parameters, and write their rows. Raises UsageError for a mistake in one."""
     with opened(Path(arguments.output)) if arguments.output else nullcontext(console.out) as out:
         for number, statement in enumerate(statements):
             try:
-                frame = spark.sql(statement)
+                frame = asked(spark, statement, values)
                 if not frame.columns:
                     continue
                 if number and arguments.format != "json":

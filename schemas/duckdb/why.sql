@@ -16,13 +16,13 @@ SELECT
   n.last.caused_by,
   o.operation,
   o.outcome,
-  COALESCE(o.cluster_name, e.cluster_name),
-  COALESCE(o.broker_name, e.broker_name),
-  COALESCE(o.broker_addr, e.broker_addr),
-  COALESCE(o.channel_id, e.channel_id),
-  COALESCE(o.detail, e.detail),
-  e.source_file,
-  e.source_offset,
+  o.cluster_name,
+  o.broker_name,
+  o.broker_addr,
+  o.channel_id,
+  o.detail,
+  o.source_file,
+  o.source_offset,
   n.last.route_before,
   n.last.route_after,
   n.next.effect_time,
@@ -52,7 +52,7 @@ FROM (
   GROUP BY
     s.namesrv_id
 ) AS n
-LEFT JOIN event_outcomes AS o
+LEFT JOIN causes AS o
   ON o.namesrv_id = n.namesrv_id
   AND o.day = n.last.day
   AND o.event_id = n.last.caused_by
@@ -60,8 +60,4 @@ LEFT JOIN event_outcomes AS p
   ON p.namesrv_id = n.namesrv_id
   AND p.day = n.next.day
   AND p.event_id = n.next.caused_by
-LEFT JOIN events AS e
-  ON e.namesrv_id = n.namesrv_id
-  AND e.day = n.last.day
-  AND e.event_id = n.last.caused_by
 ) AS made(namesrv_id, state, changed_time, change, caused_by, operation, outcome, cluster_name, broker_name, broker_addr, channel_id, detail, source_file, source_offset, route_before, route, next_time, next_change, next_caused_by, next_operation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime as dt
+import hashlib
 import io
 import json
 import re
@@ -17,7 +18,7 @@ from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
-from tests.night.nights import Capture, Nights, house_at, rows
+from tests.night.nights import CAPTURE, Capture, Nights, house_at, rows
 
 LINE = dict[str, object]
 WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
@@ -87,6 +88,41 @@ def test_findings_and_any_question_in_spark_s_words(ask) -> None:
     found = ask("findings")
     (counted,) = ask("sql", "SELECT count(*) AS n FROM findings WHERE day = DATE'2026-11-21'")
     assert counted == {"n": len(found)}
+
+
+def test_saved_queries_are_listed_and_answered(ask, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list says what each is asked for; a value that is given counts."""
+    assert main(["ask", "queries"]) == EXIT_OK
+    listed = capsys.readouterr().out
+    assert "departures: How did each broker leave" in listed
+    assert "broker STRING: only this broker name; may be left out" in listed
+    found = ask("query", "departures", "--param", "broker=broker-c", "since=2026-11-21 09:00")
+    assert [row["operation"] for row in found] == ["channel_close"]
+
+
+def test_an_explanation_ends_with_the_packet(whole: Capture, capsys: pytest.CaptureFixture[str]) -> None:
+    """The request that deleted TopicD, byte for byte, from a file that is the one that was read, whatever its name."""
+    words = ["ask", "explain", "TopicD", "2026-11-21 09:00", "--warehouse", str(whole.path)]
+    assert main([*words, "--capture", str(CAPTURE)]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert "vanished at 2026-11-21T08:58:00.886467Z by delete_topic (applied)" in said
+    assert f"packet 8868, SHA-256 {hashlib.sha256(CAPTURE.read_bytes()).hexdigest()}" in said
+    assert "3a 32 31 36 2c" in said  # the request code, 216
+    assert main([*words, "--capture", str(CAPTURE), "--format", "json"]) == EXIT_OK
+    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert b'"topic":"TopicD"' in bytes.fromhex(row["recorded"])
+
+
+def test_a_file_that_was_not_read_proves_nothing(
+    whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another file under the same name is left aside; one that is not there is a usage error."""
+    other = tmp_path / CAPTURE.name
+    other.write_bytes(CAPTURE.read_bytes()[:-1])
+    words = ["ask", "explain", "TopicD", "2026-11-21 09:00", "--warehouse", str(whole.path), "--capture"]
+    assert main([*words, str(other)]) == EXIT_OK
+    assert "not at hand" in capsys.readouterr().out
+    assert main([*words, str(tmp_path / "none")]) == EXIT_USAGE
 
 
 def test_several_statements_are_answered_one_after_the_other(ask) -> None:

@@ -11,7 +11,7 @@ RETURNS TABLE(
     operation STRING COMMENT 'What the event was: register_broker, scan, channel_close ...',
     outcome STRING COMMENT 'What became of it',
     cluster_name STRING COMMENT 'Cluster in the event',
-    broker_name STRING COMMENT 'Broker in the event',
+    broker_name STRING COMMENT 'Broker in the event; of a close that of the live entry that went with it',
     broker_addr STRING COMMENT 'Broker address in the event',
     channel_id STRING COMMENT 'Connection of the event',
     detail STRING COMMENT 'Reason or count',
@@ -35,10 +35,8 @@ RETURN
             ELSE 'never seen'
         END,
         n.last.effect_time, n.last.change, n.last.caused_by,
-        o.operation, o.outcome,
-        coalesce(o.cluster_name, e.cluster_name), coalesce(o.broker_name, e.broker_name),
-        coalesce(o.broker_addr, e.broker_addr), coalesce(o.channel_id, e.channel_id), coalesce(o.detail, e.detail),
-        e.source_file, e.source_offset,
+        o.operation, o.outcome, o.cluster_name, o.broker_name, o.broker_addr, o.channel_id, o.detail,
+        o.source_file, o.source_offset,
         n.last.route_before, n.last.route_after,
         n.next.effect_time, n.next.change, n.next.caused_by, p.operation
     FROM (
@@ -52,9 +50,7 @@ RETURN
         LEFT JOIN route_changes AS c ON c.namesrv_id = s.namesrv_id AND c.topic = s.topic
         GROUP BY s.namesrv_id
     ) AS n
-    LEFT JOIN event_outcomes AS o
+    LEFT JOIN causes AS o
         ON o.namesrv_id = n.namesrv_id AND o.day = n.last.day AND o.event_id = n.last.caused_by
     LEFT JOIN event_outcomes AS p
         ON p.namesrv_id = n.namesrv_id AND p.day = n.next.day AND p.event_id = n.next.caused_by
-    LEFT JOIN events AS e
-        ON e.namesrv_id = n.namesrv_id AND e.day = n.last.day AND e.event_id = n.last.caused_by

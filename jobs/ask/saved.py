@@ -1,0 +1,54 @@
+"""Saved queries by their names, and the values that they are asked for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+from collections.abc import Sequence
+
+from jobs.ask.instants import instant
+from jobs.errors import UsageError
+from schemas.queries import Parameter, Query, queries
+
+Value = str | int | dt.datetime | None
+
+
+def query_named(name: str) -> Query:
+    """Return the query of that name. Raises UsageError, which tells the nearest names."""
+    found = queries().get(name)
+    if found is None:
+        nearest = difflib.get_close_matches(name, queries(), n=3, cutoff=0.4)
+        near = f"; nearest are {', '.join(nearest)}" if nearest else ""
+        raise UsageError(f"no saved query {name!r}{near}. `ask queries` lists them")
+    return found
+
+
+def values_of(query: Query, given: Sequence[str]) -> dict[str, Value]:
+    """Return the value of each parameter of a query, of texts `name=value`. Raises UsageError."""
+    texts = dict(text.partition("=")[::2] for text in given)
+    known = {parameter.name for parameter in query.parameters}
+    unknown = sorted(set(texts) - known)
+    if unknown:
+        of = f"has {', '.join(sorted(known))}" if known else "has none"
+        raise UsageError(f"query {query.name}: no parameter {unknown[0]!r}; it {of}")
+    missing = [one for one in query.parameters if one.default is None and one.name not in texts]
+    if missing:
+        raise UsageError(
+            f"query {query.name}: needs --param {missing[0].name}=VALUE ({missing[0].type}: {missing[0].comment})"
+        )
+    return {one.name: _value(query, one, texts.get(one.name)) for one in query.parameters}
+
+
+def _value(query: Query, parameter: Parameter, text: str | None) -> Value:
+    if text is None:
+        text = parameter.default
+        if text is None or text == "NULL":
+            return None
+    if parameter.type == "TIMESTAMP":
+        return instant(text)
+    if parameter.type == "INT":
+        try:
+            return int(text)
+        except ValueError as error:
+            raise UsageError(f"query {query.name}: {parameter.name} is a whole number, not {text!r}") from error
+    return text

@@ -1,0 +1,96 @@
+"""A topic's route at an instant, the event that made it so, and the recorded bytes of that event, in one answer."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from jobs.ask.engine import Answers
+from jobs.cli.output import printable, write_rows
+from jobs.errors import UsageError
+from namesrv_wire.container import read_packets
+from namesrv_wire.errors import CaptureError
+from namesrv_wire.secrets import blot
+
+_SQL = """
+    SELECT DISTINCT w.*, s.content_sha256, s.kind AS source_kind
+    FROM why($topic, $t) AS w
+    LEFT JOIN events AS e ON e.namesrv_id = w.namesrv_id AND e.event_id = w.caused_by
+    LEFT JOIN sources AS s ON s.source_file = e.source_file AND s.ingest_run = e.ingest_run
+    ORDER BY w.namesrv_id"""
+_ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
+_CHUNK = 1 << 20
+_A_LINE = 16
+
+
+def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO) -> None:
+    """Write the explanation: for people in parts, otherwise a row for each name server. Raises UsageError.
+
+    `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
+    """
+    names, rows = answers.ask(_SQL, **values)
+    told = [dict(zip(names, row, strict=True)) for row in rows]
+    digests = {_sha256(path): path for path in files}
+    for one in told:
+        path = digests.get(one["content_sha256"])
+        one["recorded"] = None if path is None else _recorded(path, one["source_kind"], one["source_offset"]).hex()
+    if form != "table":
+        write_rows(out, form, [*names, "recorded"], [list(one.values()) for one in told])
+        return
+    write_rows(out, "table", *answers.ask(_ROUTE, **values))
+    for one in told:
+        out.writelines(f"{line}\n" for line in _lines(one))
+
+
+def _lines(one: dict[str, Any]) -> Iterator[str]:
+    yield ""
+    yield f"{one['namesrv_id']}: {one['state']}"
+    if one["caused_by"] is None:
+        return
+    who = " ".join(str(one[name]) for name in ("cluster_name", "broker_name", "broker_addr") if one[name] is not None)
+    yield f"  {one['change']} at {one['changed_time'].isoformat().replace('+00:00', 'Z')} by {one['operation']} ({one['outcome']})"
+    yield f"  who       {printable(who) or 'nobody is named'}, connection {one['channel_id']}"
+    yield f"  event     {one['caused_by']}"
+    if one["source_file"] is None:
+        yield "  recorded  nowhere: a scan is no packet"
+        return
+    unit = "packet" if one["source_kind"] == "capture" else "line"
+    yield f"  recorded  {printable(one['source_file'])}, {unit} {one['source_offset']}, SHA-256 {one['content_sha256']}"
+    if one["recorded"] is None:
+        yield "            not at hand: give it with --capture to see the bytes"
+        return
+    data = bytes.fromhex(one["recorded"])
+    for at in range(0, len(data), _A_LINE):
+        part = data[at : at + _A_LINE]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        yield f"  {at:04x}  {part.hex(' '):<{3 * _A_LINE - 1}}  {text}"
+
+
+def _recorded(path: Path, kind: str, offset: int) -> bytes:
+    """Return the packet, or the line, with that number."""
+    try:
+        if kind == "capture":
+            found: bytes | None = next((p.data for p in itertools.islice(read_packets(path), offset - 1, offset)), None)
+        else:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+                found = next(iter(itertools.islice(lines, offset - 1, offset)), None)
+    except (CaptureError, OSError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    if found is None:
+        raise UsageError(f"{path}: has no number {offset}")
+    return blot(found)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return digest.hexdigest()

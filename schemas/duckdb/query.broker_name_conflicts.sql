@@ -1,0 +1,59 @@
+WITH conflicts AS (
+  SELECT
+    a.namesrv_id,
+    'two clusters' AS what,
+    a.broker_name,
+    a.cluster_name AS first,
+    b.cluster_name AS second,
+    b.valid_from AS effect_time,
+    LEAST(COALESCE(a.valid_to, b.valid_to), COALESCE(b.valid_to, a.valid_to)) AS to_time,
+    b.opened_by AS event_id
+  FROM cluster_addr_history AS a
+  JOIN cluster_addr_history AS b
+    ON b.namesrv_id = a.namesrv_id
+    AND b.broker_name = a.broker_name
+    AND b.cluster_name <> a.cluster_name
+    AND b.opened_at > a.opened_at
+    AND (
+      a.valid_to IS NULL OR a.valid_to > b.valid_from
+    )
+  UNION ALL
+  SELECT
+    namesrv_id,
+    'address of id ' || broker_id,
+    broker_name,
+    addr_before,
+    addr_after,
+    effect_time,
+    CAST(NULL AS TIMESTAMPTZ),
+    event_id
+  FROM address_changes
+  WHERE
+    gap_ms = 0
+)
+SELECT
+  x.namesrv_id,
+  x.what,
+  x.broker_name,
+  x.first,
+  x.second,
+  x.effect_time,
+  x.to_time,
+  x.event_id,
+  c.source_file,
+  c.source_offset
+FROM conflicts AS x
+LEFT JOIN causes AS c
+  ON c.namesrv_id = x.namesrv_id AND c.event_id = x.event_id
+WHERE
+  (
+    $since IS NULL OR x.effect_time >= $since
+  )
+  AND (
+    $until IS NULL OR x.effect_time < $until
+  )
+ORDER BY
+  x.effect_time NULLS FIRST,
+  x.namesrv_id NULLS FIRST,
+  x.broker_name NULLS FIRST,
+  x.what NULLS FIRST

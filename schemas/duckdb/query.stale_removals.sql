@@ -1,0 +1,43 @@
+SELECT
+  l.namesrv_id,
+  l.broker_name,
+  l.broker_addr,
+  MAX(r.effect_time) AS registered_time,
+  ARG_MAX_NULL(r.event_id, r.seq) AS registered_by,
+  e.event_time AS decided_time,
+  l.to_time AS removed_time,
+  e.kind AS operation,
+  l.closed_by AS removed_by,
+  MIN(back.from_time) AS back_time
+FROM broker_lives AS l
+JOIN events AS e
+  ON e.namesrv_id = l.namesrv_id AND e.event_id = l.closed_by
+JOIN registrations AS r
+  ON r.namesrv_id = l.namesrv_id
+  AND r.broker_addr = l.broker_addr
+  AND r.effect_time < l.to_time
+  AND r.event_time > e.event_time
+  AND r.refusal IS NULL
+LEFT JOIN broker_lives AS back
+  ON back.namesrv_id = l.namesrv_id
+  AND back.broker_addr = l.broker_addr
+  AND back.from_time >= l.to_time
+WHERE
+  (
+    $since IS NULL OR l.to_time >= $since
+  )
+  AND (
+    $until IS NULL OR l.to_time < $until
+  )
+GROUP BY
+  l.namesrv_id,
+  l.broker_name,
+  l.broker_addr,
+  e.event_time,
+  l.to_time,
+  e.kind,
+  l.closed_by
+ORDER BY
+  removed_time NULLS FIRST,
+  l.namesrv_id NULLS FIRST,
+  l.broker_addr NULLS FIRST

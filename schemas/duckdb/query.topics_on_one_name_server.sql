@@ -1,0 +1,22 @@
+SELECT
+  r.topic,
+  MIN(r.namesrv_id) AS namesrv_id,
+  ARRAY_TO_STRING(
+    LIST_SORT(LIST(DISTINCT r.broker_name) FILTER(WHERE
+      NOT r.broker_name IS NULL)),
+    ', '
+  ) AS brokers,
+  MIN(r.valid_from) AS since,
+  ARG_MIN_NULL(r.opened_by, r.valid_from) AS event_id
+FROM TOPIC_QUEUE_TABLE_AT($t) AS r
+GROUP BY
+  r.topic
+HAVING
+  COUNT(DISTINCT r.namesrv_id) = 1
+  AND (
+    SELECT
+      COUNT(DISTINCT namesrv_id)
+    FROM slice_days
+  ) > 1
+ORDER BY
+  r.topic NULLS FIRST

@@ -1,0 +1,45 @@
+SELECT
+  q.namesrv_id,
+  q.topic,
+  q.broker_name,
+  q.effect_time AS lost_time,
+  MIN(back.effect_time) AS back_time,
+  c.operation,
+  q.event_id,
+  c.source_file,
+  c.source_offset
+FROM queue_changes AS q
+LEFT JOIN queue_changes AS back
+  ON back.namesrv_id = q.namesrv_id
+  AND back.topic = q.topic
+  AND back.broker_name = q.broker_name
+  AND back.effect_time > q.effect_time
+  AND back.perm_after & 2 <> 0
+LEFT JOIN causes AS c
+  ON c.namesrv_id = q.namesrv_id AND c.event_id = q.event_id
+WHERE
+  q.perm_before & 2 <> 0
+  AND q.perm_after & 2 = 0
+  AND (
+    $broker IS NULL OR q.broker_name = $broker
+  )
+  AND (
+    $since IS NULL OR q.effect_time >= $since
+  )
+  AND (
+    $until IS NULL OR q.effect_time < $until
+  )
+GROUP BY
+  q.namesrv_id,
+  q.topic,
+  q.broker_name,
+  q.effect_time,
+  c.operation,
+  q.event_id,
+  c.source_file,
+  c.source_offset
+ORDER BY
+  lost_time NULLS FIRST,
+  q.namesrv_id NULLS FIRST,
+  q.broker_name NULLS FIRST,
+  q.topic NULLS FIRST

@@ -1,0 +1,94 @@
+"""Saved queries: questions that people ask of a registry's history, each a file of `schemas/sql/queries`, in Spark's dialect.
+
+A file begins with comments: the question; `group:`; a line for each parameter, `parameter NAME TYPE: what it is`, with
+`= default` behind the type if it need not be given; a line for each column of the answer, `column NAME: what it is`; perhaps
+`unknown:`, what no source can tell. Parameters stand as `:name` in the statement.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "sql" / "queries"
+GROUPS = (
+    "availability",
+    "liveness",
+    "name servers that disagree",
+    "identity and roles",
+    "permissions",
+    "topics",
+    "versions, load and audit",
+)
+_PARAMETER = re.compile(
+    r"parameter (?P<name>\w+) (?P<type>STRING|TIMESTAMP|INT)(?: = (?P<default>\S+))?: (?P<comment>.+)"
+)
+_COLUMN = re.compile(r"column (?P<name>\w+): (?P<comment>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a query is asked for; `default`: its value where none is given, NULL for none; None: it must be given."""
+
+    name: str
+    type: str
+    comment: str
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A saved query: its question in words, its parameters, the columns of its answer with comments, its statement."""
+
+    name: str
+    question: str
+    group: str
+    parameters: tuple[Parameter, ...]
+    columns: dict[str, str]
+    unknown: str | None
+    sql: str
+
+
+@cache
+def queries() -> dict[str, Query]:
+    """Return all queries by name, in the order of their groups."""
+    found = [_read(path) for path in sorted(FOLDER.glob("*.sql"))]
+    return {query.name: query for query in sorted(found, key=lambda one: (GROUPS.index(one.group), one.name))}
+
+
+def _read(path: Path) -> Query:
+    """Raise ValueError for a header that is not as it should be."""
+    head: list[str] = []
+    sql: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        (head if line.startswith("--") and not sql else sql).append(line)
+    words: list[str] = []
+    parameters: list[Parameter] = []
+    columns: dict[str, str] = {}
+    said: dict[str, str] = {}
+    for line in (text[2:].strip() for text in head):
+        parameter, column = _PARAMETER.fullmatch(line), _COLUMN.fullmatch(line)
+        key, _, value = line.partition(": ")
+        if parameter:
+            parameters.append(
+                Parameter(parameter["name"], parameter["type"], parameter["comment"], parameter["default"])
+            )
+        elif column:
+            columns[column["name"]] = column["comment"]
+        elif key in ("group", "unknown"):
+            said[key] = value
+        elif line:
+            words.append(line)
+    if said.get("group") not in GROUPS or not words or not columns:
+        raise ValueError(f"{path.name}: the header lacks a question, a known group or columns")
+    return Query(
+        path.stem,
+        " ".join(words),
+        said["group"],
+        tuple(parameters),
+        columns,
+        said.get("unknown"),
+        "\n".join(sql) + "\n",
+    )

@@ -1,0 +1,28 @@
+-- Is a name server asked for routes in hours in which no broker beats to it any more?
+-- group: name servers that disagree
+-- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
+-- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- column namesrv_id: name server
+-- column hour: hour
+-- column answers: answers that it gave
+-- column beats: beats and registrations that it got
+-- column last_beat_time: last beat before the end of the hour; NULL = none ever
+-- column event_id: that beat
+WITH answered AS (
+    SELECT namesrv_id, date_trunc('HOUR', effect_time) AS hour, count(*) AS answers, max(effect_time) AS last_time
+    FROM route_observations
+    WHERE code = 105
+    GROUP BY namesrv_id, date_trunc('HOUR', effect_time)
+), beats AS (
+    SELECT namesrv_id, effect_time, event_id FROM live_refreshes
+)
+SELECT
+    a.namesrv_id, a.hour, a.answers, count(IF(b.effect_time >= a.hour, 1, NULL)) AS beats,
+    max(b.effect_time) AS last_beat_time, max_by(b.event_id, b.effect_time) AS event_id
+FROM answered AS a
+LEFT JOIN beats AS b ON b.namesrv_id = a.namesrv_id AND timestampdiff(SECOND, a.hour, b.effect_time) < 3600
+WHERE (:since IS NULL OR a.hour >= :since)
+    AND (:until IS NULL OR a.hour < :until)
+GROUP BY a.namesrv_id, a.hour, a.answers
+HAVING count(IF(b.effect_time >= a.hour, 1, NULL)) = 0
+ORDER BY a.hour, a.namesrv_id

@@ -1,0 +1,36 @@
+-- Which groups had no master, for how long, and could a slave act as master?
+-- group: identity and roles
+-- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
+-- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- column namesrv_id: name server
+-- column broker_name: broker name
+-- column from_time: start
+-- column to_time: end, exclusive; NULL = not over
+-- column lasted_ms: milliseconds; NULL = not over
+-- column members: ids and addresses that were left
+-- column may_act: the smallest id may act as master (5.x)
+-- column operation: what that event was
+-- column event_id: event that did it
+-- column closed_by: event with which a master was there again
+WITH gone AS (
+    SELECT
+        m.namesrv_id, m.broker_name, m.valid_to AS from_time, m.closed_by,
+        lead(m.valid_from) OVER place AS to_time, lead(m.opened_by) OVER place AS ended_by
+    FROM broker_addr_history AS m
+    WHERE m.broker_id = 0
+    WINDOW place AS (PARTITION BY m.namesrv_id, m.broker_name ORDER BY m.opened_at)
+)
+SELECT
+    g.namesrv_id, g.broker_name, g.from_time, g.to_time, timestampdiff(MILLISECOND, g.from_time, g.to_time) AS lasted_ms,
+    array_join(array_sort(collect_set(concat(s.broker_id, '=', s.broker_addr))), ', ') AS members,
+    max(IF(s.enable_acting_master, 1, 0)) = 1 AS may_act, o.operation, g.closed_by AS event_id, g.ended_by AS closed_by
+FROM gone AS g
+JOIN broker_addr_history AS s
+    ON s.namesrv_id = g.namesrv_id AND s.broker_name = g.broker_name AND s.broker_id <> 0
+    AND s.valid_from <= g.from_time AND (s.valid_to IS NULL OR s.valid_to > g.from_time)
+LEFT JOIN event_outcomes AS o ON o.namesrv_id = g.namesrv_id AND o.event_id = g.closed_by
+WHERE g.from_time IS NOT NULL AND (g.to_time IS NULL OR g.to_time > g.from_time)
+    AND (:until IS NULL OR g.from_time < :until)
+    AND (:since IS NULL OR g.to_time IS NULL OR g.to_time > :since)
+GROUP BY g.namesrv_id, g.broker_name, g.from_time, g.to_time, o.operation, g.closed_by, g.ended_by
+ORDER BY g.from_time, g.namesrv_id, g.broker_name

@@ -1,0 +1,23 @@
+-- A client said "No route info of this topic" at t: did the topic exist then on each name server, and when and why did it vanish?
+-- group: availability
+-- parameter topic STRING: topic
+-- parameter t TIMESTAMP: instant
+-- column namesrv_id: name server
+-- column state: routed, vanished, not yet seen or never seen
+-- column changed_time: last change of its route at or before t
+-- column operation: what that event was
+-- column outcome: what became of it
+-- column broker_name: broker name
+-- column broker_addr: broker address
+-- column detail: in words
+-- column event_id: event that did it
+-- column source_file: file in which it is recorded; NULL for a scan
+-- column source_offset: packet or line in that file
+-- column next_time: first change after t
+-- column next_operation: what did that
+-- column next_event_id: event that did it
+SELECT
+    w.namesrv_id, w.state, w.changed_time, w.operation, w.outcome, w.broker_name, w.broker_addr, w.detail,
+    w.caused_by AS event_id, w.source_file, w.source_offset, w.next_time, w.next_operation, w.next_caused_by AS next_event_id
+FROM why(:topic, :t) AS w
+ORDER BY w.namesrv_id

@@ -1,0 +1,28 @@
+-- Who sends full registrations in storms, more than some in a minute?
+-- group: versions, load and audit
+-- parameter times INT = 5: registrations in a minute
+-- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
+-- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- column namesrv_id: name server
+-- column broker_name: broker name
+-- column broker_addr: broker address
+-- column minute: minute
+-- column registrations: full registrations in it
+-- column changed: of them with other topics than the one before
+-- column event_id: the first of them
+SELECT
+    namesrv_id, broker_name, broker_addr, minute, count(*) AS registrations, sum(is_other) AS changed,
+    min_by(event_id, seq) AS event_id
+FROM (
+    SELECT
+        x.*, date_trunc('MINUTE', x.effect_time) AS minute,
+        IF(lag(x.topic_config_digest) OVER (
+            PARTITION BY x.namesrv_id, x.broker_name, x.broker_addr ORDER BY x.seq
+        ) <=> x.topic_config_digest, 0, 1) AS is_other
+    FROM registrations AS x
+) AS r
+WHERE (:since IS NULL OR effect_time >= :since)
+    AND (:until IS NULL OR effect_time < :until)
+GROUP BY namesrv_id, broker_name, broker_addr, minute
+HAVING count(*) >= :times
+ORDER BY registrations DESC, minute, namesrv_id, broker_addr

@@ -1,0 +1,17 @@
+-- Which topics does a broker not report any more that the name server still routes to it?
+-- group: topics
+-- parameter broker STRING = NULL: only this broker name
+-- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
+-- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- column namesrv_id: name server
+-- column broker_name: broker name
+-- column topic: topic
+-- column from_time: first registration without it
+-- column to_time: end, exclusive; NULL = not over
+-- column event_id: that registration
+-- column closed_by: event that ended it
+SELECT namesrv_id, broker_name, topic, from_time, to_time, opened_by AS event_id, closed_by
+FROM orphaned_intervals
+WHERE reason = 'residual' AND (:broker IS NULL OR broker_name = :broker) AND (:until IS NULL OR from_time < :until)
+    AND (:since IS NULL OR to_time IS NULL OR to_time > :since)
+ORDER BY from_time, namesrv_id, broker_name, topic

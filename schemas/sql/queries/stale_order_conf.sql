@@ -1,0 +1,21 @@
+-- Which order configurations name brokers or queues that are not routed?
+-- group: topics
+-- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
+-- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- column namesrv_id: name server
+-- column topic: topic
+-- column order_conf: KV value when it began
+-- column from_time: start
+-- column to_time: end, exclusive; NULL = not over
+-- column event_id: event that did it
+-- column closed_by: event that ended it
+SELECT
+    i.namesrv_id, i.topic, max(k.config_value) AS order_conf, i.from_time, i.to_time, i.opened_by AS event_id, i.closed_by
+FROM orphaned_intervals AS i
+LEFT JOIN kv_config_history AS k
+    ON k.namesrv_id = i.namesrv_id AND k.namespace = 'ORDER_TOPIC_CONFIG' AND k.config_key = i.topic
+    AND k.valid_from <= i.from_time AND (k.valid_to IS NULL OR k.valid_to > i.from_time)
+WHERE i.reason = 'stale_order_conf' AND (:until IS NULL OR i.from_time < :until)
+    AND (:since IS NULL OR i.to_time IS NULL OR i.to_time > :since)
+GROUP BY i.namesrv_id, i.topic, i.from_time, i.to_time, i.opened_by, i.closed_by
+ORDER BY i.from_time, i.namesrv_id, i.topic

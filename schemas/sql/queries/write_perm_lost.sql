@@ -1,0 +1,27 @@
+-- Which brokers' topics lost the permission to be written to, what took it, and did they get it back?
+-- group: permissions
+-- parameter broker STRING = NULL: only this broker name
+-- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
+-- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- column namesrv_id: name server
+-- column topic: topic
+-- column broker_name: broker name
+-- column lost_time: when it was lost
+-- column back_time: when it was there again; NULL = it was not
+-- column operation: what that event was
+-- column event_id: event that did it
+-- column source_file: file in which it is recorded; NULL for a scan
+-- column source_offset: packet or line in that file
+SELECT
+    q.namesrv_id, q.topic, q.broker_name, q.effect_time AS lost_time, min(back.effect_time) AS back_time, c.operation,
+    q.event_id, c.source_file, c.source_offset
+FROM queue_changes AS q
+LEFT JOIN queue_changes AS back
+    ON back.namesrv_id = q.namesrv_id AND back.topic = q.topic AND back.broker_name = q.broker_name
+    AND back.effect_time > q.effect_time AND back.perm_after & 2 <> 0
+LEFT JOIN causes AS c ON c.namesrv_id = q.namesrv_id AND c.event_id = q.event_id
+WHERE q.perm_before & 2 <> 0 AND q.perm_after & 2 = 0 AND (:broker IS NULL OR q.broker_name = :broker)
+    AND (:since IS NULL OR q.effect_time >= :since)
+    AND (:until IS NULL OR q.effect_time < :until)
+GROUP BY q.namesrv_id, q.topic, q.broker_name, q.effect_time, c.operation, q.event_id, c.source_file, c.source_offset
+ORDER BY lost_time, q.namesrv_id, q.broker_name, q.topic

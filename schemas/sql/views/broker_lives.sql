@@ -1,0 +1,33 @@
+CREATE OR REPLACE TEMPORARY VIEW broker_lives (
+    namesrv_id COMMENT 'Name server',
+    cluster_name COMMENT 'Cluster of its last registration in the stay; NULL in 4.x',
+    broker_name COMMENT 'Broker name',
+    broker_addr COMMENT 'Broker address',
+    from_time COMMENT 'When it came',
+    to_time COMMENT 'When it went; NULL = still there',
+    opened_by COMMENT 'event_id with which it came',
+    closed_by COMMENT 'event_id with which it went',
+    left_by COMMENT 'What that event was: scan, channel_close, unregister_broker ...',
+    heartbeat_timeout_ms COMMENT 'Its lease at the end'
+)
+COMMENT 'One stay of a broker in brokerLiveTable, however often its version, lease or connection changed meanwhile'
+AS
+SELECT
+    s.namesrv_id, max_by(s.cluster_name, s.opened_at), max_by(s.broker_name, s.opened_at), s.broker_addr,
+    min(s.valid_from), max_by(s.valid_to, s.opened_at), min_by(s.opened_by, s.opened_at), max_by(s.closed_by, s.opened_at),
+    max_by(o.operation, s.opened_at), max_by(s.heartbeat_timeout_ms, s.opened_at)
+FROM (
+    SELECT
+        n.*, sum(n.comes) OVER (PARTITION BY n.namesrv_id, n.live_key ORDER BY n.opened_at ROWS UNBOUNDED PRECEDING) AS stay
+    FROM (
+        SELECT
+            h.*, concat(coalesce(h.cluster_name, ''), ' ', h.broker_addr) AS live_key,
+            -- a row that goes on where another one ended is the same stay
+            IF(lag(h.closed_by) OVER (
+                PARTITION BY h.namesrv_id, coalesce(h.cluster_name, ''), h.broker_addr ORDER BY h.opened_at
+            ) <=> h.opened_by, 0, 1) AS comes
+        FROM broker_live_history AS h
+    ) AS n
+) AS s
+LEFT JOIN event_outcomes AS o ON o.namesrv_id = s.namesrv_id AND o.event_id = s.closed_by
+GROUP BY s.namesrv_id, s.live_key, s.broker_addr, s.stay

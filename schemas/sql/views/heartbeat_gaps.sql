@@ -1,0 +1,27 @@
+CREATE OR REPLACE TEMPORARY VIEW heartbeat_gaps (
+    namesrv_id COMMENT 'Name server',
+    broker_name COMMENT 'Broker name',
+    broker_addr COMMENT 'Broker address',
+    after_time COMMENT 'Beat before the gap',
+    gap_ms COMMENT 'Milliseconds until the next',
+    lease_ms COMMENT 'Lease in milliseconds',
+    event_id COMMENT 'Beat that ended the gap',
+    day COMMENT 'UTC date of that beat'
+)
+COMMENT 'One gap between two beats of a live broker that renewed its lease, and the lease that it had'
+AS
+SELECT
+    l.namesrv_id, l.broker_name, b.broker_addr, b.after_time,
+    timestampdiff(MILLISECOND, b.after_time, b.effect_time), l.heartbeat_timeout_ms, b.event_id, b.day
+FROM (
+    SELECT
+        r.*, lag(r.effect_time) OVER (
+            PARTITION BY r.namesrv_id, coalesce(r.cluster_name, ''), r.broker_addr ORDER BY r.seq
+        ) AS after_time
+    FROM live_refreshes AS r
+) AS b
+-- both beats lie in one stay: what is between two stays is an absence, no gap
+JOIN broker_lives AS l
+    ON l.namesrv_id = b.namesrv_id AND l.broker_addr = b.broker_addr
+    AND (l.cluster_name IS NULL OR l.cluster_name <=> b.cluster_name)
+    AND b.after_time >= l.from_time AND (l.to_time IS NULL OR b.effect_time <= l.to_time)
