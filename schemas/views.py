@@ -30,6 +30,7 @@ VIEW_NAMES = (
     "registry_rows",
     "finding_codes",
     "incidents",
+    "namesrv_divergence",
 )
 FUNCTION_NAMES = (
     "topic_queue_table_at",

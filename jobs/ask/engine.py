@@ -7,6 +7,7 @@ Makes   of the views and functions those that a question touches
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ _SLICE_DAYS = f"""
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": ""}
 _BATCH = 1_000
+_PATTERN = re.compile(r"[*?\[]")
 
 
 class Known(NamedTuple):
@@ -98,8 +100,6 @@ class Answers:
             raise self._told(error) from error
 
     def _run_in_force(self, as_known_at: str | dt.datetime | None) -> Known:
-        self._make("runs_committed")
-        self._made.add("runs_committed")
         layouts = "SELECT DISTINCT layout FROM runs_committed WHERE status = 'published' ORDER BY layout"
         for (layout,) in self.ask(layouts).rows:
             require_layout(self._root, layout)
@@ -143,7 +143,7 @@ class Answers:
 
     def _make_table(self, name: str, table: asked.Stored) -> None:
         delta = self._version(table)
-        files = [] if delta is None else sorted(delta.file_uris())
+        files = [] if delta is None else self._files(table, delta)
         if files:
             cut = ", hive_partitioning = TRUE, hive_types = {'day': DATE}" if "day" in table.columns else ""
             self._connection.execute(f"SET VARIABLE files_{name} = ?", [files])
@@ -152,6 +152,12 @@ class Answers:
             rows, value = "WHERE FALSE", "NULL"
         columns = (f"CAST({value.format(column)} AS {of}) AS {column}" for column, of in table.columns.items())
         self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} {rows}")
+
+    def _files(self, table: asked.Stored, delta: DeltaTable) -> list[str]:
+        """Return the data files of a version as DuckDB takes them, which else would take some names for patterns."""
+        folder = path_of(self._root, table.layer, table.table)
+        paths = delta.get_add_actions().column("path").to_pylist()
+        return sorted(_PATTERN.sub(r"[\g<0>]", f"{folder}/{path}") for path in paths)
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""

@@ -62,7 +62,7 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 _ASKED_FOR = {
     "topic": "topic",
     "table": "topicQueueTable, brokerAddrTable, clusterAddrTable, brokerLiveTable, filterServerTable or kvConfigTable",
-    "query": "one or more SELECTs, separated by ;",
+    "query": "one or more SELECTs, separated by ; (default: read them from standard input)",
     "name": "name of the query",
 }
 
@@ -160,13 +160,18 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
     for name, (text, arguments) in _QUESTIONS.items():
         question = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
-            question.add_argument(argument, metavar=argument.upper(), help=_ASKED_FOR.get(argument, when))
+            many = "?" if argument == "query" else None
+            question.add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, when))
         question.add_argument(
             "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
         )
         _answer_options(question)
         if name == "query":
             _param_option(question)
+        if name == "diff":
+            question.add_argument(
+                "--tables", action="store_true", help="of all tables of the name servers, not of routes"
+            )
         if name == "incidents":
             question.add_argument(
                 "--fail-on", choices=("critical", "warning", "info"), help="exit code 12 if one as severe is ongoing"

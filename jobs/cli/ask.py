@@ -153,7 +153,9 @@ def _diff(given: argparse.Namespace) -> Iterator[_Asked]:
     t1, t2 = instant(given.t1), instant(given.t2)
     if t1 > t2:
         raise UsageError(f"{given.t1} lies after {given.t2}: give the earlier instant first")
-    yield _Asked("SELECT * FROM route_diff($t1, $t2) ORDER BY ALL", {"t1": t1, "t2": t2})
+    routes = "SELECT * FROM route_diff($t1, $t2) ORDER BY ALL"
+    tables = asked.statement("query.registry_changes") or ""
+    yield _Asked(tables if given.tables else routes, {"t1": t1, "t2": t2})
 
 
 def _findings(_given: argparse.Namespace) -> Iterator[_Asked]:
@@ -178,7 +180,8 @@ def _sql(given: argparse.Namespace) -> Iterator[_Asked]:
     from schemas.dialect import NotTranslatedError, duckdb_queries  # noqa: PLC0415
 
     try:
-        yield from (_Asked(sql, {}) for sql in duckdb_queries(given.query))
+        text = sys.stdin.read() if given.query is None else given.query
+        yield from (_Asked(sql, {}) for sql in duckdb_queries(text))
     except NotTranslatedError as error:
         raise UsageError(f"{error}. `sql` asks Spark") from error
 

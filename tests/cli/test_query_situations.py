@@ -156,6 +156,20 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
                 }
             ],
         ),
+        "divergence_intervals": (
+            {
+                gold.TOPIC_QUEUE_HISTORY: [
+                    *(queues(UP, full), queues(full, read_queue_nums=8)),
+                    *(queues(at("later", "09:02"), wiped, ns=NS2), queues(back, ns=NS2)),
+                    queues(at("gone-2", "09:30"), wiped, ns=NS2, topic="U"),
+                ]
+            },
+            ["until=2026-03-01 09:59"],
+            [
+                {"topic": "T", "lasted_ms": 120_000, "known_to": NS1, "event_id": "up", "closed_by": "later"},
+                {"topic": "U", "lasted_ms": 1_800_000, "known_to": NS2, "event_id": "gone-2", "closed_by": "wiped"},
+            ],
+        ),
         "topics_on_one_name_server": (
             {gold.TOPIC_QUEUE_HISTORY: [queues(UP), queues(UP, topic="U"), queues(ns2_up, ns=NS2)]},
             ["t=2026-03-01 11:00"],

@@ -83,6 +83,15 @@ def test_the_difference_of_two_instants_names_causes(ask) -> None:
     assert all(row["caused_by"] for row in found)
 
 
+def test_the_difference_of_all_tables(ask) -> None:
+    """Also of tables that are no part of a route: broker-a's slave has got another id."""
+    found = ask("diff", "2026-11-21 08:57", "2026-11-21 09:05", "--tables")
+    assert {row["table_name"] for row in found} >= {"brokerAddrTable", "brokerLiveTable", "kvConfigTable"}
+    changes = {(row["row_key"], row["change"]) for row in found}
+    assert {("broker-a 1", "vanished"), ("broker-a 2", "appeared")} <= changes
+    assert all(row["event_id"] for row in found)
+
+
 def test_findings_and_any_question_in_spark_s_words(ask) -> None:
     """The view and a statement over it agree."""
     found = ask("findings")
@@ -128,6 +137,12 @@ def test_a_file_that_was_not_read_proves_nothing(
 def test_several_statements_are_answered_one_after_the_other(ask) -> None:
     """As `sql` does; a statement that is only a comment is none."""
     assert ask("sql", "SELECT 1 AS a; -- nothing\n; SELECT 2 AS a") == [{"a": 1}, {"a": 2}]
+
+
+def test_questions_come_from_standard_input(ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is an argument."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 3 AS a"))
+    assert ask("sql") == [{"a": 3}]
 
 
 def test_rows_go_to_a_file_and_as_csv(whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,6 +236,14 @@ def test_an_earlier_run_answers_as_it_did(nights: Nights, ask) -> None:
         "sql", "SELECT DISTINCT day FROM event_outcomes", "--as-known-at", first["run_id"], warehouse=nights.path
     )
     assert len(days) < len(ask("sql", "SELECT DISTINCT day FROM event_outcomes", warehouse=nights.path))
+
+
+def test_a_folder_may_have_any_name(nights: Nights, tmp_path: Path) -> None:
+    """Quotes, spaces and what DuckDB would take for a pattern."""
+    odd = tmp_path / "a [x]*? 'q'"
+    shutil.copytree(nights.path, odd)
+    told = [list(Answers(str(path)).ask("SELECT count(*) FROM events").rows) for path in (odd, nights.path)]
+    assert told[0] == told[1]
 
 
 def test_only_what_is_published_is_seen(nights: Nights, tmp_path: Path) -> None:

@@ -15,14 +15,18 @@ SELECT namesrv_id, what, broker_name, broker_addr, version_before, version_after
 FROM (
     SELECT
         namesrv_id, 'went back' AS what, broker_name, broker_addr,
-        concat_ws('/', CAST(previous.state_version AS STRING), CAST(previous.timestamp AS STRING), CAST(previous.counter AS STRING)) AS version_before,
-        concat_ws('/', CAST(data_version.state_version AS STRING), CAST(data_version.timestamp AS STRING), CAST(data_version.counter AS STRING)) AS version_after, valid_from AS effect_time, opened_by AS event_id
+        concat_ws(
+            '/', CAST(previous.state_version AS STRING), CAST(previous.timestamp AS STRING), CAST(previous.counter AS STRING)) AS version_before,
+        concat_ws(
+            '/', CAST(data_version.state_version AS STRING), CAST(data_version.timestamp AS STRING), CAST(data_version.counter AS STRING)) AS version_after, valid_from AS effect_time, opened_by AS event_id
     FROM data_version_history
     WHERE is_regression
     UNION ALL
     SELECT
-        r.namesrv_id, 'same version, other topics', r.broker_name, r.broker_addr, concat_ws('/', CAST(r.before.state_version AS STRING), CAST(r.before.timestamp AS STRING), CAST(r.before.counter AS STRING)),
-        concat_ws('/', CAST(r.data_version.state_version AS STRING), CAST(r.data_version.timestamp AS STRING), CAST(r.data_version.counter AS STRING)), r.effect_time, r.event_id
+        r.namesrv_id, 'same version, other topics', r.broker_name, r.broker_addr, concat_ws(
+            '/', CAST(r.before.state_version AS STRING), CAST(r.before.timestamp AS STRING), CAST(r.before.counter AS STRING)),
+        concat_ws(
+            '/', CAST(r.data_version.state_version AS STRING), CAST(r.data_version.timestamp AS STRING), CAST(r.data_version.counter AS STRING)), r.effect_time, r.event_id
     FROM (
         SELECT
             x.*, lag(x.data_version) OVER told AS before, lag(x.topic_config_digest) OVER told AS digest_before

@@ -1,0 +1,22 @@
+-- When did name servers disagree about a topic's brokers for longer than some seconds, and which of them lacked it?
+-- group: name servers that disagree
+-- parameter seconds INT = 60: shorter disagreements are left out; brokers beat every 30 s
+-- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
+-- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- column topic: topic
+-- column broker_name: broker name
+-- column from_time: start
+-- column to_time: end, exclusive; NULL = not over
+-- column lasted_ms: milliseconds; NULL = not over
+-- column known_to: name servers that had it
+-- column name_servers: how many name servers there are
+-- column event_id: event that began it
+-- column closed_by: event that ended it
+SELECT
+    topic, broker_name, from_time, to_time, timestampdiff(MILLISECOND, from_time, to_time) AS lasted_ms,
+    array_join(known_to, ', ') AS known_to, name_servers, opened_by AS event_id, closed_by
+FROM namesrv_divergence
+WHERE (to_time IS NULL OR timestampdiff(MILLISECOND, from_time, to_time) > 1000 * :seconds)
+    AND (:until IS NULL OR from_time < :until)
+    AND (:since IS NULL OR to_time IS NULL OR to_time > :since)
+ORDER BY from_time, topic, broker_name

@@ -1,0 +1,39 @@
+CREATE OR REPLACE TEMPORARY VIEW namesrv_divergence (
+    topic COMMENT 'Topic',
+    broker_name COMMENT 'Broker name that offers it to some',
+    from_time COMMENT 'Start, inclusive',
+    to_time COMMENT 'End, exclusive; NULL = not over when the last recorded day ended',
+    known_to COMMENT 'Name servers that had it meanwhile',
+    name_servers COMMENT 'How many name servers there are',
+    opened_by COMMENT 'event_id that began it: the first that had it, or the first that lost it',
+    closed_by COMMENT 'event_id that ended it'
+)
+COMMENT 'Intervals in which some name servers routed a topic to a broker and others did not'
+AS
+WITH moves AS (
+    SELECT topic, broker_name, valid_from AS at, opened_by AS event_id, 1 AS step FROM topic_queue_history
+    UNION ALL
+    SELECT topic, broker_name, valid_to, closed_by, -1 FROM topic_queue_history WHERE valid_to IS NOT NULL
+), steps AS (
+    -- a row that goes on with other queues is no step
+    SELECT topic, broker_name, at, min(event_id) AS event_id, sum(step) AS step
+    FROM moves
+    GROUP BY topic, broker_name, at
+    HAVING sum(step) <> 0
+), states AS (
+    SELECT
+        s.topic, s.broker_name, s.at AS from_time, lead(s.at) OVER in_time AS to_time, sum(s.step) OVER in_time AS known,
+        s.event_id AS opened_by, lead(s.event_id) OVER in_time AS closed_by
+    FROM steps AS s
+    WINDOW in_time AS (PARTITION BY s.topic, s.broker_name ORDER BY s.at)
+)
+SELECT
+    d.topic, d.broker_name, d.from_time, d.to_time, array_sort(collect_set(h.namesrv_id)), n.name_servers, d.opened_by,
+    d.closed_by
+FROM states AS d
+CROSS JOIN (SELECT count(DISTINCT namesrv_id) AS name_servers FROM slice_days) AS n
+JOIN topic_queue_history AS h
+    ON h.topic <=> d.topic AND h.broker_name <=> d.broker_name
+    AND h.valid_from <= d.from_time AND (h.valid_to IS NULL OR h.valid_to > d.from_time)
+WHERE d.known > 0 AND d.known < n.name_servers
+GROUP BY d.topic, d.broker_name, d.from_time, d.to_time, n.name_servers, d.opened_by, d.closed_by
