@@ -20,7 +20,7 @@ from jobs.errors import BrokenLogError, NothingPublishedError, TamperedError, Us
 from jobs.store.published import IN_FORCE, delta_table, path_of, require_kept, require_layout
 from schemas import asked
 
-_SETTINGS = {"python_enable_replacements": False, "autoinstall_known_extensions": False}
+_SETTINGS = {"parquet_metadata_cache": True, "python_enable_replacements": False, "autoinstall_known_extensions": False}
 _LAST_RUN = """
     SELECT run_id, finished_time, versions FROM runs_committed
     WHERE status = 'published' AND ($run IS NULL OR run_id = $run) AND ($by IS NULL OR finished_time <= $by)

@@ -173,6 +173,8 @@ def test_any_name_is_a_value(ask, name: str) -> None:
     """Quotes, comments and control characters select nothing."""
     assert ask("route-at", name, "2026-11-21 08:58") == []
     assert [row["state"] for row in ask("why", name, "2026-11-21 08:58")] == ["never seen"]
+    assert ask("query", "departures", "--param", f"broker={name}") == []
+    assert ask("history", name) == []
 
 
 @pytest.mark.parametrize(
