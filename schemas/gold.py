@@ -111,8 +111,8 @@ RUNS = Table(
         Column(
             "counts",
             map_of(LONG),
-            "Frames read, by what became of them; events of the run's days by outcome (outcome.*), plain refreshes as "
-            "outcome.refreshed",
+            "Frames read, by what became of them (ignored.*: by which rule); events of the run's days by outcome (outcome.*), "
+            "plain refreshes as outcome.refreshed",
             required=True,
         ),
         Column(

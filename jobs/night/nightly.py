@@ -166,6 +166,7 @@ def _published(
             "duplicates": ingested.duplicates,
             "quarantined": ingested.quarantined,
             "ignored": sum(ingested.ignored.values()),
+            **{f"ignored.{rule}": count for rule, count in sorted(ingested.ignored.items())},
             **ingested.refused,
         }
         return publish(house, night, days, counts, seconds)
