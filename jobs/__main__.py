@@ -37,10 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jobs.cli.pack import run_pack  # noqa: PLC0415  as above
 
         return run_pack(Path(arguments.output), sys.stdout)
-    if arguments.job == "ask":
-        from jobs.cli.ask import run_ask  # noqa: PLC0415  as above
+    if arguments.job in ("ask", "audit"):
+        from jobs.cli.ask import ask, run_without_jvm  # noqa: PLC0415  as above
 
-        return run_ask(arguments)
+        job = ask
+        if arguments.job == "audit":
+            from jobs.cli.audit import audit as job  # noqa: PLC0415  as above
+        return run_without_jvm(job, arguments)
     session = None
     if arguments.job == "demo":
         from jobs.session import SessionLater  # noqa: PLC0415  a JVM starts while the rest is imported

@@ -92,15 +92,18 @@ class SettleInput:
     going_on: bool = False
 
 
-def known_until(given: SettleInput) -> int:
-    """Return the end of what is known of the day: its last position, in whole microseconds, or the day's end if it goes on."""
+def known_until(given: SettleInput, last_beat_us: int | None) -> int:
+    """Return the end of what is known of the day: its last position, in whole microseconds, or the day's end if it goes on.
+
+    `last_beat_us`: when its last beat took effect.
+    """
     if given.going_on:
         return day_start_seq(given.day + dt.timedelta(days=1))
     times = (
         frame(given.today, table).select(["effect_time"]) for table in bronze.RECORDED_TABLES if table not in BEATS
     )
     last = [pc.max(with_microseconds(seen)["effect_time"]).as_py() for seen in times]
-    last.append(pc.max(given.today["hours"]["last_us"]).as_py())
+    last.append(last_beat_us)
     last_us = max((us for us in last if us is not None), default=None)
     return day_start_seq(given.day) if last_us is None else last_us * NS_PER_US + _LAST_NS
 

@@ -74,8 +74,8 @@ def settings_of(rows: pa.Table) -> list[Setting]:
     return [codec.setting_of(row) for row in ordered]
 
 
-def under_idle_limit(channel_events: pa.Table, known: Known, namesrv: Namesrv) -> pa.Table:
-    """Return ends of connections as the idle limits of `namesrv` have them, in order of `seq`.
+def under_idle_limit(channel_events: pa.Table, namesrv: Namesrv, *, is_given: bool) -> pa.Table:
+    """Return ends of connections as the idle limits of `namesrv` have them, in order of `seq`. `is_given`: by conf/.
 
     Captures are read with the default limit or the one given. Where it turns out to be longer, what the timer is said
     to have done did not happen, and the packet that came later was the end.
@@ -85,7 +85,7 @@ def under_idle_limit(channel_events: pa.Table, known: Known, namesrv: Namesrv) -
     limits = [
         {"from_seq": seq, "until_seq": until_seq, "limit_ms": one.config.channel_max_idle_ms}
         for (seq, one), until_seq in zip(begins, [*(seq for seq, _ in namesrv.later), None], strict=True)
-        if IDLE_LIMIT not in known.given
+        if not is_given
         if one.config.channel_max_idle_ms is None or one.config.channel_max_idle_ms > CHANNEL_MAX_IDLE_MS
     ]
     if not limits:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from namesrv_core.inference.settings import Known, Votes, reconsidered
 from namesrv_core.inference.settings import settle as settled_of
@@ -86,9 +87,11 @@ def _under(given: SettleInput, known: Known) -> Replayable:
     """Return the day as what is known has it."""
     namesrv = namesrv_on(known, given.day)
     ends, channel_events = (
-        under_idle_limit(frame(frames, bronze.CHANNEL_EVENTS), known, namesrv) for frames in (given.ever, given.today)
+        under_idle_limit(frame(frames, bronze.CHANNEL_EVENTS), namesrv, is_given=IDLE_LIMIT in known.given)
+        for frames in (given.ever, given.today)
     )
-    return Replayable(given, namesrv_day(given, namesrv, ends, known_until(given)), channel_events)
+    until_seq = known_until(given, pc.max(given.today["hours"]["last_us"]).as_py())
+    return Replayable(given, namesrv_day(given, namesrv, ends, until_seq), channel_events)
 
 
 def _with(known: Known, votes: list[Votes]) -> Known:

@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 from deltalake import DeltaTable
@@ -19,6 +19,9 @@ from deltalake.exceptions import TableNotFoundError
 from jobs.errors import BrokenLogError, NothingPublishedError, TamperedError, UsageError, first_line
 from jobs.store.published import IN_FORCE, delta_table, path_of, require_kept, require_layout
 from schemas import asked
+
+if TYPE_CHECKING:  # Arrow takes longer to import than many a question
+    import pyarrow as pa
 
 _SETTINGS = {"parquet_metadata_cache": True, "python_enable_replacements": False, "autoinstall_known_extensions": False}
 _LAST_RUN = """
@@ -30,6 +33,7 @@ _SLICE_DAYS = f"""
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": ""}
 _BATCH = 1_000
+# What DuckDB would take a file's name for a pattern by.
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -76,14 +80,34 @@ class Answers:
         Raises UsageError for a statement that cannot be, TamperedError where a file cannot be read.
         """
         try:
-            for name in asked.needed(sql, asked.names() | set(_OF_LEDGER), _made_by):
-                if name not in self._made:
-                    self._make(name)
-                    self._made.add(name)
+            self._make_needed(sql)
             found = self._connection.execute(sql, values or None)
         except duckdb.Error as error:
             raise self._told(error) from error
         return Answer([column[0] for column in found.description or ()], self._rows(found))
+
+    def table(self, sql: str, **values: Any) -> pa.Table:
+        """Return the same with all its rows, as Arrow has them."""
+        try:
+            self._make_needed(sql)
+            return self._connection.sql(sql, params=values or None).to_arrow_table()
+        except duckdb.Error as error:
+            raise self._told(error) from error
+
+    def files(self, name: str) -> list[str]:
+        """Return the data files of a stored table in the version that is read, in order."""
+        table = asked.stored()[name]
+        delta = self._version(table)
+        folder = path_of(self._root, table.layer, table.table)
+        if delta is None:
+            return []
+        return sorted(f"{folder}/{path}" for path in delta.get_add_actions().column("path").to_pylist())
+
+    def _make_needed(self, sql: str) -> None:
+        for name in asked.needed(sql, asked.names() | set(_OF_LEDGER), _made_by):
+            if name not in self._made:
+                self._make(name)
+                self._made.add(name)
 
     def _told(self, error: duckdb.Error) -> TamperedError | UsageError:
         """Return what is the matter: a file that cannot be read, or a question that cannot be."""
@@ -142,8 +166,7 @@ class Answers:
         self._connection.execute("SET VARIABLE slice_days_of_each = CAST(? AS DATE[][])", [days or [[dt.date.min]]])
 
     def _make_table(self, name: str, table: asked.Stored) -> None:
-        delta = self._version(table)
-        files = [] if delta is None else self._files(table, delta)
+        files = [_PATTERN.sub(r"[\g<0>]", path) for path in self.files(name)]
         if files:
             cut = ", hive_partitioning = TRUE, hive_types = {'day': DATE}" if "day" in table.columns else ""
             self._connection.execute(f"SET VARIABLE files_{name} = ?", [files])
@@ -152,12 +175,6 @@ class Answers:
             rows, value = "WHERE FALSE", "NULL"
         columns = (f"CAST({value.format(column)} AS {of}) AS {column}" for column, of in table.columns.items())
         self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} {rows}")
-
-    def _files(self, table: asked.Stored, delta: DeltaTable) -> list[str]:
-        """Return the data files of a version as DuckDB takes them, which else would take some names for patterns."""
-        folder = path_of(self._root, table.layer, table.table)
-        paths = delta.get_add_actions().column("path").to_pylist()
-        return sorted(_PATTERN.sub(r"[\g<0>]", f"{folder}/{path}") for path in paths)
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""

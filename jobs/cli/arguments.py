@@ -56,9 +56,14 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prometheus": ("ongoing incidents, and how far is known, as a Prometheus text file", ()),
     "history": ("every change of a topic's route, and its cause", ("topic",)),
     "explain": ("a topic's route at an instant, the event behind it, and its recorded bytes", ("topic", "time")),
+    "restated": (
+        "what an earlier report (--as-known-at) said of a table at an instant, what is said now, and the late events behind it",
+        ("table", "time"),
+    ),
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
+_WHEN = "instant: ISO 8601, with an offset or the name of a zone behind it, else UTC"
 _ASKED_FOR = {
     "topic": "topic",
     "table": "topicQueueTable, brokerAddrTable, clusterAddrTable, brokerLiveTable, filterServerTable or kvConfigTable",
@@ -142,6 +147,9 @@ def _add_readers(jobs: Jobs) -> None:
     _warehouse_options(sql)
     _answer_options(sql)
     _add_ask(jobs.add_parser("ask", help="ask the published tables, without Spark and Java"))
+    _add_audit(
+        jobs.add_parser("audit", help="rebuild an instant from the recorded events, and attest what is published of it")
+    )
     export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
     _warehouse_options(export)
     export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
@@ -152,16 +160,31 @@ def _add_readers(jobs: Jobs) -> None:
     _warehouse_options(snapshot)
 
 
+def _add_audit(audit: argparse.ArgumentParser) -> None:
+    """Add the options of an attestation."""
+    audit.add_argument("--table", default="all", metavar="TABLE", help=f"{_ASKED_FOR['table']}, or all (default: all)")
+    audit.add_argument("--at", metavar="TIME", help=f"{_WHEN}")
+    audit.add_argument("--namesrv", metavar="ADDR", help="name server, ip:port")
+    audit.add_argument("--snapshot", metavar="FILE", help="state to start from (default: from the first event on)")
+    audit.add_argument("--check", metavar="FILE", help="verify an attestation: the same again, and the same result")
+    audit.add_argument(
+        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
+    )
+    audit.add_argument("--as-known-at", metavar="RUN|TIME", help="of an earlier run: its id, or an instant")
+    audit.add_argument(
+        "--output", metavar="FILE", help="write the attestation to a file; .gz compresses (default: standard output)"
+    )
+
+
 def _add_ask(ask: argparse.ArgumentParser) -> None:
     """Add the questions that are answered without a JVM."""
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
-    when = "instant: ISO 8601, with an offset or the name of a zone behind it, else UTC"
     questions.add_parser("queries", help="list the saved queries: what they answer, and what they are asked for")
     for name, (text, arguments) in _QUESTIONS.items():
         question = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
             many = "?" if argument == "query" else None
-            question.add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, when))
+            question.add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, _WHEN))
         question.add_argument(
             "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
         )

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from jobs.ask.engine import Answers
 from jobs.ask.instants import instant, is_instant
+from jobs.ask.restated import restated
 from jobs.ask.saved import query_named, values_of
+from jobs.ask.tables import FUNCTIONS
 from jobs.cli.output import opened, write_rows
 from jobs.cli.prometheus import metrics
 from jobs.errors import EXIT_DISK_FULL, EXIT_OK, EXIT_ONGOING, JobError, UsageError
@@ -20,14 +22,6 @@ from jobs.store.disk import full_disk
 from schemas import asked
 from schemas.queries import queries
 
-_TABLES = {
-    "topicqueuetable": "topic_queue_table_at",
-    "brokeraddrtable": "broker_addr_table_at",
-    "clusteraddrtable": "cluster_addr_table_at",
-    "brokerlivetable": "broker_live_table_at",
-    "filterservertable": "filter_server_table_at",
-    "kvconfigtable": "kv_config_table_at",
-}
 _SEVERITIES = ["critical", "warning", "info"]
 _HISTORY = """
     SELECT namesrv_id, effect_time, change, caused_by, route_before, route_after FROM route_changes WHERE topic = $topic
@@ -41,13 +35,10 @@ class _Asked(NamedTuple):
     values: dict[str, Any]
 
 
-def run_ask(arguments: argparse.Namespace) -> int:
-    """Answer a question and return the exit code; known failures become one line on standard error."""
+def run_without_jvm(job: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Do a job of readers and return its exit code; known failures become one line on standard error."""
     try:
-        if arguments.question == "queries":
-            _list_queries()
-        else:
-            return _answer(arguments)
+        return job(arguments)
     except JobError as error:
         sys.stderr.write(f"namesrv-history: {error.sentence}\n")
         return error.exit_code
@@ -57,22 +48,36 @@ def run_ask(arguments: argparse.Namespace) -> int:
             raise
         sys.stderr.write(f"namesrv-history: {full}\n")
         return EXIT_DISK_FULL
-    return EXIT_OK
+
+
+def ask(given: argparse.Namespace) -> int:
+    """Answer a question and return the exit code."""
+    if given.question == "queries":
+        _list_queries()
+        return EXIT_OK
+    return _answer(given)
+
+
+def answers_of(given: argparse.Namespace, known_at: str | None) -> Answers:
+    """Return the warehouse that is asked, as of a run, or of an instant; None: the last."""
+    return Answers(
+        str(Path(given.warehouse).resolve()) if "://" not in given.warehouse else given.warehouse,
+        instant(known_at) if known_at is not None and is_instant(known_at) else known_at,
+    )
 
 
 def _answer(given: argparse.Namespace) -> int:
     questions = list(_QUESTIONS[given.question](given))
-    known_at = given.as_known_at
-    answers = Answers(
-        str(Path(given.warehouse).resolve()) if "://" not in given.warehouse else given.warehouse,
-        instant(known_at) if known_at is not None and is_instant(known_at) else known_at,
-    )
+    answers = answers_of(given, given.as_known_at)
     with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
         if given.question == "explain":
             from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
 
             values = {"topic": given.topic, "t": instant(given.time)}
             explain(answers, values, [Path(name) for name in given.capture], given.format, out)
+        if given.question == "restated":
+            found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
+            write_rows(out, given.format, *found, given.limit)
         if given.question == "prometheus":
             out.writelines(metrics(answers))
         for number, question in enumerate(questions):
@@ -138,11 +143,24 @@ def _route_at(given: argparse.Namespace) -> Iterator[_Asked]:
 
 
 def _table_at(given: argparse.Namespace) -> Iterator[_Asked]:
-    name = given.table.replace("_", "").lower()
-    function = _TABLES.get(name) or _TABLES.get(f"{name}table")
-    if function is None:
-        raise UsageError(f"table {given.table!r}: expected one of {', '.join(_TABLES)}")
+    function = FUNCTIONS[table_named(given.table)]
     yield _Asked(f"SELECT * FROM {function}($t) ORDER BY ALL", {"t": instant(given.time)})  # noqa: S608  a name of ours
+
+
+def _restated(given: argparse.Namespace) -> Iterator[_Asked]:
+    if given.as_known_at is None:
+        raise UsageError("restated: say with --as-known-at what it is compared with: a run, or an instant")
+    yield from ()
+
+
+def table_named(name: str) -> str:
+    """Return the name server's own name of a table, however it is written. Raises UsageError."""
+    known = {table.lower(): table for table in FUNCTIONS}
+    plain = name.replace("_", "").lower()
+    found = known.get(plain) or known.get(f"{plain}table")
+    if found is None:
+        raise UsageError(f"table {name!r}: expected one of {', '.join(FUNCTIONS)}")
+    return found
 
 
 def _why(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -194,6 +212,7 @@ _QUESTIONS: dict[str, Callable[[argparse.Namespace], Iterator[_Asked]]] = {
     "findings": _findings,
     "history": _history,
     "explain": lambda _: iter(()),
+    "restated": _restated,
     "prometheus": lambda _: iter(()),
     "incidents": _incidents,
     "query": _query,

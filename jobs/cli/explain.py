@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, TextIO
 from jobs.ask.engine import Answers
 from jobs.cli.output import printable, write_rows
 from jobs.errors import UsageError
+from jobs.store.published import sha256_of_file
 from namesrv_wire.container import read_packets
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.secrets import blot
@@ -23,7 +23,6 @@ _SQL = """
     LEFT JOIN sources AS s ON s.source_file = e.source_file AND s.ingest_run = e.ingest_run
     ORDER BY w.namesrv_id"""
 _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
-_CHUNK = 1 << 20
 _A_LINE = 16
 
 
@@ -86,11 +85,7 @@ def _recorded(path: Path, kind: str, offset: int) -> bytes:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
+        return sha256_of_file(str(path))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return digest.hexdigest()

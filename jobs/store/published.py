@@ -5,6 +5,7 @@ Nothing here imports Arrow, which takes longer than many a question.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -33,11 +34,21 @@ IN_FORCE: Final = """
 # Features with which the rows of a table may still be those of its files.
 _PLAIN = frozenset({"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 _UNNUMBERED_LAYOUT = 1
+_CHUNK = 1 << 20
 
 
 def path_of(root: str, layer: str, name: str) -> str:
     """Return where a table lies: `<root>/<layer>/<name>`."""
     return f"{root}/{layer}/{name}"
+
+
+def sha256_of_file(path: str) -> str:
+    """Return the SHA-256 of a local file's bytes, in hex. Raises OSError."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:  # noqa: PTH123  the path is a text
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def delta_uri(path: str) -> str:

@@ -156,7 +156,7 @@ def test_a_longer_idle_limit_moves_the_end_of_a_connection(limit_ms: int | None,
     """What the timer is said to have done did not happen, and the packet that came later was the end."""
     rows = table_of(ENDS[::-1], bronze.CHANNEL_EVENTS)
     known = Known([Life(400, "5.4.0", "v")], votes=[Votes(400, "channel_max_idle_ms", limit_ms, 1, ("a",))])
-    found = under_idle_limit(rows, known, namesrv_on(known, DAY)).sort_by("seq")
+    found = under_idle_limit(rows, namesrv_on(known, DAY), is_given=False).sort_by("seq")
     assert found.schema == rows.schema
     assert list(zip(found["kind"].to_pylist(), found["closed_by"].to_pylist(), strict=True)) == [
         *ends,
@@ -168,7 +168,7 @@ def test_a_limit_that_is_given_is_the_one_with_which_captures_were_read() -> Non
     """Their ends are as they stand."""
     rows = table_of(ENDS, bronze.CHANNEL_EVENTS)
     known = Known([Life(400, "5.4.0", "v")], given={"channel_max_idle_ms": 600_000})
-    assert under_idle_limit(rows, known, namesrv_on(known, DAY))["event_id"].to_pylist() == ["a", "b", "d"]
+    assert under_idle_limit(rows, namesrv_on(known, DAY), is_given=True)["event_id"].to_pylist() == ["a", "b", "d"]
 
 
 def test_a_connection_keeps_the_limit_with_which_it_was_opened() -> None:
@@ -178,5 +178,5 @@ def test_a_connection_keeps_the_limit_with_which_it_was_opened() -> None:
     known = Known([Life(seq_at(0), "5.4.0", "v"), Life(restart)], votes=votes)
     old = [{**row, "channel_id": f"c:1#{seq_at(1_000)}"} for row in ENDS[:3]]
     new = [{**row, "event_id": f"{row['event_id']}2", "channel_id": f"c:2#{seq_at(61_000)}"} for row in ENDS[:3]]
-    found = under_idle_limit(table_of([*old, *new], bronze.CHANNEL_EVENTS), known, namesrv_on(known, DAY))
+    found = under_idle_limit(table_of([*old, *new], bronze.CHANNEL_EVENTS), namesrv_on(known, DAY), is_given=False)
     assert sorted(found["event_id"].to_pylist()) == ["a", "b", "c2"]

@@ -184,7 +184,7 @@ def test_any_name_is_a_value(ask, name: str) -> None:
         (("route-at", "TopicA", "2026-11-21 08:00 Mars/Base"), "expected ISO 8601"),
         (("route-at", "TopicA", "2026-11-21 08:00+01:00 Asia/Shanghai"), "an offset and a zone"),
         (("route-at", "TopicA", "2026-10-25 02:30 Europe/Berlin"), "clocks were changed"),
-        (("table-at", "brokerTable", "2026-11-21 08:00"), "expected one of topicqueuetable"),
+        (("table-at", "brokerTable", "2026-11-21 08:00"), "expected one of topicQueueTable"),
         (("diff", "2026-11-21 09:00", "2026-11-21 08:00"), "give the earlier instant first"),
         (("sql", "DELETE FROM runs"), "only SELECT"),
         (("sql", "SELECT nope FROM findings"), "nope"),

@@ -17,7 +17,7 @@ from tests.night.nights import CAPTURE, Capture
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/sres.md", "docs/auditors.md")
 _BLOCK = re.compile(r"```sql\n(.*?)```", re.DOTALL)
-_COMMAND = re.compile(r"^\./spark-submit\.sh (ask [^#\n]*)", re.MULTILINE)
+_COMMAND = re.compile(r"^\./spark-submit\.sh ((?:ask|audit) [^#\n]*)", re.MULTILINE)
 
 
 def texts() -> dict[str, str]:
@@ -46,8 +46,14 @@ def test_every_command_of_the_pages_is_answered(
     whole: Capture, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As it stands there, but for the folder."""
-    words = shlex.split(command)
+    words, attested = shlex.split(command), tmp_path / "attestation.json"
     places = {"--warehouse": str(whole.path), "--capture": str(CAPTURE), "--output": str(tmp_path / "out")}
+    places["--check"] = str(attested)
+    if "--check" in words:
+        made = ["--at", "2026-11-21 08:58", "--namesrv", "127.0.0.1:9876", "--output", str(attested)]
+        assert main(["audit", *made, "--warehouse", str(whole.path)]) == EXIT_OK
+    if "--as-known-at" in words:  # an instant by which the night of this test has published
+        words[words.index("--as-known-at") + 1] = "2100-01-01T00:00:00Z"
     for option, value in places.items():
         if option in words:
             words[words.index(option) + 1] = value
