@@ -10,10 +10,11 @@ from os import PathLike
 from struct import Struct
 from typing import NamedTuple
 
-from namesrv_wire.container import read_packets
+from namesrv_wire.container import Packet, read_packets
 from namesrv_wire.limits import MAX_IPV6_EXTENSIONS, MAX_VLAN_TAGS
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
+OUTGOING, INCOMING = -1, -2
 
 _NULL, _ETHERNET, _LOOP, _LINUX_SLL, _LINUX_SLL2 = 0, 1, 108, 113, 276
 _RAW = frozenset({12, 14, 101})
@@ -23,10 +24,14 @@ _BSD_IPV6 = frozenset({10, 24, 28, 30})
 _EXTENSIONS = frozenset({0, 43, 60, 135, 139, 140})
 _TCP_HEADER = Struct(">HHIIBB")
 _MAX_ENDPOINTS = 200_000
+_SLL_OUTGOING = b"\x00\x04"
 
 
 class Segment(NamedTuple):
-    """One TCP segment. `src`, `dst` are 'ip:port' or '[v6]:port'; `lost` payload bytes were not captured."""
+    """One TCP segment. `src`, `dst` are 'ip:port' or '[v6]:port'; `lost` payload bytes were not captured.
+
+    `interface`: where it was seen, if the capture tells; OUTGOING or INCOMING if it tells no more than that; else 0.
+    """
 
     packet_no: int
     time_ns: int
@@ -37,6 +42,7 @@ class Segment(NamedTuple):
     flags: int
     payload: bytes
     lost: int = 0
+    interface: int = 0
 
 
 @dataclass(slots=True)
@@ -71,7 +77,7 @@ def read_capture(path: str | PathLike[str], stats: CaptureStats | None = None) -
         stats.last_time_ns = packet.time_ns
         try:
             start = _network_start(packet.link_type, packet.data)
-            segment = _segment(number, packet.time_ns, packet.data, start, packet.lost, endpoints)
+            segment = _segment(number, packet, start, endpoints)
         except _SkipError as why:
             stats.skipped[str(why)] += 1
             continue
@@ -111,11 +117,21 @@ def _if_ip(ether_type: bytes, start: int) -> int:
     raise _SkipError("not_ip")
 
 
-def _segment(number: int, time_ns: int, data: bytes, at: int, lost: int, endpoints: dict[bytes, str]) -> Segment:
-    """Return the TCP segment in an IP packet.
+def _interface(packet: Packet) -> int:
+    """Return where a packet was seen."""
+    if packet.link_type == _LINUX_SLL2:
+        return packet.interface << 32 | int.from_bytes(packet.data[4:8], "big")
+    if packet.link_type == _LINUX_SLL and not packet.interface:
+        return OUTGOING if packet.data[:2] == _SLL_OUTGOING else INCOMING
+    return packet.interface
+
+
+def _segment(number: int, packet: Packet, at: int, endpoints: dict[bytes, str]) -> Segment:
+    """Return the TCP segment in an IP packet that begins at `at`.
 
     Its end comes from the IP header, so link padding is no payload.
     """
+    data, lost = packet.data, packet.lost
     if at >= len(data):
         raise _SkipError("malformed")
     version = data[at] >> 4
@@ -137,7 +153,7 @@ def _segment(number: int, time_ns: int, data: bytes, at: int, lost: int, endpoin
     source, target = src + data[start : start + 2], dst + data[start + 2 : start + 4]
     return Segment(
         number,
-        time_ns,
+        packet.time_ns,
         endpoints.get(source) or _endpoint(source, src_port, endpoints),
         endpoints.get(target) or _endpoint(target, dst_port, endpoints),
         seq,
@@ -145,6 +161,7 @@ def _segment(number: int, time_ns: int, data: bytes, at: int, lost: int, endpoin
         flags,
         payload,
         end - body - len(payload),
+        _interface(packet),
     )
 
 

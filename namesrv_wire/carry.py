@@ -13,7 +13,7 @@ from namesrv_wire.lifecycle import UP, Life
 from namesrv_wire.rows import REVOKED, Place, Row
 from namesrv_wire.server import Server
 
-CARRY_SCHEMA: Final = "namesrv-carry/2"
+CARRY_SCHEMA: Final = "namesrv-carry/3"
 
 
 def end_rows(server: Server) -> list[Row]:

@@ -102,6 +102,16 @@ class Pending:
         return [self.code, self.seq, self.time_ns, self.table, self.values, self.question]
 
 
+_NOWHERE: set[int] = set()
+_NOT_AS_IT_IS = frozenset(
+    {
+        *("from_client", "from_server", "pending", "orphans", "reverse", "channel_id"),
+        *("handshake", "side", "sighted_in", "client_seen"),
+    }
+)
+"""What a dump leaves out or writes in its own way; where packets are seen is learned anew in each file."""
+
+
 class Connection:
     """A connection that the name server accepted, or that was open when the capture began."""
 
@@ -111,10 +121,12 @@ class Connection:
         "channel_id",
         "client",
         "client_fin_ns",
+        "client_seen",
         "closed_ns",
         "first_active_ns",
         "from_client",
         "from_server",
+        "handshake",
         "idle_ns",
         "idle_seq",
         "last_byte_ns",
@@ -122,8 +134,11 @@ class Connection:
         "new_syn",
         "opened_ns",
         "orphans",
+        "others",
         "pending",
         "reverse",
+        "side",
+        "sighted_in",
         "syn_seq",
     )
 
@@ -155,6 +170,15 @@ class Connection:
         self.idle_seq = 0
         self.first_active_ns: int | None = None
         """First activity of the name server after `idle_ns`."""
+        self.handshake: tuple[int, int] | None = None
+        """Initial sequence numbers of client and server."""
+        self.others: list[tuple[str, str]] = []
+        """Client and server as seen on the other side of an address translation."""
+        self.side: int | None = None
+        """The name server's interface, if packets are seen on several, in the file `sighted_in`."""
+        self.sighted_in: str | None = None
+        self.client_seen: set[int] = _NOWHERE
+        """Interfaces on which the client's segments were seen."""
 
     @property
     def unanswered(self) -> int:
@@ -163,11 +187,7 @@ class Connection:
 
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        state: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in self.__slots__
-            if name not in ("from_client", "from_server", "pending", "orphans", "reverse", "channel_id")
-        }
+        state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in _NOT_AS_IT_IS}
         state["last_source"] = list(self.last_source)
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
         state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
@@ -198,4 +218,5 @@ class Connection:
         connection.pending = {opaque: Pending(*rest) for opaque, *rest in state["pending"]}
         connection.orphans = [Pending(*rest) for rest in state["orphans"]]
         connection.reverse = dict(state["reverse"])
+        connection.others = [(client, server) for client, server in state["others"]]
         return connection

@@ -40,12 +40,16 @@ _TIME_RESOLUTION, _TIME_OFFSET = 9, 14
 
 
 class Packet(NamedTuple):
-    """One captured packet; `lost` bytes were on the wire but not captured, as far as the file tells."""
+    """One captured packet; `lost` bytes were on the wire but not captured, as far as the file tells.
+
+    `interface`: number of the interface, from 1, in a file with several; else 0.
+    """
 
     time_ns: int
     link_type: int
     data: bytes
     lost: int
+    interface: int = 0
 
 
 class _Unpacked(RawIOBase):
@@ -185,6 +189,7 @@ def _pcap(source: _Source, magic: int) -> Iterator[Packet]:
 
 
 class _Interface(NamedTuple):
+    number: int
     link_type: int
     snap_length: int
     per_second: int
@@ -210,22 +215,23 @@ def _pcapng(source: _Source) -> Iterator[Packet]:
         if kind == blocks.InterfaceDescription.magic_number:
             if len(interfaces) >= MAX_INTERFACES:
                 raise source.error(f"more than {MAX_INTERFACES} interfaces")
-            interfaces.append(_interface(body, order))
+            interfaces.append(_interface(len(interfaces) + 1, body, order))
         elif kind in _PACKET_FIELDS:
             fields = structs.struct_decode(_PACKET_FIELDS[kind], body, order)
             interface = _described(source, interfaces, fields["interface_id"])
             ticks = fields["timestamp_high"] << 32 | fields["timestamp_low"]
             time_ns = ticks * _SECOND_NS // interface.per_second + interface.offset_ns
-            yield _packet(time_ns, interface, fields["packet_data"], fields["packet_len"])
+            yield _packet(time_ns, interface, interfaces, fields["packet_data"], fields["packet_len"])
         elif kind == blocks.SimplePacket.magic_number:  # of the first interface, without a time
             original = structs.struct_decode(_SIMPLE_PACKET_FIELDS, body, order)["packet_len"]
             interface = _described(source, interfaces, 0)
             captured = min(original, interface.snap_length or original)
-            yield _packet(0, interface, structs.RawBytes(captured).load(body), original)
+            yield _packet(0, interface, interfaces, structs.RawBytes(captured).load(body), original)
 
 
-def _packet(time_ns: int, interface: _Interface, data: bytes, original: int) -> Packet:
-    return Packet(time_ns, interface.link_type, data, max(0, original - len(data)))
+def _packet(time_ns: int, interface: _Interface, interfaces: list[_Interface], data: bytes, original: int) -> Packet:
+    number = interface.number if len(interfaces) > 1 else 0
+    return Packet(time_ns, interface.link_type, data, max(0, original - len(data)), number)
 
 
 def _described(source: _Source, interfaces: list[_Interface], number: int) -> _Interface:
@@ -234,7 +240,7 @@ def _described(source: _Source, interfaces: list[_Interface], number: int) -> _I
     return interfaces[number]
 
 
-def _interface(body: BytesIO, order: str) -> _Interface:
+def _interface(number: int, body: BytesIO, order: str) -> _Interface:
     fields: dict[str, Any] = structs.struct_decode(_INTERFACE_FIELDS, body, order)
     options: dict[int, bytes] = dict(structs.read_options(body, order))
     per_second = 1_000_000
@@ -243,4 +249,4 @@ def _interface(body: BytesIO, order: str) -> _Interface:
         exponent = resolution & 0x7F
         per_second = 1 << exponent if resolution & 0x80 else int(10**exponent)
     (offset,) = struct.unpack(order + "q", options.get(_TIME_OFFSET, bytes(8)))
-    return _Interface(fields["link_type"], fields["snaplen"], per_second, offset * _SECOND_NS)
+    return _Interface(number, fields["link_type"], fields["snaplen"], per_second, offset * _SECOND_NS)

@@ -16,6 +16,7 @@ from namesrv_wire.ledger import Ledger
 from namesrv_wire.lifecycle import DOWN, UP, Life
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, RECORDING_GAP_NS
 from namesrv_wire.rows import UNTIL_MS, Place, Row, channel_row
+from namesrv_wire.sightings import is_elsewhere, place_of
 from namesrv_wire.tally import Tally
 
 MAX_SYNS: Final = 8_192
@@ -44,6 +45,8 @@ class Server:
         self.last_packet_ns = 0
         self.syns: OrderedDict[str, int] = OrderedDict()
         """Connection attempts without an answer: client and sequence number."""
+        self.syns_seen: dict[str, set[int]] = {}
+        """Interfaces on which these were seen."""
         self.lingering: OrderedDict[str, Connection] = OrderedDict()
         """Ended connections, remembered to know late copies of their segments."""
         self._forget = forget
@@ -106,6 +109,9 @@ class Server:
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Take in one segment of a connection; `begin` was called for it."""
+        if segment.interface and is_elsewhere(connection, segment, self.ledger.source[0], from_server=from_server):
+            self.ledger.tally.sightings += 1
+            return
         time_ns = segment.time_ns
         mine = connection.from_server if from_server else connection.from_client
         if segment.flags & ACK:
@@ -134,6 +140,24 @@ class Server:
             for cut in half.cuts(late):
                 self.exchange.frame(connection, cut, from_server=bool(from_server))
 
+    def attempt(self, client: str, segment: Segment) -> None:
+        """Note a SYN, or another sighting of one."""
+        if self.syns.get(client) != segment.seq:
+            self.syns_seen.pop(client, None)
+        self.syns[client] = segment.seq
+        self.syns.move_to_end(client)
+        if segment.interface:
+            self.syns_seen.setdefault(client, set()).add(place_of(segment.interface, from_server=False))
+        if len(self.syns) > MAX_SYNS:
+            self.syns_seen.pop(self.syns.popitem(last=False)[0], None)
+
+    def attempt_over(self, client: str, *, is_seen_twice: bool) -> None:
+        """Forget a SYN, also as seen on the other side of an address translation."""
+        seq = self.syns.pop(client, None)
+        for other in [client, *(c for c, s in self.syns.items() if is_seen_twice and s == seq)]:
+            self.syns.pop(other, None)
+            self.syns_seen.pop(other, None)
+
     def refused(self) -> None:
         """Note that an attempt to connect was answered by RST: nothing listens."""
         assert self.life is not None
@@ -154,16 +178,22 @@ class Server:
         life.burst = None
         life.state = DOWN
 
-    def accepted(self, client: str, syn_seq: int, server_seq: int) -> Connection:
+    def accepted(self, client: str, segment: Segment) -> Connection:
         """Note a SYN/ACK: a new connection, maybe the first of a new life."""
         assert self.life is not None
         life = self.life
         self._up("accepts connections and none was refused before")
         life.alive()
         life.refused = 0
+        syn_seq = (segment.ack - 1) & 0xFFFFFFFF
         connection = Connection(client, self.ledger.time_ns, syn_seq, self.ledger.source)
-        connection.from_client.stream.begin(syn_seq + 1)
-        connection.from_server.stream.begin(server_seq + 1)
+        connection.handshake = (syn_seq, segment.seq)
+        connection.from_client.stream.begin(segment.ack)
+        connection.from_server.stream.begin(segment.seq + 1)
+        if segment.interface:
+            connection.sighted_in, here = self.ledger.source[0], place_of(segment.interface, from_server=True)
+            connection.client_seen = self.syns_seen.pop(client, set())
+            connection.side = here if here in connection.client_seen else None
         self._add(connection)
         return connection
 

@@ -11,7 +11,8 @@ class Tally:
     """frames == sum(events) + observations + quarantined_frames + sum(ignored), always.
 
     `quarantined` counts quarantine rows by reason, also those that are no whole frame (holes, broken lengths,
-    unfinished frames). `dropped_rows`: events and observations that an endpoint had to give up before it was known to be
+    unfinished frames). `sightings`: packets that were seen before, on another interface or the other side of an address
+    translation. `dropped_rows`: events and observations that an endpoint had to give up before it was known to be
     a name server.
     """
 
@@ -24,6 +25,7 @@ class Tally:
     ignored: Counter[str] = field(default_factory=Counter)
     connections: int = 0
     copied_segments: int = 0
+    sightings: int = 0
     dropped_rows: int = 0
     foreign_connections: int = 0
 

@@ -14,7 +14,8 @@ from namesrv_wire.connection import Connection
 from namesrv_wire.frames import decode_frame, plausible_start
 from namesrv_wire.limits import MAX_CANDIDATES
 from namesrv_wire.rows import Row
-from namesrv_wire.server import MAX_SYNS, Server
+from namesrv_wire.server import Server
+from namesrv_wire.sightings import BEGINNING_NS, Aside, Sightings
 from namesrv_wire.tally import Tally
 
 DEFAULT_IDLE_MS = 120_000
@@ -41,8 +42,12 @@ class Transcript:
         self._namesrv = None if namesrv is None else frozenset(namesrv)
         self._bodies = BodyCache()
         self._servers: dict[str, Server] = {}
-        self._flows: dict[tuple[str, str], tuple[Server, Connection, bool]] = {}
+        self._flows: dict[tuple[str, str], tuple[Server, Connection, bool | None]] = {}
+        """By source and destination; whether the server sent it, or (None) it is of another sighting of the connection."""
+        self._sightings = Sightings()
+        self._handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
         self._packets = 0
+        self._first_ns = 0
         self._foreign_connections = 0
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
@@ -58,9 +63,20 @@ class Transcript:
     def feed(self, segment: Segment, source_file: str) -> list[Row]:
         """Return the rows that follow from one segment; segments come in capture order."""
         self._packets += 1
+        self._first_ns = self._first_ns or segment.time_ns
+        rows = [row for aside in self._sightings.due(segment.time_ns) for row in self._feed(*aside, has_waited=True)]
+        return rows + self._feed(segment, source_file) if rows else self._feed(segment, source_file)
+
+    def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> list[Row]:
         flow = self._flows.get((segment.src, segment.dst))
         if flow is not None and not segment.flags & SYN:
             server, connection, from_server = flow
+            if from_server is None:
+                server.tally.packets += 1
+                server.tally.sightings += 1
+                return []
+            if segment.interface and (segment.payload or from_server):
+                self._note(server, connection, segment)
             server.begin(segment, source_file)
             server.segment(connection, segment, from_server=from_server)
             return server.ledger.take() if server.ledger.out else []
@@ -68,16 +84,72 @@ class Transcript:
         if found is None:
             return []
         server, from_server = found
+        rows: list[Row] = []
+        can_be_sighted = segment.interface and (segment.payload or from_server) and not segment.flags & SYN
+        if flow is None and can_be_sighted and not has_waited:
+            rows, is_done = self._sighted(server, segment, source_file, from_server=from_server)
+            if is_done:
+                return rows
+            flow = self._flows.get((segment.src, segment.dst))
+            if flow is not None:
+                return rows + self._feed(segment, source_file)
         server.begin(segment, source_file)
         self._unknown(server, segment, flow, from_server=from_server)
-        return server.ledger.take()
+        return rows + server.ledger.take()
+
+    # Connections that are seen more than once.
+
+    def _note(self, server: Server, connection: Connection, segment: Segment) -> None:
+        """Remember a segment of a known connection, of which the first sighting may have been set aside."""
+        earlier = self._sightings.note(segment, (connection.client, server.id))
+        if earlier is not None and (waited := self._sightings.waited(earlier)):
+            server.tally.sightings += len(waited)
+            self._also(server, connection, earlier)
+
+    def _sighted(
+        self, server: Server, segment: Segment, source_file: str, *, from_server: bool
+    ) -> tuple[list[Row], bool]:
+        """Look whether an unknown connection is a known one, seen once more; return rows, and whether that is all.
+
+        Of the client's segments the later sighting is nearer to the name server: the first one waits for it.
+        """
+        flow = (segment.dst if from_server else segment.src, server.id)
+        earlier = self._sightings.note(segment, flow)
+        known = None if earlier is None else self._flows.get(earlier)
+        if known is not None:
+            known[0].tally.packets += 1
+            known[0].tally.sightings += 1 + len(self._sightings.waited(flow))
+            self._also(known[0], known[1], flow)
+            return [], True
+        waited = [] if earlier is not None else self._sightings.waited(flow)
+        is_beginning = bool(segment.payload) and segment.time_ns - self._first_ns <= BEGINNING_NS
+        if earlier is None and from_server and (waited or not is_beginning):
+            return [row for aside in waited for row in self._feed(*aside, has_waited=True)], False
+        if earlier is not None and not from_server:
+            server.tally.sightings += len(self._sightings.waited(earlier))
+            server.begin(segment, source_file)
+            connection = server.joined(flow[0])
+            self._enter(server, connection)
+            self._also(server, connection, earlier)
+            return [], False
+        if not from_server:
+            self._sightings.set_aside([*waited, Aside(segment, source_file)], flow)
+        server.tally.packets += from_server
+        return [], True
+
+    def _also(self, server: Server, connection: Connection, flow: tuple[str, str]) -> None:
+        """Note that a connection is also seen between these two."""
+        if flow not in connection.others:
+            connection.others.append(flow)
+        for ends in (flow, flow[::-1]):
+            self._flows[ends] = (server, connection, None)
 
     def finish(self) -> list[Row]:
         """Return the rows that hold if no further segment comes.
 
         `carry()` afterwards lets a next transcript go on.
         """
-        rows: list[Row] = []
+        rows = [row for aside in self._sightings.due(None) for row in self._feed(*aside, has_waited=True)]
         for server in self._servers.values():
             if server.confirmed:
                 rows += end_rows(server)
@@ -135,12 +207,19 @@ class Transcript:
     def _enter(self, server: Server, connection: Connection) -> None:
         self._flows[connection.client, server.id] = (server, connection, False)
         self._flows[server.id, connection.client] = (server, connection, True)
+        for client, endpoint in connection.others:
+            self._flows[client, endpoint] = self._flows[endpoint, client] = (server, connection, None)
+        if connection.handshake is not None:
+            self._handshakes[connection.handshake] = server, connection
 
     def _leave(self, server: Server, connection: Connection) -> None:
-        flow = self._flows.get((connection.client, server.id))
-        if flow is not None and flow[1] is connection:
-            del self._flows[connection.client, server.id]
-            del self._flows[server.id, connection.client]
+        for client, endpoint in ((connection.client, server.id), *connection.others):
+            flow = self._flows.get((client, endpoint))
+            if flow is not None and flow[1] is connection:
+                del self._flows[client, endpoint]
+                del self._flows[endpoint, client]
+        if connection.handshake is not None:
+            self._handshakes.pop(connection.handshake, None)
 
     def _server_of(self, segment: Segment) -> tuple[Server, bool] | None:
         """Return the server of a segment that belongs to no known connection.
@@ -178,7 +257,7 @@ class Transcript:
         self,
         server: Server,
         segment: Segment,
-        flow: tuple[Server, Connection, bool] | None,
+        flow: tuple[Server, Connection, bool | None] | None,
         *,
         from_server: bool,
     ) -> None:
@@ -191,15 +270,12 @@ class Transcript:
         if flags & SYN and not flags & ACK:
             connection = server.connections.get(client)
             if connection is None or connection.syn_seq != segment.seq:
-                server.syns[client] = segment.seq
-                server.syns.move_to_end(client)
-                if len(server.syns) > MAX_SYNS:
-                    server.syns.popitem(last=False)
+                server.attempt(client, segment)
         elif flags & SYN:
             self._syn_ack(server, client, segment)
         elif flags & RST:
             if from_server and client in server.syns and (server.syns[client] + 1) & 0xFFFFFFFF == segment.ack:
-                del server.syns[client]
+                server.attempt_over(client, is_seen_twice=bool(segment.interface))
                 server.refused()
         elif segment.payload and flow is None:
             connection = server.joined(client)
@@ -213,8 +289,14 @@ class Transcript:
             if earlier.syn_seq == syn_seq:
                 return
             server.replaced(earlier)
+        known = self._handshakes.get((syn_seq, segment.seq)) if segment.interface else None
+        if known is not None:  # nearer to the name server, since what it sends is seen there first
+            known[0].tally.sightings += 1
+            self._also(*known, (client, server.id))
+        else:
+            self._enter(server, server.accepted(client, segment))
         server.syns.pop(client, None)
-        self._enter(server, server.accepted(client, syn_seq, segment.seq))
+        server.syns_seen.pop(client, None)
 
 
 def _is_answer(payload: bytes) -> bool:

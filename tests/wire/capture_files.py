@@ -20,7 +20,7 @@ LINKS = {
     "vlan": (1, Ether() / Dot1Q(vlan=5)),
     "two vlans": (1, Ether(type=0x88A8) / Dot1Q(vlan=5) / Dot1Q(vlan=6)),
     "cooked": (113, CookedLinux()),
-    "cooked v2": (276, CookedLinuxV2()),
+    "cooked v2": (276, CookedLinuxV2(ifindex=7)),
     "loopback": (0, None),
     "raw": (101, None),
 }

@@ -13,6 +13,7 @@ from scapy.layers.l2 import Ether, Loopback
 from scapy.utils import PcapNgWriter, PcapWriter
 
 from namesrv_wire import CaptureStats, Segment, read_capture
+from namesrv_wire.capture import INCOMING
 from tests.wire.capture_files import (
     LINKS,
     PAYLOADS,
@@ -36,7 +37,8 @@ def test_link_types(tmp_path: Path, link: str, inner: str) -> None:
     link_type, data = packet_bytes(link, PAYLOADS[inner])
     (segment,) = read(tmp_path / "a", pcap([data], link_type))
     src, dst = ("10.0.0.1:40000", "10.0.0.2:9876") if inner == "v4" else ("[fd00::1]:40000", "[fd00::2]:9876")
-    assert segment == Segment(1, 1_000_001_000, src, dst, 7, 9, 24, b"hello", 0)
+    interface = {"cooked": INCOMING, "cooked v2": 7}.get(link, 0)
+    assert segment == Segment(1, 1_000_001_000, src, dst, 7, 9, 24, b"hello", 0, interface)
 
 
 def test_bsd_loopback_of_scapy(tmp_path: Path) -> None:
