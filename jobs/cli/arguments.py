@@ -39,6 +39,13 @@ _FLEET: dict[str, tuple[type, str]] = {
     "duplicates": (float, "share of events that are delivered with the next day's once more (default: 0)"),
     "seed": (int, "what all chance depends on (default: 1)"),
 }
+_TRAFFIC: dict[str, tuple[type, str]] = {
+    "clients": (int, "clients, each of one name server (default: 20)"),
+    "asks": (int, "questions of a client each time (default: 4)"),
+    "poll-s": (int, "seconds from one time to the next (default: 30)"),
+    "loss": (float, "share of packets that are lost and come again (default: 0.001)"),
+    "wrong-answers": (int, "wrong answers that each name server gives in a day, on average (default: 0)"),
+}
 # What is asked without a JVM, in words, and its arguments.
 _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "route-at": (
@@ -267,9 +274,20 @@ def _simulate_options(job: argparse.ArgumentParser) -> None:
         metavar=("MIN", "MAX"),
         help="seconds that outages and partitions last (default: 30 900)",
     )
+    recorded = job.add_argument_group("instead of tables: packet captures of the fleet and its clients")
+    recorded.add_argument(
+        "--capture",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="captures to write, each an equal part of the time; .gz compresses; truth.jsonl beside the first: what was planted",
+    )
+    for name, (of, text) in _TRAFFIC.items():
+        recorded.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
     _engine_option(job)
     job.add_argument("--from", dest="first", metavar="DAY", help="first day to write (default: the fleet's first)")
-    job.add_argument("--days", type=int, default=1, metavar="N", help="days to write (default: 1)")
+    job.add_argument("--days", type=_count, default=1, metavar="N", help="days to write (default: 1)")
     job.add_argument(
         "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
     )

@@ -30,6 +30,8 @@ from jobs.errors import (
     UsageError,
     exit_code_of,
 )
+from jobs.fleet.asking import traffic_of
+from jobs.fleet.capture import capture
 from jobs.fleet.fleet import fleet_of
 from jobs.fleet.simulate import simulate
 from jobs.ingest.ingest import ingest
@@ -305,8 +307,14 @@ def _simulate(command: Command) -> int:
     given = command.arguments
     fleet = fleet_of(vars(given))
     first = given.first or fleet.start
+    days = [first + dt.timedelta(days=n) for n in range(given.days)]
+    if given.capture:
+        files = [Path(name) for name in given.capture]
+        made = capture(fleet, traffic_of(vars(given)), days, files, files[0].with_name("truth.jsonl"))
+        command.console.counts("Captured (packets)", made.packets)
+        command.console.counts("In them", made.counts)
+        return EXIT_OK
     with locked(command.house.path):
-        days = [first + dt.timedelta(days=n) for n in range(given.days)]
         done = simulate(command.house, command.passes, fleet, days)
     command.console.counts("Simulated (events)", {**done.events, **{f"{day}, already there": 0 for day in done.known}})
     return EXIT_OK

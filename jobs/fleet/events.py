@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from jobs.fleet.draws import Longs
 from jobs.fleet.fleet import HOURS_PER_DAY, LIGHT, QUERY, Fleet
-from jobs.fleet.plan import NEVER, Beats, Plan, restarts_of
+from jobs.fleet.plan import NEVER, Beats, Plan, Versions, restarts_of
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
 from namesrv_day.rows import table_of
@@ -23,7 +23,7 @@ from schemas import bronze
 from schemas.table import TIMESTAMP
 from schemas.times import day_start_us
 
-_CLUSTER = "fleet"
+CLUSTER = "fleet"
 _PORT, _HA_PORT, _CLIENT_PORT = 10911, 10912, 30000
 _BODY_BYTES, _BODY_BYTES_PER_TOPIC = 200, 110
 # Lines of a name server's own life, before those of beats in its source.
@@ -51,6 +51,26 @@ def broker_addr(b: int) -> str:
     return f"{_host(b)}:{_PORT}"
 
 
+def ha_addr(b: int) -> str:
+    """Return the address at which slaves would ask broker `b`."""
+    return f"{_host(b)}:{_HA_PORT}"
+
+
+def broker_endpoint(b: int, n: int) -> str:
+    """Return from where broker `b` speaks to name server `n`."""
+    return f"{_host(b)}:{_CLIENT_PORT + n}"
+
+
+def told_versions(fleet: Fleet, versions: Versions) -> tuple[Longs, Longs]:
+    """Return the data versions that brokers tell on a day: when made (epoch milliseconds), and the counters.
+
+    First those of all brokers before the day's change, then after it.
+    """
+    changed_us = np.where(versions.k_change == NEVER, 0, versions.k_change) * fleet.interval_us
+    made_ms = np.concatenate([versions.made_us, changed_us]) // US_PER_MS + day_start_us(fleet.start) // US_PER_MS
+    return made_ms, np.concatenate([versions.before, versions.after])
+
+
 def source_prefix(day: dt.date) -> str:
     """Return how the file names of `day`'s events begin; they end with the number of the name server."""
     return f"fleet-{day:%Y%m%d}-"
@@ -71,15 +91,14 @@ class EventRows:
         self._digests = pa.concat_arrays(digests)
         everyone = range(fleet.brokers)
         self._names, self._addrs = (pa.array(map(of, everyone)) for of in (broker_name, broker_addr))
-        self._ha_addrs = pa.array([f"{_host(b)}:{_HA_PORT}" for b in everyone])
+        self._ha_addrs = pa.array(map(ha_addr, everyone))
         self._origins = pa.array([f"{fleet.seed}/{plan.n}/{b}/" for b in everyone])
-        begin_us, port = day_start_us(fleet.start), _CLIENT_PORT + plan.n
+        begin_us = day_start_us(fleet.start)
+        endpoints = [broker_endpoint(b, plan.n) for b in everyone]
         # A connection outlives outages, but not the process to which it goes.
         opened_us = (begin_us + started_us for started_us in plan.started_us.tolist())
-        self._channels = pa.array([f"{_host(b)}:{port}#{(us + b) * NS_PER_US}" for us in opened_us for b in everyone])
-        changed_us = np.where(plan.versions.k_change == NEVER, 0, plan.versions.k_change) * fleet.interval_us
-        self._version_ms = np.concatenate([plan.versions.made_us, changed_us]) // US_PER_MS + begin_us // US_PER_MS
-        self._versions = np.concatenate([plan.versions.before, plan.versions.after])
+        self._channels = pa.array([f"{endpoints[b]}#{(us + b) * NS_PER_US}" for us in opened_us for b in everyone])
+        self._version_ms, self._versions = told_versions(fleet, plan.versions)
 
     def heartbeats(self, beats: Beats) -> pa.Table:
         """Return rows of `heartbeats`."""
@@ -115,7 +134,7 @@ class EventRows:
             "namesrv_id": namesrv_id(self._plan.n),
             "code": int(code),
             "request_version": self._fleet.protocol,
-            "cluster_name": _CLUSTER,
+            "cluster_name": CLUSTER,
             "broker_id": 0,
             "source_file": self._source,
             "ingest_run": self._run_id,
@@ -187,9 +206,12 @@ def _namesrv_event(fleet: Fleet, n: int, kind: str, at_us: int, ns: int) -> Colu
 
 def tables_of(fleet: Fleet, versions: Iterable[int]) -> list[tuple[int, int]]:
     """Return which topic table each broker has, of these versions of them: whose it is (-1: everybody's), and its version."""
-    if not fleet.topics:
-        return [(-1, 0) for _ in versions]
-    return [(-1 if fleet.shared_topics else b, version) for b, version in enumerate(versions)]
+    return [table_of_broker(fleet, b, version) for b, version in enumerate(versions)]
+
+
+def table_of_broker(fleet: Fleet, b: int, version: int) -> tuple[int, int]:
+    """Return which topic table broker `b` has at this version of it."""
+    return (-1 if fleet.shared_topics else b, version) if fleet.topics else (-1, 0)
 
 
 def topic_configs_from(tables: Iterable[TopicTable], run_id: str) -> pa.Table:

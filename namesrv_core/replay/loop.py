@@ -54,7 +54,7 @@ def replay(
     Scans run from `from_seq`, where a registry that was carried over stands, until `until_seq`, the end of what is
     known. Raises OrderError where (seq, event_id) does not increase.
     """
-    scans = _Scans(registry, namesrv, schedule, namesrv_id, from_seq)
+    scans = Scans(registry, namesrv, schedule, namesrv_id, from_seq)
     last_seq, last_id = -1, ""
     for timed in timed_events:
         seq, event_id, effect_us, event = timed
@@ -66,16 +66,14 @@ def replay(
         if seq > scans.none_before:
             yield from scans.before(seq)
         step = take(registry, event, effect_us // US_PER_MS, namesrv.at(seq))
-        scans.position = seq
-        if step.changes:
-            scans.changed, scans.none_before = True, 0
+        scans.passed(seq, step)
         yield Taken(timed, step)
     if until_seq is not None:
         yield from scans.before(until_seq)
 
 
-class _Scans:
-    """The ticks between events. `changed`: something has changed since the last tick.
+class Scans:
+    """The ticks between events. `position`: where the registry stands; `changed`: something has changed since the last tick.
 
     `none_before`: as long as nothing changes, no tick before this position can expire anything.
     """
@@ -95,6 +93,12 @@ class _Scans:
         self.position = from_seq
         self.changed = True
         self.none_before = 0
+
+    def passed(self, seq: int, step: Step) -> None:
+        """Note that an event was taken."""
+        self.position = seq
+        if step.changes:
+            self.changed, self.none_before = True, 0
 
     def before(self, seq: int) -> Iterator[Taken]:
         """Run the ticks before `seq` that can expire something."""

@@ -181,7 +181,7 @@ def test_process_that_is_seen_first_while_a_lease_has_ended_scans_at_its_own_tic
     assert [t.timed.effect_us for t in found] == [1_000_000, 121_400_000, 121_600_000, 123_000_000, 124_000_000]
 
 
-class LooksAlways(loop._Scans):
+class LooksAlways(loop.Scans):
     """Ticks that are looked for before each event, whether or not something could expire."""
 
     @property
@@ -229,7 +229,7 @@ def test_ticks_are_looked_for_no_more_often_than_they_matter(
 
     found = replayed()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "_Scans", LooksAlways)
+        patch.setattr(loop, "Scans", LooksAlways)
         assert replayed() == found
 
 
