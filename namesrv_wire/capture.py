@@ -56,6 +56,15 @@ class CaptureStats:
     skipped: Counter[str] = field(default_factory=Counter)
 
 
+def snapshot_length(path: str | PathLike[str]) -> tuple[int, int]:
+    """Return how many bytes of a packet a capture has kept at most, and how long the longest was of which that is not all."""
+    kept = longest = 0
+    for packet in read_packets(path):
+        if packet.lost:
+            kept, longest = max(kept, len(packet.data)), max(longest, len(packet.data) + packet.lost)
+    return kept, longest
+
+
 class _SkipError(Exception):
     """The packet holds no TCP segment; the message says why."""
 

@@ -6,7 +6,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any
 
-from namesrv_wire.errors import Reason
 from namesrv_wire.frames import Cut, FrameCutter
 from namesrv_wire.rows import Values
 from namesrv_wire.secrets import blot
@@ -26,7 +25,10 @@ class Half:
         """Return the frames that end in these pieces, and the pieces that holes broke."""
         cuts: list[Cut] = []
         for piece in pieces:
-            cuts += self.cutter.feed(piece) if isinstance(piece, bytes) else self.cutter.gap(piece)
+            if isinstance(piece, bytes):
+                cuts += self.cutter.feed(piece)
+            else:
+                cuts += self.cutter.cut_off(piece.size) if piece.is_cut else self.cutter.gap(piece.size)
         return cuts
 
     def push(self, seq: int, payload: bytes, lost: int, time_ns: int) -> list[Cut]:
@@ -37,10 +39,7 @@ class Half:
             stream.next_seq = (seq + size) & 0xFFFFFFFF
             stream.position += size
             return self.cutter.feed(payload)
-        pieces = stream.push(seq, payload, lost, time_ns)
-        if lost and pieces and pieces[-1] == lost and not stream.chunks:
-            return [*self.cuts(pieces[:-1]), *self.cutter.gap(lost, Reason.TRUNCATED_PACKET)]
-        return self.cuts(pieces)
+        return self.cuts(stream.push(seq, payload, lost, time_ns))
 
     def dump(self) -> list[Any]:
         """Return the state as JSON values; secrets in unfinished frames are blotted out."""
@@ -54,12 +53,13 @@ class Half:
             cutter.need,
             cutter.position,
             cutter.synced,
+            [cutter.skip, cutter.start, cutter.is_stranger, cutter.proxied],
         ]
 
     @classmethod
     def load(cls, state: list[Any]) -> Half:
         """Return the half that `dump` described."""
-        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced = state
+        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest = state
         half = cls(synced=bool(synced))
         half.stream.next_seq = None if next_seq is None else int(next_seq)
         half.stream.position = int(position)
@@ -68,6 +68,7 @@ class Half:
         half.cutter.buffer = bytearray(b64decode(buffer))
         half.cutter.need = int(need)
         half.cutter.position = int(cut_position)
+        half.cutter.skip, half.cutter.start, half.cutter.is_stranger, half.cutter.proxied = rest
         return half
 
 
@@ -117,6 +118,7 @@ class Connection:
 
     __slots__ = (
         "acks",
+        "asked_cut",
         "beats",
         "channel_id",
         "client",
@@ -129,6 +131,7 @@ class Connection:
         "handshake",
         "idle_ns",
         "idle_seq",
+        "is_cut",
         "last_byte_ns",
         "last_source",
         "new_syn",
@@ -172,6 +175,10 @@ class Connection:
         """First activity of the name server after `idle_ns`."""
         self.handshake: tuple[int, int] | None = None
         """Initial sequence numbers of client and server."""
+        self.is_cut = False
+        """A frame of it was cut by the capture's snapshot length."""
+        self.asked_cut = False
+        """One of these was a question that only a name server answers."""
         self.others: list[tuple[str, str]] = []
         """Client and server as seen on the other side of an address translation."""
         self.side: int | None = None
@@ -179,6 +186,21 @@ class Connection:
         self.sighted_in: str | None = None
         self.client_seen: set[int] = _NOWHERE
         """Interfaces on which the client's segments were seen."""
+
+    @property
+    def proxied(self) -> str | None:
+        """The client's ip:port that a PROXY preamble named."""
+        return self.from_client.cutter.proxied
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody has said a word since it was opened."""
+        return self.syn_seq is not None and not (self.from_client.stream.position or self.from_server.stream.position)
+
+    def give_up(self) -> None:
+        """Read no more of it: what is spoken is no remoting protocol."""
+        self.from_client.cutter.give_up()
+        self.from_server.cutter.give_up()
 
     @property
     def unanswered(self) -> int:
@@ -207,6 +229,8 @@ class Connection:
             "idle_ns",
             "idle_seq",
             "first_active_ns",
+            "is_cut",
+            "asked_cut",
         ):
             setattr(connection, name, state[name])
         connection.beats = bool(state.get("beats"))

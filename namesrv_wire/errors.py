@@ -51,6 +51,12 @@ class Reason(str, Enum):
     LOST_SEGMENT = "lost_segment"
     TRUNCATED_PACKET = "truncated_packet"
     INCOMPLETE_FRAME = "incomplete_frame"
+    TLS = "tls"
+    HTTP = "http"
+    ZEROS = "zeros"
+    BAD_PROXY_PREAMBLE = "bad_proxy_preamble"
+    HALF_FRAME = "half_frame"
+    SILENT_CONNECTION = "silent_connection"
     LINE_TOO_LONG = "line_too_long"
     BAD_LINE = "bad_line"
     TOO_LATE = "too_late"
@@ -72,6 +78,15 @@ LIMITS = frozenset(
     }
 )
 """Reasons that are limits of this reader: a real name server might have accepted the input."""
+
+
+STRANGERS = frozenset({Reason.TLS, Reason.HTTP, Reason.ZEROS, Reason.BAD_PROXY_PREAMBLE})
+"""Reasons that hold for a connection as a whole: nothing more of it is read, in either direction."""
+PIECES = STRANGERS | {
+    *(Reason.HALF_FRAME, Reason.SILENT_CONNECTION, Reason.INCOMPLETE_FRAME, Reason.LOST_SEGMENT),
+    *(Reason.TRUNCATED_PACKET, Reason.BAD_FRAME_LENGTH, Reason.FRAME_TOO_LONG),
+}
+"""Reasons of what is no whole frame: how much of it there is says nothing of what was understood."""
 
 
 class DecodeError(WireError):

@@ -77,6 +77,7 @@ COMMON: Final = _fields(
     seq="long",
     event_id="string",
     channel_id="string",
+    proxied_addr="string",
 )
 
 KINDS: Final[dict[str, Kind]] = {

@@ -146,7 +146,7 @@ def _envelope(value: Values, columns: Values, positions: _Positions, source_file
         "event_id": event_id,
         "event_time": event_ns // 1_000,
         "effect_time": effect_ns // 1_000,
-        "channel_id": checked("channel_id", COMMON["channel_id"], value),
+        **{name: checked(name, COMMON[name], value) for name in ("channel_id", "proxied_addr")},
         "source_file": source_file,
         "source_offset": number,
         **columns,
@@ -227,6 +227,7 @@ def line_of(row: Row, topic_configs: Mapping[str, Any] | None = None) -> str:
         "seq": values["seq"],
         "event_id": values["event_id"],
         "channel_id": values["channel_id"],
+        "proxied_addr": values["proxied_addr"],
     }
     line |= {key: values[field.column] for key, field in KINDS[name].fields.items()}
     if row.table == "registrations" and topic_configs is not None:

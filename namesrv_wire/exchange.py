@@ -9,8 +9,8 @@ from namesrv_core.inference.settings import properties_of
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, OBSERVED, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.connection import Connection, Pending
-from namesrv_wire.errors import DecodeError
-from namesrv_wire.frames import Cut, Frame, decode_frame
+from namesrv_wire.errors import STRANGERS, DecodeError, Reason
+from namesrv_wire.frames import Cut, Frame, decode_frame, head_of
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING
 from namesrv_wire.requests import (
@@ -39,13 +39,12 @@ class Exchange:
     def frame(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
         """Take in one frame, or a piece that is none, that ended with this packet."""
         if cut.error is not None:
-            self.ledger.quarantine(connection, cut, cut.error, cut.length, from_server=from_server)
+            self.refused(connection, cut, from_server=from_server)
             return
         self.ledger.tally.frames += 1
         try:
             frame = decode_frame(cut.data)
         except DecodeError as error:
-            self.ledger.tally.quarantined_frames += 1
             self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=from_server)
             return
         if from_server:
@@ -66,6 +65,51 @@ class Exchange:
             self.ledger.tally.ignored[f"request:{frame.code}:after_close"] += 1
         else:
             self._request(connection, frame, cut)
+
+    def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
+        """Take in a piece that is no frame; a stranger has nothing else, and cut frames are told once a connection."""
+        assert cut.error is not None
+        tally, reason = self.ledger.tally, cut.error.reason
+        tally.frames += 1
+        if reason is Reason.TRUNCATED_PACKET:
+            tally.cut_frames += 1
+            self._cut_frame(connection, cut.data, from_server=from_server)
+            if connection.is_cut:
+                tally.ignored["cut_frame"] += 1
+                return
+            connection.is_cut = True
+        self.ledger.quarantine(connection, cut, cut.error, cut.length, from_server=from_server)
+        if reason in STRANGERS:
+            connection.give_up()
+
+    def _cut_frame(self, connection: Connection, data: bytes, *, from_server: bool) -> None:
+        """Use what the beginning of a cut frame says: that a broker beats, that an event was answered, by whom."""
+        head = head_of(data)
+        if head is None or head.is_answer is not from_server:
+            return
+        if not from_server:
+            connection.asked_cut |= head.code in CONFIRMING
+            connection.beats |= EVENT_TABLES.get(head.code) in ("heartbeats", "registrations")
+            return
+        if head.version is not None:
+            self._identify(head.version)
+        pending = None if head.opaque is None else connection.pending.pop(head.opaque, None)
+        self._confirm(connection, pending, head.code)
+        if pending is not None and pending.values is not None and pending.table is not None:
+            self._take_effect(connection, pending)
+
+    def _confirm(self, connection: Connection, pending: Pending | None, code: int) -> None:
+        """Note an answer of this code: only a name server answers some questions."""
+        is_asked = pending.code in CONFIRMING if pending is not None else connection.asked_cut
+        if is_asked and not self.ledger.confirmed and code != REQUEST_CODE_NOT_SUPPORTED:
+            self.ledger.confirm()
+
+    def _take_effect(self, connection: Connection, pending: Pending) -> None:
+        """Write an event whose answer is here."""
+        assert pending.values is not None and pending.table is not None
+        if connection.closed_ns is None:
+            pending.values["seq"], pending.values["effect_time"] = self.ledger.slot(), self.ledger.time_ns // 1_000
+        self.ledger.emit(Row(pending.table, pending.values))
 
     def _request(self, connection: Connection, frame: Frame, cut: Cut) -> None:
         code = frame.code
@@ -91,7 +135,6 @@ class Exchange:
         try:
             columns, topics = request_columns(frame, time_ns // 1_000_000, self._bodies)
         except DecodeError as error:
-            self.ledger.tally.quarantined_frames += 1
             self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
             return
         self.ledger.tally.events[table] += 1
@@ -113,6 +156,8 @@ class Exchange:
         )
         place = Place(*self.ledger.source, time_ns)
         values = envelope(self.ledger.id, seq, identity, time_ns, time_ns, connection.channel_id, place) | columns
+        if connection.proxied is not None:
+            values["proxied_addr"] = connection.proxied
         if frame.flag & 2:
             self.ledger.emit(Row(table, values))
         else:
@@ -129,12 +174,11 @@ class Exchange:
 
     def _answer(self, connection: Connection, frame: Frame, position: int) -> None:
         pending = connection.pending.pop(frame.opaque, None)
-        self._identify(frame)
+        self._identify(frame.version)
+        self._confirm(connection, pending, frame.code)
         if pending is None:
             self.ledger.tally.ignored["response:unmatched"] += 1
             return
-        if not self.ledger.confirmed and pending.code in CONFIRMING and frame.code != REQUEST_CODE_NOT_SUPPORTED:
-            self.ledger.confirm()
         if pending.question is not None:
             self.ledger.tally.observations += 1
             self._observation(connection, pending, frame, position)
@@ -144,11 +188,8 @@ class Exchange:
             self._configured(frame)
         if pending.values is None or pending.table is None:
             return
-        values = pending.values
-        values |= response_columns(frame)
-        if connection.closed_ns is None:
-            values["seq"], values["effect_time"] = self.ledger.slot(), self.ledger.time_ns // 1_000
-        self.ledger.emit(Row(pending.table, values))
+        pending.values |= response_columns(frame)
+        self._take_effect(connection, pending)
 
     def _observation(self, connection: Connection, pending: Pending, frame: Frame, position: int) -> None:
         ledger = self.ledger
@@ -159,6 +200,7 @@ class Exchange:
         )
         place = Place(*self.ledger.source, self.ledger.time_ns)
         values = envelope(ledger.id, ledger.slot(), identity, pending.time_ns, ledger.time_ns, channel, place)
+        values["proxied_addr"] = connection.proxied
         values["code"] = pending.code
         values["subject"] = subject
         values["scope"] = scope
@@ -189,10 +231,10 @@ class Exchange:
             evidence = "answer to a question about the configuration"
             self.ledger.fact("configured", self.ledger.slot(), place, None, evidence, text)
 
-    def _identify(self, frame: Frame) -> None:
-        if frame.version == self.ledger.version:
+    def _identify(self, version: int) -> None:
+        if version == self.ledger.version:
             return
-        self.ledger.version = frame.version
+        self.ledger.version = version
         place = Place(*self.ledger.source, self.ledger.time_ns)
-        evidence = f"version {frame.version} in the header of an answer: {version_name(frame.version)}"
-        self.ledger.fact("identified", self.ledger.slot(), place, frame.version, evidence)
+        evidence = f"version {version} in the header of an answer: {version_name(version)}"
+        self.ledger.fact("identified", self.ledger.slot(), place, version, evidence)

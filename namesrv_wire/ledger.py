@@ -32,12 +32,16 @@ class Ledger:
         self.out: list[Row] = []
         self.source = ("", 0)
         """File and packet number of the packet at hand."""
+        self.files: set[str] = set()
+        """Files with packets of this name server."""
         self.time_ns = 0
         """Time of the packet at hand."""
         self._base_taken = False
 
     def begin(self, time_ns: int, source: tuple[str, int]) -> None:
         """Open a packet: what is written from now on happens at its time and place."""
+        if source[0] != self.source[0]:
+            self.files.add(source[0])
         self.time_ns = time_ns
         self.source = source
         self._base_taken = False
@@ -89,7 +93,10 @@ class Ledger:
         channel = None if connection is None else connection.channel_id
         when = "" if connection is not None else place.time_ns
         identity = digest_id(self.id, channel, kind, when)
-        return envelope(self.id, seq, identity, place.time_ns, place.time_ns, channel, place)
+        values = envelope(self.id, seq, identity, place.time_ns, place.time_ns, channel, place)
+        if connection is not None:
+            values["proxied_addr"] = connection.proxied
+        return values
 
     def emit(self, row: Row) -> None:
         """Write a row."""
@@ -106,7 +113,7 @@ class Ledger:
     def quarantine(
         self, connection: Connection, cut: Cut, error: DecodeError, length: int, *, from_server: bool
     ) -> None:
-        """Write a quarantine row for a refused piece of `length` bytes."""
+        """Write a quarantine row for a refused piece of `length` bytes, which counts as a frame."""
         self.tally.quarantined[error.reason.value] += 1
         place = Place(*self.source, self.time_ns)
         identity = f"{'answer' if from_server else 'request'} {cut.position}"

@@ -12,9 +12,9 @@ from namesrv_wire.secrets import blot
 DECODER_VERSION: Final = "1"
 """Written into quarantine rows; raised when the same bytes would be decoded differently."""
 FRAME_TABLES: Final = frozenset(
-    {"heartbeats", "registrations", "unregistrations", "admin_events", "route_observations"}
+    {"heartbeats", "registrations", "unregistrations", "admin_events", "route_observations", "quarantine"}
 )
-"""Tables whose rows stand for one frame of a capture each; its other rows are facts about connections and name servers."""
+"""Tables whose rows stand for one frame of a capture each, or for what is none; its other rows are facts about connections and name servers."""
 UNTIL_MS: Final = "until_ms="
 """Properties of a recording gap: this and its end in epoch milliseconds."""
 REVOKED: Final = "revoked"
@@ -123,6 +123,7 @@ def envelope(
         "event_time": event_ns // 1_000,
         "effect_time": effect_ns // 1_000,
         "channel_id": channel_id,
+        "proxied_addr": None,
         "source_file": place.source_file,
         "source_offset": place.source_offset,
     }

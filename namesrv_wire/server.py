@@ -10,7 +10,9 @@ from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.capture import ACK, FIN, RST, Segment
 from namesrv_wire.closing import Idle
 from namesrv_wire.connection import Connection
+from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.exchange import Exchange
+from namesrv_wire.frames import Cut
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.lifecycle import DOWN, UP, Life
@@ -346,6 +348,9 @@ class Server:
         return rows
 
     def _ended(self, connection: Connection) -> None:
+        if connection.is_silent:
+            nothing = DecodeError(Reason.SILENT_CONNECTION, "opened and ended without a byte")
+            self.exchange.refused(connection, Cut(0, b"", nothing), from_server=False)
         connection.closed_ns = self.ledger.time_ns
         self.idle.forget(connection)
         self.lingering[connection.client] = connection

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Tally:
-    """frames == sum(events) + observations + quarantined_frames + sum(ignored), always.
+    """frames == sum(events) + observations + sum(quarantined) + sum(ignored), always.
 
-    `quarantined` counts quarantine rows by reason, also those that are no whole frame (holes, broken lengths,
-    unfinished frames). `sightings`: packets that were seen before, on another interface or the other side of an address
+    `quarantined` counts quarantine rows by reason; also what is no whole frame (holes, broken lengths, unfinished frames,
+    strangers) counts as one. `cut_frames`: of which the capture has not kept all. `sightings`: packets that were seen before, on another interface or the other side of an address
     translation. `dropped_rows`: events and observations that an endpoint had to give up before it was known to be
     a name server.
     """
@@ -20,12 +20,12 @@ class Tally:
     packets: int = 0
     events: Counter[str] = field(default_factory=Counter)
     observations: int = 0
-    quarantined_frames: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     connections: int = 0
     copied_segments: int = 0
     sightings: int = 0
+    cut_frames: int = 0
     dropped_rows: int = 0
     foreign_connections: int = 0
 
@@ -55,4 +55,4 @@ class Tally:
     @property
     def accounted(self) -> int:
         """Frames by what became of them; equals `frames`."""
-        return self.events.total() + self.observations + self.quarantined_frames + self.ignored.total()
+        return self.events.total() + self.observations + self.quarantined.total() + self.ignored.total()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES, MAX_REORDER_CHUNKS
 
@@ -10,8 +10,15 @@ _MASK = 0xFFFFFFFF
 _HALF = 1 << 31
 _FAR = 1 << 30
 
-Piece: TypeAlias = "bytes | int"
-"""Bytes that follow on those before, or the number of bytes of a hole that is given up."""
+class Missing(NamedTuple):
+    """Bytes that are not there: of a hole that is given up, or (cut) of packets that the capture has not kept whole."""
+
+    size: int
+    is_cut: bool
+
+
+Piece: TypeAlias = "bytes | Missing"
+"""Bytes that follow on those before, or that are missing there."""
 
 
 class Stream:
@@ -96,7 +103,7 @@ class Stream:
         self.next_seq = (self.next_seq + size) & _MASK
         self.position += size
         pieces: list[Piece] = [payload] if payload else []
-        return [*pieces, lost] if lost else pieces
+        return [*pieces, Missing(lost, True)] if lost else pieces
 
     def _keep(self, at: int, payload: bytes, lost: int) -> None:
         """Add the parts of a segment that no kept one covers."""
@@ -136,6 +143,7 @@ class Stream:
 
     def _skip_hole(self, time_ns: int) -> list[Piece]:
         hole = self.chunks[0][0] - self.position
-        pieces = [*self._advance(b"", hole), *self._drain()]
+        self._advance(b"", hole)
+        pieces = [Missing(hole, False), *self._drain()]
         self.hole_since_ns = time_ns if self.chunks else None
         return pieces

@@ -166,6 +166,10 @@ class Transcript:
         """Return the time of the last packet of each name server."""
         return {namesrv_id: server.last_packet_ns for namesrv_id, server in self._servers.items() if server.confirmed}
 
+    def files(self) -> set[str]:
+        """Return the files that have packets of name servers."""
+        return {file for server in self._servers.values() if server.confirmed for file in server.ledger.files}
+
     @property
     def counts(self) -> Tally:
         """The figures over all name servers; `packets` counts all segments that were fed."""

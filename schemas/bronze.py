@@ -56,6 +56,7 @@ ENVELOPE = (
     Column("event_time", TIMESTAMP, "When the name server had received the event's last byte", required=True),
     Column("effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True),
     Column("channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"),
+    Column("proxied_addr", STRING, "Client's ip:port, as a PROXY preamble on the connection named it; NULL without one"),
 )
 REQUEST = (
     Column("code", INT, "Request code", required=True),
@@ -239,7 +240,8 @@ QUARANTINE = Table(
             "reason",
             STRING,
             "Reason code; broken_rule: it could be decoded, and says what cannot be; too_late, clock_went_back, seq_taken: "
-            "it could be decoded, and has no place in the history",
+            "it could be decoded, and has no place in the history; tls, http, zeros, half_frame, silent_connection: what a "
+            "whole connection looks like; truncated_packet: the first frame of a connection that the capture has cut",
             required=True,
         ),
         Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),

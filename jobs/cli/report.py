@@ -45,13 +45,15 @@ _REFUSALS = {
 }
 
 
+_SIGHTINGS = "on another interface, or on the other side of an address translation"
+
+
 def show_run(summary: Summary, console: Console) -> None:
     """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
     console.line()
     if summary.status == "nothing_to_do":
-        console.line(
-            "Nothing to do: every input was read before and everything recorded is published. The last run said:"
-        )
+        what = "nothing in what was read belongs to the history" if summary.errors else "every input was read before"
+        console.line(f"Nothing to do: {what}, and everything recorded is published. The last run said:")
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
     console.line(f"Read         {', '.join(s for s in summary.sources)}")
     console.line(f"Name servers {servers or 'none'}")
@@ -64,8 +66,11 @@ def show_run(summary: Summary, console: Console) -> None:
         f"{summary.duplicates:,} duplicates + {summary.quarantined:,} quarantined + {ignored:,} ignored by rule"
     )
     if summary.ignored:
-        rules = ", ".join(f"{name} {count:,}" for name, count in summary.ignored.items())
-        console.line(f"             ignored: {rules}")
+        console.line(f"             ignored: {_listed(summary.ignored)}")
+    if summary.reasons:
+        console.line(f"             quarantined: {_listed(summary.reasons)}")
+    if summary.sightings:
+        console.line(f"             {summary.sightings:,} of {summary.packets:,} packets were seen before: {_SIGHTINGS}")
     for reason, count in summary.refused.items():
         console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
     if summary.restated:
@@ -80,6 +85,10 @@ def show_run(summary: Summary, console: Console) -> None:
     show_verify(summary.verify, console)
     console.line()
     show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def setting_lines(values: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -6,22 +6,26 @@ import datetime as dt
 from collections import Counter
 from dataclasses import dataclass, field
 
+from namesrv_wire.errors import PIECES
+
 
 @dataclass
 class Ingested:
     """What a run read. The law: frames = events + observations + duplicates + quarantined + the sum of `ignored`.
 
     The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
-    `refused`: of the quarantined, rows that were too late or whose clock went back, by reason. `unordered`: files whose clock
+    `reasons`: rows of quarantine, by reason. `refused`: of the quarantined, rows that were too late or whose clock went back, by reason. `unordered`: files whose clock
     went back too far. `days`: with rows that the run has written or changed.
     """
 
     frames: int = 0
     packets: int = 0
+    sightings: int = 0
     events: int = 0
     observations: int = 0
     duplicates: int = 0
     quarantined: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     sources: list[str] = field(default_factory=list)
     known_sources: list[str] = field(default_factory=list)
@@ -29,6 +33,11 @@ class Ingested:
     unordered: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     days: list[dt.date] = field(default_factory=list)
+
+    @property
+    def misunderstood(self) -> int:
+        """Return the rows of quarantine that are whole frames or lines: what was not understood, if not by strangers."""
+        return sum(count for reason, count in self.reasons.items() if reason not in PIECES)
 
     @property
     def unaccounted(self) -> int:

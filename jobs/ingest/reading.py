@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import rows_of
-from namesrv_wire.capture import read_capture
+from namesrv_wire.capture import CaptureStats, read_capture, snapshot_length
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.event_log import read_event_log
 from namesrv_wire.lateness import Lateness
@@ -69,6 +70,9 @@ class Reading:
             self._result.sources.append(source.path.name)
         for transcript in (self._transcript, self._earlier):
             self._finish(transcript)
+        for source, row in zip(sources, noted, strict=True):
+            if source.kind == "capture" and not row["error"]:
+                self._look_for_a_name_server(source, row)
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
         last_ns = self._transcript.last_time_ns()
         self.open_streams = [
@@ -83,6 +87,17 @@ class Reading:
         ]
         return noted
 
+    def _look_for_a_name_server(self, source: Source, row: Values) -> None:
+        """Note as an error if a capture has packets, but none of a name server."""
+        if source.path.name in self._transcript.files() | self._earlier.files():
+            return
+        stats = CaptureStats()
+        deque(read_capture(source.path, stats), maxlen=0)
+        if stats.packets:
+            skipped = "".join(f", {count:,} {why}" for why, count in sorted(stats.skipped.items()))
+            row["error"] = f"{source.path.name}: none of its {stats.packets:,} packets{skipped} is of a name server"
+            self._result.errors.append(row["error"])
+
     def _read(self, source: Source) -> Values:
         """Read one file; return its row for `sources`, with the reason if reading stopped early."""
         if source.kind == "event_log":
@@ -93,7 +108,8 @@ class Reading:
         return self._read_capture(source, self._earlier if is_earlier else self._transcript)
 
     def _read_capture(self, source: Source, transcript: Transcript) -> Values:
-        frames, packets = transcript.counts.frames, transcript.counts.packets
+        counts = transcript.counts
+        frames, packets, cut = counts.frames, counts.packets, counts.cut_frames
         last_ns, latest_ns, error = None, 0, None
         furthest_back_ns = self._lateness.limit_days * _NS_PER_DAY
         try:
@@ -112,6 +128,14 @@ class Reading:
             if isinstance(stopped, UnorderedError):
                 self._result.unordered.append(source.path.name)
         counts = transcript.counts
+        cut -= counts.cut_frames
+        if cut and error is None:
+            kept, longest = snapshot_length(source.path)
+            error = (
+                f"{source.path.name}: {-cut:,} frames were cut, since the capture has kept {kept:,} bytes of a packet at most; "
+                f"a snapshot length of {longest:,} would have been enough. What headers show was read: connections, how they "
+                "ended, when name servers were up"
+            )
         return source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
 
     def _add(self, row: Row, transcript: Transcript) -> None:
@@ -121,7 +145,7 @@ class Reading:
         is_beginning = is_earlier and values.get("kind") == "observed_from"
         if is_beginning and self._known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
             return
-        is_frame = row.table in FRAME_TABLES and values["event_id"] not in transcript.counted_before
+        is_frame = row.table in FRAME_TABLES and values.get("event_id") not in transcript.counted_before
         judged = self._lateness.judged(row, in_order=False)
         # Below 0: not the number of a line.
         self._staging.add(judged, frame=-1 - is_earlier if is_frame else None)
@@ -133,7 +157,7 @@ class Reading:
         counts = transcript.counts
         self._result.frames += counts.frames
         self._result.packets += counts.packets
-        self._result.quarantined += counts.quarantined_frames
+        self._result.sightings += counts.sightings
         self._result.ignored.update(counts.ignored)
         if counts.dropped_rows:
             self._result.ignored["before_known_as_namesrv"] += counts.dropped_rows

@@ -56,6 +56,8 @@ def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day:
         # What was refused has no part in the history of its own day: that day need not be recomputed.
         days = days or {last_day}
         staging.settle(bronze.QUARANTINE.name, max(days))
+        for rows in staging.rows(bronze.QUARANTINE.name):
+            result.reasons.update(rows["reason"].to_pylist())
         counted = _write_new(house, staging, bronze.QUARANTINE)
         result.quarantined += counted["new"] + counted["repeated"]
     result.days = sorted(days)

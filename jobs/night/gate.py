@@ -15,6 +15,7 @@ from jobs.night.docs import judge
 from jobs.store.files import DataFile, local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rules import Measurement, measure
+from namesrv_wire.errors import PIECES
 from schemas import bronze, gold
 
 SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
@@ -23,15 +24,18 @@ RARE = (bronze.SNAPSHOTS, bronze.QUARANTINE)
 """Tables of which a day has few rows: the driver judges them, too."""
 
 
+_PIECES = sorted(reason.value for reason in PIECES)
+
+
 def require_few_quarantined(house: Warehouse, ingested: Ingested, waiting: Collection[str]) -> None:
     """Raise GateError if too much was quarantined. `waiting`: ingest runs that no published run covers, this one too."""
     if ingested.frames:
-        _require_few(house, ingested.quarantined, ingested.frames)
+        _require_few(house, ingested.misunderstood, ingested.frames)
     if set(waiting) - {house.run_id}:
         # What an earlier run has read and not published is no better because it is known by now.
         of_waiting = pc.field("ingest_run").isin(sorted(waiting))
         frames = house.rows(bronze.SOURCES, None, ["frames"], of_waiting)["frames"]
-        refused = house.rows(bronze.QUARANTINE, None, ["ingest_run"], of_waiting)
+        refused = house.rows(bronze.QUARANTINE, None, ["reason"], of_waiting & ~pc.field("reason").isin(_PIECES))
         _require_few(house, refused.num_rows, pc.sum(frames).as_py() or 0)
 
 

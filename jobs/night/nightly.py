@@ -40,7 +40,8 @@ class Summary:
     A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all days;
     `findings` and `verify` are about the days that were recomputed. `verify`: answers = matched + the sum of `explained` +
     mismatched, of questions about routes, clusters and topics; `others` counts the rest by request. `seconds` by step.
-    `refused`: of the quarantined, rows that were too late or whose clock went back. `restated`: published slices that the run
+    `sightings`: packets that were seen before, on another interface or before an address translation.
+    `reasons`: the quarantined by reason. `refused`: of the quarantined, rows that were too late or whose clock went back. `restated`: published slices that the run
     changed, rows of `restatements`.
     `settings`: by name server and setting, the last value and how it is known.
     """
@@ -53,9 +54,11 @@ class Summary:
     duplicates: int = 0
     quarantined: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     restated: int = 0
     packets: int = 0
+    sightings: int = 0
     sources: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     days: list[str] = field(default_factory=list)
@@ -75,10 +78,11 @@ class Summary:
 
     def note_ingested(self, ingested: Ingested) -> None:
         """Note what was read."""
-        self.frames, self.packets = ingested.frames, ingested.packets
+        self.frames, self.packets, self.sightings = ingested.frames, ingested.packets, ingested.sightings
         self.events, self.observations = ingested.events, ingested.observations
         self.duplicates, self.quarantined = ingested.duplicates, ingested.quarantined
         self.ignored = dict(sorted(ingested.ignored.items()))
+        self.reasons = dict(sorted(ingested.reasons.items()))
         self.refused = dict(sorted(ingested.refused.items()))
         self.sources = [*ingested.sources, *ingested.known_sources]
         self.errors = list(ingested.errors)
@@ -167,6 +171,8 @@ def _published(
             "quarantined": ingested.quarantined,
             "ignored": sum(ingested.ignored.values()),
             **{f"ignored.{rule}": count for rule, count in sorted(ingested.ignored.items())},
+            **{f"quarantined.{reason}": count for reason, count in sorted(ingested.reasons.items())},
             **ingested.refused,
+            "sightings": ingested.sightings,
         }
         return publish(house, night, days, counts, seconds)

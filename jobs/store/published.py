@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from jobs.errors import BrokenLogError, LayoutError, NoLongerReadableError, TableFeatureError, first_line
 
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 OLDEST: Final = "namesrvHistory.oldestVersions"
 """Property of the ledger: from which version on each table is readable."""

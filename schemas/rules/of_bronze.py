@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
 from namesrv_wire.codes import OBSERVED, REQUEST_NAMES
-from namesrv_wire.errors import Reason
+from namesrv_wire.errors import PIECES, Reason
 from namesrv_wire.event_fields import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
@@ -33,6 +33,7 @@ BROKEN_RULE = "broken_rule"
 """Reason code of a quarantined row that could be decoded but broke critical rules; its detail names them."""
 
 QUARANTINE_REASONS = (*sorted(reason.value for reason in Reason), BROKEN_RULE)
+_PIECES = sorted(reason.value for reason in PIECES)
 QUARANTINE_SHARE = 0.01
 """Share of a run's frames above which quarantine stops it: whoever sends only rubbish must not hide in it."""
 
@@ -325,10 +326,10 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             f"A run quarantines at most {QUARANTINE_SHARE:.0%} of its frames (or {QUARANTINE_FLOOR} of few).",
             severity="warning",  # the limit that stops a night is configuration
             kind="query",
-            over="""
+            over=f"""
                 SELECT ingest_run, sum(frames) AS frames, sum(quarantined) AS quarantined
                 FROM (SELECT ingest_run, frames, 0 AS quarantined FROM sources
-                      UNION ALL SELECT ingest_run, 0, 1 FROM quarantine)
+                      UNION ALL SELECT ingest_run, 0, 1 FROM quarantine WHERE NOT list_contains({_PIECES}, reason))
                 GROUP BY ingest_run""",
             scope="table",
         ),
