@@ -70,7 +70,7 @@ class Exchange:
         """Take in a piece that is no frame; a stranger has nothing else, and cut frames are told once a connection."""
         assert cut.error is not None
         tally, reason = self.ledger.tally, cut.error.reason
-        tally.frames += 1
+        tally.pieces += 1
         if reason is Reason.TRUNCATED_PACKET:
             tally.cut_frames += 1
             self._cut_frame(connection, cut.data, from_server=from_server)
@@ -106,7 +106,8 @@ class Exchange:
 
     def _take_effect(self, connection: Connection, pending: Pending) -> None:
         """Write an event whose answer is here."""
-        assert pending.values is not None and pending.table is not None
+        assert pending.values is not None
+        assert pending.table is not None
         if connection.closed_ns is None:
             pending.values["seq"], pending.values["effect_time"] = self.ledger.slot(), self.ledger.time_ns // 1_000
         self.ledger.emit(Row(pending.table, pending.values))

@@ -462,7 +462,7 @@ def head_of(data: bytes | bytearray) -> Head | None:
     else:
         said = {name: int(value) for name, value in _NUMBERS.findall(bytes(data[8 : 8 + MAX_RESYNC_HEADER_BYTES]))}
         code, version, opaque, flag = (said.get(name) for name in (b"code", b"version", b"opaque", b"flag"))
-    if code is None or flag is None and code not in REQUEST_NAMES:
+    if code is None or (flag is None and code not in REQUEST_NAMES):
         return None
     return Head(code, bool(flag and flag & RESPONSE), opaque, version)
 

@@ -113,7 +113,7 @@ class Ledger:
     def quarantine(
         self, connection: Connection, cut: Cut, error: DecodeError, length: int, *, from_server: bool
     ) -> None:
-        """Write a quarantine row for a refused piece of `length` bytes, which counts as a frame."""
+        """Write a quarantine row for a refused piece of `length` bytes."""
         self.tally.quarantined[error.reason.value] += 1
         place = Place(*self.source, self.time_ns)
         identity = f"{'answer' if from_server else 'request'} {cut.position}"

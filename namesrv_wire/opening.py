@@ -75,9 +75,10 @@ def _version_1(data: bytes) -> Preamble | Stranger:
     try:
         family, source, _, port, _ = words[1:]
         socket.inet_pton(_TEXT_ADDRESSES[family], source)
-        if not (port.isascii() and port.isdigit() and int(port) <= 0xFFFF):
-            raise ValueError(port)
+        is_port = port.isascii() and port.isdigit() and int(port) <= 0xFFFF
     except (ValueError, KeyError, OSError):
+        is_port = False
+    if not is_port:
         return _bad("a line that names no two addresses and ports")
     return Preamble(end + 2, _endpoint(source, int(port)))
 

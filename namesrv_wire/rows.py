@@ -9,12 +9,13 @@ from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import FIRST_BYTES
 from namesrv_wire.secrets import blot
 
-DECODER_VERSION: Final = "1"
+DECODER_VERSION: Final = "2"
 """Written into quarantine rows; raised when the same bytes would be decoded differently."""
 FRAME_TABLES: Final = frozenset(
     {"heartbeats", "registrations", "unregistrations", "admin_events", "route_observations", "quarantine"}
 )
-"""Tables whose rows stand for one frame of a capture each, or for what is none; its other rows are facts about connections and name servers."""
+"""Tables whose rows stand for one frame of a capture each, or for a piece that is none; its other rows are facts about
+connections and name servers."""
 UNTIL_MS: Final = "until_ms="
 """Properties of a recording gap: this and its end in epoch milliseconds."""
 REVOKED: Final = "revoked"

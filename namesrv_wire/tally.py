@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Tally:
-    """frames == sum(events) + observations + sum(quarantined) + sum(ignored), always.
+    """frames + pieces == sum(events) + observations + sum(quarantined) + sum(ignored), always.
 
-    `quarantined` counts quarantine rows by reason; also what is no whole frame (holes, broken lengths, unfinished frames,
-    strangers) counts as one. `cut_frames`: of which the capture has not kept all. `sightings`: packets that were seen before, on another interface or the other side of an address
-    translation. `dropped_rows`: events and observations that an endpoint had to give up before it was known to be
-    a name server.
+    `pieces` counts what is no whole frame: holes, broken lengths, unfinished and cut frames, connections of
+    strangers. `quarantined` counts quarantine rows by reason. `cut_frames`: of which the capture has not kept all.
+    `sightings`: packets that were seen before, on another interface or the other side of an address translation.
+    `dropped_rows`: events and observations that an endpoint had to give up before it was known to be a name server.
     """
 
     frames: int = 0
+    pieces: int = 0
     packets: int = 0
     events: Counter[str] = field(default_factory=Counter)
     observations: int = 0
@@ -54,5 +55,5 @@ class Tally:
 
     @property
     def accounted(self) -> int:
-        """Frames by what became of them; equals `frames`."""
+        """Frames and pieces by what became of them; equals their sum."""
         return self.events.total() + self.observations + self.quarantined.total() + self.ignored.total()

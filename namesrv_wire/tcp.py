@@ -10,6 +10,7 @@ _MASK = 0xFFFFFFFF
 _HALF = 1 << 31
 _FAR = 1 << 30
 
+
 class Missing(NamedTuple):
     """Bytes that are not there: of a hole that is given up, or (cut) of packets that the capture has not kept whole."""
 

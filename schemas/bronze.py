@@ -56,7 +56,9 @@ ENVELOPE = (
     Column("event_time", TIMESTAMP, "When the name server had received the event's last byte", required=True),
     Column("effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True),
     Column("channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"),
-    Column("proxied_addr", STRING, "Client's ip:port, as a PROXY preamble on the connection named it; NULL without one"),
+    Column(
+        "proxied_addr", STRING, "Client's ip:port, as a PROXY preamble on the connection named it; NULL without one"
+    ),
 )
 REQUEST = (
     Column("code", INT, "Request code", required=True),

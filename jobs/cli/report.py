@@ -60,17 +60,15 @@ def show_run(summary: Summary, console: Console) -> None:
     for name, values in sorted(summary.settings.items()):
         for line in setting_lines(values):
             console.line(f"             {name}: {line}")
-    ignored = sum(summary.ignored.values())
-    console.line(
-        f"Frames       {summary.frames:,} = {summary.events:,} events + {summary.observations:,} answers + "
-        f"{summary.duplicates:,} duplicates + {summary.quarantined:,} quarantined + {ignored:,} ignored by rule"
-    )
+    console.line(f"Frames       {_balance(summary)}")
     if summary.ignored:
         console.line(f"             ignored: {_listed(summary.ignored)}")
     if summary.reasons:
         console.line(f"             quarantined: {_listed(summary.reasons)}")
     if summary.sightings:
-        console.line(f"             {summary.sightings:,} of {summary.packets:,} packets were seen before: {_SIGHTINGS}")
+        console.line(
+            f"             {summary.sightings:,} of {summary.packets:,} packets were seen before: {_SIGHTINGS}"
+        )
     for reason, count in summary.refused.items():
         console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
     if summary.restated:
@@ -85,6 +83,15 @@ def show_run(summary: Summary, console: Console) -> None:
     show_verify(summary.verify, console)
     console.line()
     show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+
+
+def _balance(read: Summary | Ingested) -> str:
+    """Return the law of conservation in figures."""
+    pieces = f" and {read.pieces:,} piece(s) that are none" if read.pieces else ""
+    return (
+        f"{read.frames:,}{pieces} = {read.events:,} events + {read.observations:,} answers + {read.duplicates:,} duplicates + "
+        f"{read.quarantined:,} quarantined + {sum(read.ignored.values()):,} ignored by rule"
+    )
 
 
 def _listed(counts: Mapping[str, int]) -> str:
@@ -122,11 +129,7 @@ def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
 
 def show_ingested(ingested: Ingested, console: Console) -> None:
     """Show what was read."""
-    console.line(
-        f"Frames {ingested.frames:,} = {ingested.events:,} events + {ingested.observations:,} answers + "
-        f"{ingested.duplicates:,} duplicates + {ingested.quarantined:,} quarantined + "
-        f"{sum(ingested.ignored.values()):,} ignored by rule"
-    )
+    console.line(f"Frames {_balance(ingested)}")
     for error in ingested.errors:
         console.line(f"NOT READ {error}")
 

@@ -11,14 +11,16 @@ from namesrv_wire.errors import PIECES
 
 @dataclass
 class Ingested:
-    """What a run read. The law: frames = events + observations + duplicates + quarantined + the sum of `ignored`.
+    """What a run read. The law: frames + pieces = events + observations + duplicates + quarantined + the sum of `ignored`.
 
     The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
-    `reasons`: rows of quarantine, by reason. `refused`: of the quarantined, rows that were too late or whose clock went back, by reason. `unordered`: files whose clock
-    went back too far. `days`: with rows that the run has written or changed.
+    `pieces`: what was no whole frame. `reasons`: rows of quarantine, by reason. `refused`: of the quarantined, rows
+    that were too late or whose clock went back, by reason. `unordered`: files whose clock went back too far. `days`:
+    with rows that the run has written or changed.
     """
 
     frames: int = 0
+    pieces: int = 0
     packets: int = 0
     sightings: int = 0
     events: int = 0
@@ -41,6 +43,6 @@ class Ingested:
 
     @property
     def unaccounted(self) -> int:
-        """Return frames that are in none of the classes: 0, or something was lost, or counted twice."""
+        """Return frames and pieces that are in none of the classes: 0, or something was lost, or counted twice."""
         classes = self.events + self.observations + self.duplicates + self.quarantined
-        return self.frames - classes - sum(self.ignored.values())
+        return self.frames + self.pieces - classes - sum(self.ignored.values())

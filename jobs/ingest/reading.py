@@ -156,6 +156,7 @@ class Reading:
             self._add(row, transcript)
         counts = transcript.counts
         self._result.frames += counts.frames
+        self._result.pieces += counts.pieces
         self._result.packets += counts.packets
         self._result.sightings += counts.sightings
         self._result.ignored.update(counts.ignored)

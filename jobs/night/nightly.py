@@ -37,18 +37,20 @@ class Shows(Protocol):
 class Summary:
     """A run in numbers; the fields are the keys of the summary file.
 
-    A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all days;
-    `findings` and `verify` are about the days that were recomputed. `verify`: answers = matched + the sum of `explained` +
-    mismatched, of questions about routes, clusters and topics; `others` counts the rest by request. `seconds` by step.
-    `sightings`: packets that were seen before, on another interface or before an address translation.
-    `reasons`: the quarantined by reason. `refused`: of the quarantined, rows that were too late or whose clock went back. `restated`: published slices that the run
-    changed, rows of `restatements`.
-    `settings`: by name server and setting, the last value and how it is known.
+    A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all
+    days; `findings` and `verify` are about the days that were recomputed. `verify`: answers = matched + the sum of
+    `explained` + mismatched, of questions about routes, clusters and topics; `others` counts the rest by request.
+    `seconds` by step. `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets
+    that were seen before, on another interface or before an address translation. `reasons`: the quarantined by
+    reason. `refused`: of the quarantined, rows that were too late or whose clock went back. `restated`: published
+    slices that the run changed, rows of `restatements`. `settings`: by name server and setting, the last value and
+    how it is known.
     """
 
     run_id: str = ""
     status: str = "nothing_to_do"
     frames: int = 0
+    pieces: int = 0
     events: int = 0
     observations: int = 0
     duplicates: int = 0
@@ -78,7 +80,8 @@ class Summary:
 
     def note_ingested(self, ingested: Ingested) -> None:
         """Note what was read."""
-        self.frames, self.packets, self.sightings = ingested.frames, ingested.packets, ingested.sightings
+        self.frames, self.pieces = ingested.frames, ingested.pieces
+        self.packets, self.sightings = ingested.packets, ingested.sightings
         self.events, self.observations = ingested.events, ingested.observations
         self.duplicates, self.quarantined = ingested.duplicates, ingested.quarantined
         self.ignored = dict(sorted(ingested.ignored.items()))
@@ -165,6 +168,7 @@ def _published(
     with step("publish"):
         counts = {
             "frames": ingested.frames,
+            "pieces": ingested.pieces,
             "events": ingested.events,
             "observations": ingested.observations,
             "duplicates": ingested.duplicates,

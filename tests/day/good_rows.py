@@ -234,7 +234,7 @@ GOOD: dict[str, dict] = {
         "day": DAY,
     },
     "runs": {
-        "layout": 3,
+        "layout": 4,
         "started_time": NOON,
         "finished_time": NOON,
         "status": "published",

@@ -38,8 +38,9 @@ def test_every_answer_of_a_real_name_server_is_reproduced(whole: Capture) -> Non
     said = whole.summary
     assert said.frames == FRAMES
     classes = said.events + said.observations + said.duplicates + said.quarantined
-    assert classes + sum(said.ignored.values()) == FRAMES
-    assert (said.quarantined, said.errors, said.warnings) == (0, [], [])
+    assert classes + sum(said.ignored.values()) == FRAMES + said.pieces
+    assert (said.reasons, said.errors, said.warnings) == ({"silent_connection": 1}, [], [])
+    assert said.quarantined == said.tables["quarantine"] == 1
     expected = {"answers": ANSWERS, "matched": ANSWERS, "same_order": ANSWERS, "same_bytes": ANSWERS, "mismatched": 0}
     assert {key: said.verify[key] for key in expected} == expected
     assert said.verify["explained"] == {}

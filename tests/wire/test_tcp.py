@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES
-from namesrv_wire.tcp import Stream
+from namesrv_wire.tcp import Missing, Stream
 
 
 def begun(seq: int = 0) -> Stream:
@@ -74,18 +74,18 @@ def test_a_hole_is_given_up_by_time_by_acknowledgement_and_by_size() -> None:
     stream = begun()
     stream.push(5, b"f", 0, 0)
     assert stream.overdue(GAP_ACKED_NS + 1, 3) == []
-    assert stream.overdue(GAP_ACKED_NS + 1, 6) == [5, b"f"]
+    assert stream.overdue(GAP_ACKED_NS + 1, 6) == [Missing(5, False), b"f"]
     stream.push(10, b"k", 0, 0)
     assert stream.overdue(GAP_NS, None) == []
-    assert stream.overdue(GAP_NS + 1, None) == [4, b"k"]
+    assert stream.overdue(GAP_NS + 1, None) == [Missing(4, False), b"k"]
     stream.push(12, b"y" * (MAX_REORDER_BYTES // 2), 0, 0)
-    assert stream.push(12 + MAX_REORDER_BYTES // 2, b"z" * MAX_REORDER_BYTES, 0, 0)[0] == 1
+    assert stream.push(12 + MAX_REORDER_BYTES // 2, b"z" * MAX_REORDER_BYTES, 0, 0)[0] == Missing(1, False)
 
 
 def test_bytes_cut_off_by_the_snap_length_are_a_hole() -> None:
     """Lost bytes at a segment's end are named, never taken for data, and a full copy behind them is one."""
     stream = begun()
-    assert stream.push(0, b"ab", 3, 0) == [b"ab", 3]
+    assert stream.push(0, b"ab", 3, 0) == [b"ab", Missing(3, True)]
     assert stream.position == 5
     assert stream.push(3, b"def", 0, 0) == [b"f"]
 

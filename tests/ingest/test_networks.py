@@ -1,0 +1,101 @@
+"""Captures as networks give them, whole files through ingest: seen twice, cut, of something else."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from scapy.layers.inet import IP, TCP
+
+from namesrv_wire import Segment
+from namesrv_wire.capture import ACK, FIN, RST, SYN
+from tests.ingest.given import read_in, stored
+from tests.wire.capture_files import pcap
+from tests.wire.forge import BROKER, REGISTER, SECOND_NS, Talk, request, response
+from tests.wire.test_sightings import brokers, by_router, numbered
+
+_FLAGS = {FIN: "F", SYN: "S", RST: "R", ACK: "A"}
+
+
+def written(path: Path, segments: list[Segment], kept: int | None = None) -> Path:
+    """Write segments as `-i any` does, or, where no interface is told, as raw IP; `kept` bytes of a packet at most."""
+    out = b""
+    for segment in segments:
+        (src, sport), (dst, dport) = (end.rsplit(":", 1) for end in (segment.src, segment.dst))
+        flags = "".join(letter for bit, letter in _FLAGS.items() if segment.flags & bit)
+        tcp = TCP(sport=int(sport), dport=int(dport), seq=segment.seq, ack=segment.ack, flags=flags)
+        packet = bytes(IP(src=src, dst=dst) / tcp / segment.payload)
+        if segment.interface:
+            packet = struct.pack(">HHIHBB8s", 0x0800, 0, segment.interface, 1, 0, 6, bytes(8)) + packet
+        seconds, nanos = divmod(segment.time_ns, SECOND_NS)
+        out += struct.pack("<IIII", seconds, nanos, len(packet[:kept]), len(packet)) + packet[:kept]
+    head = pcap([], 276 if segments[0].interface else 101, magic=0xA1B23C4D, stated_snap=kept or 65_535)
+    path.write_bytes(head + out)
+    return path
+
+
+def test_a_routers_capture_gives_the_rows_of_the_servers(tmp_path: Path) -> None:
+    """Each beat, answer and end is there once, by the addresses that the name server saw; the rest is counted."""
+    here = read_in(tmp_path / "here", written(tmp_path / "here.pcap", brokers()))
+    there = read_in(tmp_path / "there", written(tmp_path / "there.pcap", by_router(brokers(), numbered)))
+    assert (here.events, here.observations, here.errors) == (there.events, there.observations, there.errors)
+    assert (here.sightings, there.sightings, there.packets) == (0, len(brokers()) - 3, 2 * len(brokers()))
+    for table, column in (("heartbeats", "broker_name"), ("channel_events", "remote_addr"), ("registrations", "code")):
+        assert stored(tmp_path / "here", table, column) == stored(tmp_path / "there", table, column)
+
+
+def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path) -> None:
+    """It is an error of its file; ends of connections and what was short enough are stored."""
+    talk = Talk().open().exchange(105, {"topic": "T"}).ask(REGISTER).answer(response(3)).client_fin().server_fin()
+    read = read_in(tmp_path / "w", written(tmp_path / "cut.pcap", talk.segments, kept=200))
+    (error,) = read.errors
+    longest = 40 + len(REGISTER)
+    assert error.startswith("cut.pcap: 1 frames were cut, since the capture has kept 200 bytes of a packet at most")
+    assert f"a snapshot length of {longest:,} would have been enough" in error
+    assert read.reasons == {"truncated_packet": 1}
+    assert (read.observations, read.quarantined, read.pieces) == (1, 1, 1)
+    assert stored(tmp_path / "w", "channel_events", "kind") == [("close",)]
+    assert stored(tmp_path / "w", "sources", "error") == [(error,)]
+
+
+@pytest.mark.parametrize("kept", [None, 30])
+def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int | None) -> None:
+    """Packets of something else, or of which not even headers were kept, are named; no packet at all is an idle hour."""
+    talk = Talk(server="10.0.0.9:80").open().ask(b"GET / HTTP/1.1\r\n\r\n").answer(b"HTTP/1.1 200 OK\r\n\r\n")
+    path = written(tmp_path / "other.pcap", talk.segments, kept)
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(pcap([]))
+    read = read_in(tmp_path / "w", path, empty)
+    malformed = ", 4 malformed" if kept else ""
+    assert read.errors == [f"other.pcap: none of its 4 packets{malformed} is of a name server"]
+    assert read.events + read.quarantined == 0
+
+
+def test_what_quarantine_holds_is_what_was_counted(tmp_path: Path) -> None:
+    """Strangers and pieces count by reason, once, also if the capture comes again as another file; they hide nothing."""
+    talk = Talk().open().exchange(105, {"topic": "T"}).wait(5 * SECOND_NS).client_fin().server_fin()
+    knocks = [b"GET / HTTP/1.0\r\n\r\n", bytes(8), b"\x16\x03\x01\x00\x05hello", b""]
+    for number, said in enumerate(knocks):
+        knock = Talk(client=f"10.0.0.3:{50_000 + number}", start_ns=talk.at_ns).open()
+        talk.segments += (knock.ask(said) if said else knock).client_fin().server_fin().segments
+        talk.at_ns = knock.at_ns
+    reasons = {"http": 1, "zeros": 1, "tls": 1, "silent_connection": 1}
+    first = read_in(tmp_path / "w", written(tmp_path / "a.pcap", talk.segments))
+    assert (first.reasons, first.quarantined, first.pieces, first.misunderstood) == (reasons, 4, 4, 0)
+    more = talk.exchange(104, BROKER, opaque=9).segments
+    again = read_in(tmp_path / "w", written(tmp_path / "b.pcap", more))
+    assert (again.quarantined, again.pieces) == (4, 4)
+    assert len(stored(tmp_path / "w", "quarantine", "reason")) == 4
+
+
+def test_a_capture_cut_twice_keeps_its_law(tmp_path: Path) -> None:
+    """A connection of which frames were cut in two nights has one row, and every frame is accounted for in both."""
+    talk = Talk().open().exchange(105, {"topic": "T"})
+    for opaque in range(3, 9):
+        talk.ask(request(103, BROKER, REGISTER, opaque=opaque)).answer(response(opaque)).wait(SECOND_NS)
+    middle = len(talk.segments) // 2
+    for name, part in (("a", talk.segments[:middle]), ("b", talk.segments[middle:])):
+        read = read_in(tmp_path / "w", written(tmp_path / f"{name}.pcap", part, kept=200))
+        assert read.ignored["cut_frame"] >= 1
+    assert stored(tmp_path / "w", "quarantine", "reason") == [("truncated_packet",)]
