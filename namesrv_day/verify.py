@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.timeline import StateChange, timeline_of
+from namesrv_core.history.unseen import differs_by_unseen
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
@@ -42,7 +43,8 @@ class VerifyInput:
 
     `today`: its rows of route_observations, unregistrations and admin_events; `raw_beats` reads heartbeats and
     registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
-    tables, event_outcomes and order_decisions. `namesrv`: as the day was replayed.
+    tables, event_outcomes and order_decisions. `namesrv`: as the day was replayed. `unread_from_us`: when the first connection
+    to it was seen that cannot be read; None: there was none.
     """
 
     namesrv_id: str
@@ -51,6 +53,7 @@ class VerifyInput:
     today: Frames
     raw_beats: RawBeats
     replayed: Frames
+    unread_from_us: int | None = None
 
 
 class Verified(NamedTuple):
@@ -138,11 +141,43 @@ def _judged(answers: pa.Table, given: VerifyInput) -> pa.Table:
     }
     ordered = [found[one.event_id] for one in observed]
     columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
+    columns["unseen"] = _unseen(ordered, given)
     columns["expected"] = pa.array(map(_expected, ordered), STRING)
     return pa.table({"code": answers["code"].take(alike["row"]), "rows": alike["rows"], **columns})
 
 
 _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
+
+
+def _unseen(verdicts: Sequence[Verdict], given: VerifyInput) -> pa.Array:
+    """Return which verdicts differ only by brokers that may have registered over a connection that cannot be read."""
+    from_seq = None if given.unread_from_us is None else given.unread_from_us * NS_PER_US
+    wrong = {
+        number
+        for number, (observed, matched, *_) in enumerate(verdicts)
+        if not matched and from_seq is not None and from_seq <= observed.seq and isinstance(observed.question, Question)
+    }
+    seen = _registered(given) if wrong else set()
+    return pa.array(
+        [
+            number in wrong
+            and isinstance(one.observed.question, Question)
+            and differs_by_unseen(one.observed.question, one.observed.answered, one.expected, seen)
+            for number, one in enumerate(verdicts)
+        ],
+        BOOLEAN,
+    )
+
+
+def _registered(given: VerifyInput) -> set[str | None]:
+    """Return the names of brokers of which a registration is recorded: on the day, or before it, if they are still known."""
+    today = given.raw_beats(
+        bronze.REGISTRATIONS.name, columns=["broker_name"], where=pc.field("broker_name").is_valid()
+    )
+    outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
+    learned = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"].combine_chunks()
+    known = frame(given.replayed, gold.BROKER_ADDR_HISTORY).filter(~pc.field("opened_by").isin(learned))
+    return {*today["broker_name"].to_pylist(), *known["broker_name"].to_pylist()}
 
 
 def _expected(verdict: Verdict) -> str | None:
@@ -239,9 +274,10 @@ WITH explaining AS (
 )
 SELECT
     $namesrv_id AS namesrv_id, event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
-    effect_time AS answer_time, coalesce(classification, 'mismatched') AS classification, decision_id,
+    effect_time AS answer_time, coalesce(classification, if(unseen, 'unseen_broker', 'mismatched')) AS classification,
+    decision_id,
     coalesce(body, response_fields, remark) AS answered, expected, $day AS day
-FROM (SELECT unnest(rows) AS row, expected FROM judged WHERE NOT matched)
+FROM (SELECT unnest(rows) AS row, expected, unseen FROM judged WHERE NOT matched)
 JOIN answers USING (row) LEFT JOIN explained USING (event_id)
 """
 _CHECKS = """
@@ -255,7 +291,7 @@ WITH counted AS (
 ), unmatched AS (
     SELECT
         code, count(*) FILTER (classification = 'order_decision') AS explained,
-        count(*) FILTER (classification = 'unknown_past') AS unknown_past,
+        count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
         count(*) FILTER (classification = 'mismatched') AS mismatched
     FROM mismatches GROUP BY code
 )

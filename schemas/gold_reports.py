@@ -254,7 +254,8 @@ ROUTE_MISMATCHES = Table(
         Column(
             "classification",
             STRING,
-            "mismatched, or the class that explains it: order_decision, unknown_past",
+            "mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it shows brokers that "
+            "nobody registered, and there were connections that cannot be read)",
             required=True,
         ),
         Column("decision_id", STRING, "Order decision that explains it"),
@@ -290,7 +291,8 @@ ANSWER_CHECKS = Table(
         Column(
             "unknown_past",
             LONG,
-            "Different only in what was not known yet, in a recording that began mid-life",
+            "Different only in what was not known: yet, in a recording that began mid-life, or of brokers that registered over "
+            "a connection that cannot be read",
             required=True,
         ),
         Column("mismatched", LONG, "Equal to no state", required=True),

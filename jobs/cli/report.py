@@ -35,6 +35,7 @@ _PART = re.compile(
 )
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
+    "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
     "unknown_past": "differ only in what was not known yet: the recording began in the middle of a life",
 }
 

@@ -49,11 +49,11 @@ WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES,), FLAGS: FLAGGED, VERIFY: VERIFIED}
 class JudgeWork:
     """One name server's day. `parts`: what is to be made; the other slices are read as they are.
 
-    `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight; `outcomes`:
-    where packs stashed their parts of event_outcomes; `told`: files of findings and expired_brokers of days before, and of
-    orphaned_topics of the last one; `published_told`: of findings of days before, as they were published. `published`: files
-    of the day's gold tables as they were published; None: they never were. Unless it `is_gated`, no rule is counted and no digest
-    taken.
+    `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight;
+    `outcomes`: where packs stashed their parts of event_outcomes; `told`: files of findings and expired_brokers of days
+    before, and of orphaned_topics of the last one; `published_told`: of findings of days before, as they were published.
+    `published`: files of the day's gold tables as they were published; None: they never were. `unread_from_us`: see
+    `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken.
     """
 
     of: NamesrvWork
@@ -66,6 +66,7 @@ class JudgeWork:
     published_told: Files
     published: Files | None
     is_gated: bool
+    unread_from_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ def _flags_otherwise(work: JudgeWork, slices: Frames, before: Frames) -> bool:
 def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     of = work.of
     today = {table.name: of.today.of(of.namesrv_id).rows(table) for table in _ANSWERED}
-    found = verdicts(VerifyInput(of.namesrv_id, of.day, work.namesrv, today, partial(raw_beats, of), slices))
+    beats, unread = partial(raw_beats, of), work.unread_from_us
+    found = verdicts(VerifyInput(of.namesrv_id, of.day, work.namesrv, today, beats, slices, unread))
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
 
 

@@ -36,9 +36,10 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.findings import across
 from namesrv_day.restate import compare
-from namesrv_day.rows import conformed, empty
+from namesrv_day.rows import conformed, empty, with_microseconds
 from namesrv_day.rules import Measurement, merged
 from namesrv_day.settings import settings_of
+from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.times import day_of, day_start_seq
 
@@ -290,6 +291,7 @@ class Night:
         away = files_of(house, [gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:])
         last = files_of(house, [gold.ORPHANED_TOPICS], [start] if start else [])
         before = Files(house.path, {**of_before.named, **away.named, **last.named})
+        unread = self._unread_from_us()
         published = None
         if self._is_gated and day in house.ledger().days:
             published = Files(
@@ -310,6 +312,7 @@ class Night:
                 ),
                 published,
                 self._is_gated,
+                unread.get(of.namesrv_id),
             )
             for of, namesrv in namesrvs.values()
         ]
@@ -317,6 +320,13 @@ class Night:
         for table in (table for part in sorted(parts) for table in WRITES[part]):
             house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
         self._judged[day] = self._told_together(day, judged) if FLAGS in parts and judged else judged
+
+    def _unread_from_us(self) -> dict[str, int]:
+        """Return when the first connection that cannot be read was seen, by name server."""
+        is_tls = (pc.field("reason") == Reason.TLS.value) & pc.field("namesrv_id").is_valid()
+        seen = self._house.rows(bronze.QUARANTINE, None, ["namesrv_id", "event_time"], is_tls)
+        first = with_microseconds(seen).group_by("namesrv_id").aggregate([("event_time", "min")])
+        return dict(zip(first["namesrv_id"].to_pylist(), first["event_time_min"].to_pylist(), strict=True))
 
     def _told_together(self, day: dt.date, judged: Sequence[Judged]) -> list[Judged]:
         """Add the findings that show only where name servers are compared; return what was judged, these compared, too."""

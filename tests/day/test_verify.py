@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -179,6 +180,54 @@ def test_what_explains_an_answer_is_its_class() -> None:
     rows = {r["event_id"]: (r["classification"], r["decision_id"]) for r in found.route_mismatches.to_pylist()}
     by_order = ("order_decision", "d")
     assert rows == {"race": by_order, "both": by_order, "past": ("unknown_past", None), "wrong": ("mismatched", None)}
+
+
+def route(*names: str, perm: int = 6) -> str:
+    """Return a route of topic T by groups that have one master each."""
+    queues = [
+        {"brokerName": name, "readQueueNums": 4, "writeQueueNums": 4, "perm": perm, "topicSysFlag": 0} for name in names
+    ]
+    groups = [
+        {
+            "brokerName": name,
+            "brokerAddrs": {"0": f"10.0.0.{ord(name[-1])}:10911"},
+            "cluster": "C",
+            "enableActingMaster": False,
+        }
+        for name in names
+    ]
+    return json.dumps({"brokerDatas": groups, "filterServerTable": {}, "queueDatas": queues}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("unread_ms", [None, 0, 250])
+def test_brokers_that_nobody_registered_are_a_gap_where_something_could_not_be_read(unread_ms: int | None) -> None:
+    """From the first such connection on; what they hide nothing of stays a mismatch: seen brokers, fewer topics, errors."""
+    server = Server((100, "r", broker("TU")), (101, "s", broker("TW", "broker-s")))
+    both = ("broker-a", "broker-s")
+    members = '{"brokerMemberGroup":{"brokerName":"broker-x"}}'
+    said = {
+        "unseen": (105, "T", route(*both, "broker-x")),
+        "of a topic that nobody has": (105, "V", route("broker-x")),
+        "more topics": (206, None, '{"topicList":["T","U","V","W"]}'),
+        "members": (901, "broker-x", members),
+        "one is missing": (105, "T", route("broker-a", "broker-x")),
+        "another perm": (105, "T", route(*both, perm=4)),
+        "other topics": (206, None, '{"topicList":["T","V"]}'),
+        "of a seen one": (901, "broker-s", members),
+    }
+    rows = [
+        answered(200 + 20 * number, event_id, code, subject, body, request_seq=seq_at(199 + 20 * number))
+        for number, (event_id, (code, subject, body)) in enumerate(said.items())
+    ]
+    registrations = [registered(100 + number, f"b{number}", broker_name=name) for number, name in enumerate(both)]
+    given = given_of(server, {"route_observations": rows, "registrations": registrations})
+    unread_us = None if unread_ms is None else seq_at(unread_ms) // 1_000
+    found = verdicts(replace(given, unread_from_us=unread_us))
+    gaps = {row["event_id"] for row in found.route_mismatches.to_pylist() if row["classification"] == "unseen_broker"}
+    assert gaps == set([*said][{None: 4, 0: 0, 250: 3}[unread_ms] : 4])
+    counts = checks(found)
+    assert sum(of["mismatched"] for of in counts.values() if "mismatched" in of) == len(said) - len(gaps)
+    assert sum(of.get("unknown_past", 0) for of in counts.values()) == len(gaps)
 
 
 def test_responses_to_events_are_answers_too() -> None:
