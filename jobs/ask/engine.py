@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -17,11 +16,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from jobs.errors import BrokenLogError, NothingPublishedError, TamperedError, UsageError, first_line
-from jobs.store.published import IN_FORCE, delta_table, path_of, require_kept, require_layout
+from jobs.store.published import IN_FORCE, delta_table, delta_uri, path_of, require_kept, require_layout
 from schemas import asked
 
 if TYPE_CHECKING:  # Arrow takes longer to import than many a question
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
 _SETTINGS = {"parquet_metadata_cache": True, "python_enable_replacements": False, "autoinstall_known_extensions": False}
 _LAST_RUN = """
@@ -33,6 +33,8 @@ _SLICE_DAYS = f"""
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": ""}
 _BATCH = 1_000
+# What an error about an object says, wherever it comes from.
+_OF_OBJECT = "in bucket"
 # What DuckDB would take a file's name for a pattern by.
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -61,7 +63,9 @@ class Answers:
         Raises NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError.
         """
         if "://" in warehouse:
-            raise UsageError(f"{warehouse}: `ask` reads local folders; ask `sql`, which reads through Spark")
+            from jobs.store.files import require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
+
+            require_store(warehouse)
         self._root = warehouse
         self._made: set[str] = set()
         self._connection = duckdb.connect(config=_SETTINGS)
@@ -112,7 +116,7 @@ class Answers:
     def _told(self, error: duckdb.Error) -> TamperedError | UsageError:
         """Return what is the matter: a file that cannot be read, or a question that cannot be."""
         said = str(error).strip()
-        if self._root in said:
+        if self._root in said or ("://" in self._root and _OF_OBJECT in said):
             return TamperedError(f"cannot be read: {first_line(error)}")
         return UsageError(said)
 
@@ -166,8 +170,12 @@ class Answers:
         self._connection.execute("SET VARIABLE slice_days_of_each = CAST(? AS DATE[][])", [days or [[dt.date.min]]])
 
     def _make_table(self, name: str, table: asked.Stored) -> None:
-        files = [_PATTERN.sub(r"[\g<0>]", path) for path in self.files(name)]
-        if files:
+        files = self.files(name)
+        if files and "://" in self._root:
+            self._connection.register(f"remote_{name}", _remote(files))
+            rows, value = f"FROM remote_{name}", "{}"
+        elif files:
+            files = [_PATTERN.sub(r"[\g<0>]", path) for path in files]
             cut = ", hive_partitioning = TRUE, hive_types = {'day': DATE}" if "day" in table.columns else ""
             self._connection.execute(f"SET VARIABLE files_{name} = ?", [files])
             rows, value = f"FROM read_parquet(getvariable('files_{name}'){cut})", "{}"
@@ -182,11 +190,23 @@ class Answers:
         if table.table == "runs":
             return self._runs
         if table.table == "restatements":
-            is_there = (Path(path) / "_delta_log").is_dir()
+            is_there = DeltaTable.is_deltatable(delta_uri(path))
             return delta_table(path, table.table, ("day",), None) if is_there else None
         version = self.known.versions.get(table.table)
         cut = ("day",) if "day" in table.columns else ()
         return None if version is None else delta_table(path, table.table, cut, version)
+
+
+def _remote(files: list[str]) -> ds.Dataset:
+    """Return data files of an object store as Arrow reads them: DuckDB has no reader of its own for them."""
+    import pyarrow as pa  # noqa: PLC0415  who asks a local folder does not wait for it
+    import pyarrow.dataset as ds  # noqa: PLC0415  as above
+
+    from jobs.store.files import filesystem_of  # noqa: PLC0415  as above
+
+    system = filesystem_of(files[0])[0]
+    cut = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
+    return ds.dataset([filesystem_of(file)[1] for file in files], filesystem=system, format="parquet", partitioning=cut)
 
 
 def _made_by(name: str) -> str:

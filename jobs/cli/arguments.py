@@ -300,7 +300,7 @@ def _input_options(job: argparse.ArgumentParser, *, required: bool = True) -> No
         required=required,
         default=[],
         metavar="PATH",
-        help="captures or event logs, files or folders",
+        help="captures or event logs, files, folders or URLs (s3://)",
     )
 
 

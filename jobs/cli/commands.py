@@ -123,10 +123,11 @@ def _say(what: object, code: int) -> int:
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     for name in getattr(arguments, "input", None) or []:
-        if not Path(name).exists():
+        if "://" not in name and not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
     for name in getattr(arguments, "snapshot", None) or []:
-        _check_snapshot(Path(name))
+        if "://" not in name:
+            _check_snapshot(Path(name))
     for name in ("first", "last", "start"):
         if getattr(arguments, name, None):
             setattr(arguments, name, _day(getattr(arguments, name)))

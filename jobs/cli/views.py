@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.errors import NothingPublishedError
+from jobs.errors import NothingPublishedError, UsageError
 from jobs.store.delta_log import head_of
 from jobs.store.files import table_path
 from jobs.store.ledger import Run, run_known_at
@@ -40,6 +42,7 @@ class Views:
 
         Raises NothingPublishedError where there is none, NoLongerReadableError where maintenance has deleted what it pinned.
         """
+        _require_reader(spark, house.path)
         self._spark, self._house = spark, house
         self._run = _run_in_force(house, as_known_at)
         if as_known_at is not None:
@@ -83,7 +86,8 @@ class Views:
             version = head if head >= 0 else None
         if version is None:
             return self._spark.createDataFrame([], table.spark_schema)
-        path = table_path(self._house.path, table)
+        # Hadoop's name for it.
+        path = table_path(self._house.path, table).replace("s3://", "s3a://", 1)
         try:
             return self._spark.read.format("delta").option("versionAsOf", version).load(path)
         except AnalysisException as error:
@@ -118,6 +122,18 @@ def register_views(
 ) -> None:
     """Make the views and functions that some texts touch, or all. Raises as `Views`."""
     Views(spark, house, as_known_at).register(None if texts is None else "\n".join(texts))
+
+
+def _require_reader(spark: SparkSession, path: str) -> None:
+    """Raise UsageError if this Spark cannot read where a warehouse lies: tasks of ours can, the JVM needs JARs for it."""
+    scheme = path.replace("s3://", "s3a://", 1).partition("://")[0] if "://" in path else "file"
+    java: Any = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's classes
+    try:
+        java.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
+    except Py4JJavaError as error:
+        raise UsageError(
+            f"{path}: Spark's JVM has no file system {scheme}://; give it one (--jars, as docs/cluster.md says), or use `ask`"
+        ) from error
 
 
 def _run_in_force(house: Warehouse, as_known_at: str | dt.datetime | None) -> Run:

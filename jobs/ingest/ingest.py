@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from jobs.errors import ClockError, GateError
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.reading import Reading
+from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import write_staged
@@ -32,11 +33,16 @@ from schemas.table import Table
 
 
 def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Ingested:
-    """Read `inputs` and `snapshots` into the bronze tables of the warehouse and return what was read.
+    """Read `inputs` and `snapshots`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
 
     Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
+    with at_hand(inputs) as files, at_hand(snapshots) as states:
+        return _ingest(house, files, states)
+
+
+def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -> Ingested:
     result = Ingested()
     sources = _fresh_sources(house, inputs, snapshots, result)
     if not sources:

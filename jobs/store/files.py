@@ -7,7 +7,7 @@ import json
 import posixpath
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, reduce
+from functools import lru_cache, partial, reduce
 from operator import and_
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from jobs.errors import TamperedError, first_line
+from jobs.errors import TamperedError, UsageError, first_line
 from jobs.store.published import delta_uri, path_of
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.rows import conformed, plain
@@ -72,11 +72,35 @@ def local_path(path: str) -> Path | None:
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:
-    """Return the file system (pyarrow's) on which `path` lies, and the path there."""
+    """Return the file system (pyarrow's) on which `path` lies, and the path there. Raises UsageError for a strange URL."""
     local = local_path(path)
     if local is not None:
         return pafs.LocalFileSystem(), str(local)
-    found: tuple[Any, str] = pafs.FileSystem.from_uri(delta_uri(path))
+    scheme, _, rest = delta_uri(path).partition("://")
+    authority, _, place = rest.partition("/")
+    try:
+        system, root = _remote(f"{scheme}://{authority}")
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{scheme}://{authority}: cannot be reached: {first_line(error)}") from error
+    return system, f"{root}/{place}" if place else root
+
+
+def require_store(path: str) -> None:
+    """Raise UsageError if the store on which a remote `path` lies does not answer, or has no such bucket."""
+    system, place = filesystem_of(path)
+    bucket = place.partition("/")[0]
+    try:
+        found = system.get_file_info(bucket)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{path}: cannot be reached: {first_line(error)}") from error
+    if found.type == pafs.FileType.NotFound:
+        raise UsageError(f"{path}: there is no bucket {bucket}")
+
+
+@lru_cache
+def _remote(store: str) -> tuple[Any, str]:
+    """Return the file system of a store, and its root there: finding it out costs a request."""
+    found: tuple[Any, str] = pafs.FileSystem.from_uri(store)
     return found
 
 

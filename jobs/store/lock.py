@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jobs.errors import WarehouseBusyError
-from jobs.store.files import local_path
+from jobs.store.files import local_path, require_store
 
 
 @contextmanager
@@ -17,10 +17,12 @@ def locked(warehouse: str) -> Iterator[None]:
     """Hold the warehouse for writing. Raises WarehouseBusyError, which names the holder, if another run holds it.
 
     Delta's commits on a plain file system are not safe between processes, so one run at a time writes. The system takes
-    the lock back when its holder dies, however it dies. On a remote file system the scheduler must see to it.
+    the lock back when its holder dies, however it dies. On a remote file system the scheduler must see to it; a commit on
+    a table that somebody else has changed is refused there, too. Raises UsageError if the store does not answer.
     """
     path = local_path(warehouse)
     if path is None:
+        require_store(warehouse)
         yield
         return
     path.mkdir(parents=True, exist_ok=True)

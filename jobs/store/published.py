@@ -13,7 +13,7 @@ from typing import Final
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from jobs.errors import BrokenLogError, LayoutError, NoLongerReadableError, TableFeatureError, first_line
+from jobs.errors import BrokenLogError, LayoutError, NoLongerReadableError, TableFeatureError, UsageError, first_line
 
 LAYOUT: Final = 4
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
@@ -52,7 +52,13 @@ def sha256_of_file(path: str) -> str:
 
 
 def delta_uri(path: str) -> str:
-    """Return a path as delta-rs takes it."""
+    """Return a path as delta-rs takes it.
+
+    Raises UsageError for a URL with credentials or options in it: such a URL would be told to whoever reads a message.
+    """
+    scheme, _, rest = path.partition("://")
+    if rest and ("@" in rest.partition("/")[0] or "?" in rest):
+        raise UsageError(f"{scheme}:// URL: credentials and options belong into the environment (AWS_...), not into it")
     return path.replace("s3a://", "s3://", 1)
 
 

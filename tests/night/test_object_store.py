@@ -1,0 +1,193 @@
+"""Inputs and warehouse on an S3-compatible server of this machine: the same tables, and no word of the credentials."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import BotoCoreError
+
+from jobs.__main__ import main
+from jobs.fleet.asking import Traffic
+from jobs.fleet.capture import capture
+from jobs.store import files
+from jobs.store.warehouse import DATA_TABLES
+from namesrv_day.digest import slices_of, sum_of
+from tests.fleet.fleets import DAY, TROUBLED, fleet_like
+from tests.night.nights import CHECKOUT, digests, house_at, night
+
+ID, SECRET = "planted-key-4711", "planted-secret-0815"
+WAREHOUSE = "s3://bucket/wh"
+HALVES = ("a.pcap.gz", "b.pcap.gz")
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Any]:
+    """Start a server and give a client of it; whoever reads the environment finds it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    url = f"http://127.0.0.1:{port}"
+    with pytest.MonkeyPatch.context() as patched:
+        said = {"ACCESS_KEY_ID": ID, "SECRET_ACCESS_KEY": SECRET, "ENDPOINT_URL": url, "ALLOW_HTTP": "true"}
+        for name, value in {**said, "REGION": "us-east-1", "DEFAULT_REGION": "us-east-1"}.items():
+            patched.setenv(f"AWS_{name}", value)
+        files._remote.cache_clear()
+        # In a process of its own: delta-rs holds Python's lock while it waits for an answer.
+        server = subprocess.Popen([sys.executable, "-m", "moto.server", "-p", port], stderr=subprocess.DEVNULL)
+        try:
+            client = boto3.client("s3")
+            for _ in range(300):
+                try:
+                    client.create_bucket(Bucket="bucket")
+                    break
+                except BotoCoreError:
+                    time.sleep(0.1)
+            yield client
+        finally:
+            server.terminate()
+            server.wait()
+            files._remote.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory, store: Any) -> Path:
+    """Give a folder with two captures and a warehouse after a night over each; the captures are in the store, too."""
+    folder = tmp_path_factory.mktemp("local")
+    fleet = fleet_like(TROUBLED, brokers=2, namesrvs=1)
+    traffic = Traffic(clients=2, asks=1, poll_s=120)
+    capture(fleet, traffic, [DAY], [folder / name for name in HALVES], folder / "truth.jsonl")
+    for name in HALVES:
+        night(folder / "wh", folder / name)
+        store.upload_file(str(folder / name), "bucket", f"in/{name}")
+    return folder
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder: Data Docs of a warehouse by URL are written there."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Run a command in this process; return its exit code and all that it says."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        code = main(arguments)
+    assert ID not in said.getvalue()
+    assert SECRET not in said.getvalue()
+    return code, said.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("elsewhere")
+def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_path: Path) -> None:
+    """Object by object, then a prefix with both: the digests of a local warehouse; care, questions, exports; no secret."""
+    inputs = ["s3://bucket/in/a.pcap.gz", "s3a://bucket/in"]
+    for given in inputs:
+        summary = str(tmp_path / "summary.json")
+        code, _ = run("nightly", "--in-process", "--input", given, "--warehouse", WAREHOUSE, "--summary", summary)
+        assert code == 0
+    code, said = run("nightly", "--in-process", "--input", "s3://bucket/in", "--warehouse", WAREHOUSE)
+    assert (code, "Nothing to do" in said) == (0, True)
+    expected = digests(local / "wh", DATA_TABLES)
+    assert digests_in(WAREHOUSE) == expected
+    questions = (["findings"], ["route-at", "b00000-topic-00000", "2026-01-01 12:00"], ["query", "departures"])
+    for question in questions:
+        there = run("ask", *question, "--warehouse", WAREHOUSE, "--format", "json")
+        assert there == run("ask", *question, "--warehouse", str(local / "wh"), "--format", "json")
+        assert there[0] == 0
+        assert question == ["query", "departures"] or there[1]
+    assert run("maintain", "--retain-days", "0", "--warehouse", WAREHOUSE)[0] == 0
+    assert run("check", "--warehouse", WAREHOUSE)[0] == 0
+    assert digests_in(WAREHOUSE) == expected
+    assert run("export", "--warehouse", WAREHOUSE, "--output", str(tmp_path / "log.jsonl"))[0] == 0
+    assert run("export", "--warehouse", str(local / "wh"), "--output", str(tmp_path / "other.jsonl"))[0] == 0
+    assert (tmp_path / "log.jsonl").read_bytes() == (tmp_path / "other.jsonl").read_bytes()
+    assert_no_secret(store, tmp_path)
+
+
+def digests_in(warehouse: str) -> dict[str, Any]:
+    """Return the digests of the gold tables, as they were published in a store."""
+    house = house_at(Path("unused"))
+    house.path = warehouse
+    return {table.name: sum_of(slices_of(table.name, house.published_rows(table)).values()) for table in DATA_TABLES}
+
+
+def assert_no_secret(store: Any, folder: Path) -> None:
+    """Look for the credentials in every object below the warehouse and every file that was written beside it."""
+    listed = store.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix="wh")
+    keys = [item["Key"] for page in listed for item in page["Contents"]]
+    contents = [store.get_object(Bucket="bucket", Key=key)["Body"].read() for key in keys]
+    contents += [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert len(contents) > 50
+    for content in contents:
+        assert SECRET.encode() not in content
+        assert ID.encode() not in content
+
+
+@pytest.mark.usefixtures("store", "elsewhere")
+def test_what_a_store_does_not_have_is_said(tmp_path: Path) -> None:
+    """A bucket, an object, a warehouse without a night, a store that is not there: a sentence and a code each."""
+    log = tmp_path / "log.jsonl"
+    log.write_text("")
+    assert run("nightly", "--in-process", "--input", str(log), "--warehouse", "s3://no-bucket/wh") == (
+        2,
+        "namesrv-history: s3://no-bucket/wh: there is no bucket no-bucket\n",
+    )
+    code, said = run("ingest", "--input", "s3://bucket/nothing", "--warehouse", "s3://bucket/new")
+    assert (code, said) == (2, "namesrv-history: input s3://bucket/nothing: no such object, and nothing below it\n")
+    assert run("ask", "findings", "--warehouse", "s3://no-bucket/wh")[0] == 2
+    code, said = run("ask", "findings", "--warehouse", "s3://bucket/new")
+    assert (code, "no run with status 'published'" in said) == (6, True)
+    code, said = run("check", "--warehouse", "nowhere://bucket/wh")
+    assert (code, said.splitlines()[0].startswith("namesrv-history: nowhere://bucket: cannot be reached")) == (2, True)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(
+    "url", [f"s3://{ID}:{SECRET}@bucket/wh", f"s3://bucket/wh?secret_key={SECRET}&access_key={ID}"]
+)
+def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, tmp_path: Path) -> None:
+    """Whoever reads the log of a refused command learns nothing (`run` looks); no store is asked."""
+    (tmp_path / "log.jsonl").write_text("")
+    for command in (
+        ["check"],
+        ["ask", "findings"],
+        ["nightly", "--in-process", "--input", str(tmp_path / "log.jsonl")],
+    ):
+        code, said = run(*command, "--warehouse", url)
+        assert code == 2
+        assert "belong into the environment" in said
+    assert run("ingest", "--input", url, "--warehouse", str(tmp_path / "wh"))[0] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+@pytest.mark.usefixtures("store")
+def test_tasks_of_spark_read_and_write_in_a_store(local: Path, tmp_path: Path) -> None:
+    """Spark carries the work and needs no reader of its own; `sql`, which does, says so before it reads anything."""
+    environment = {**os.environ, "NAMESRV_VENV": os.environ["VIRTUAL_ENV"]}
+
+    def wrapped(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(CHECKOUT / "spark-submit.sh"), *arguments, "--warehouse", "s3://bucket/spark"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert SECRET not in done.stdout + done.stderr
+        return done
+
+    done = wrapped("nightly", "--input", "s3://bucket/in")
+    assert done.returncode == 0, done.stderr
+    assert digests_in("s3://bucket/spark") == digests(local / "wh", DATA_TABLES)
+    refused = wrapped("sql", "SELECT * FROM findings")
+    assert refused.returncode == 2
+    assert "Spark's JVM has no file system s3a://" in refused.stderr
