@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,15 +15,13 @@ from namesrv_core.inference.settings import Value
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
 from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.rows import empty, rows_of, with_microseconds
 from schemas import bronze, gold
 from schemas.table import Table
 from schemas.times import day_start_seq
 
-PHASE_MEMORY = dt.timedelta(days=7)
-"""How far back a scan's packet tells when the timer ticks."""
 _LAST_NS = NS_PER_US - 1
 
 
@@ -51,9 +50,11 @@ class NamesrvDay:
 
     def past_of(self, carried: Sequence[Fact]) -> Past | None:
         """Return what is known where the day begins; None: everything."""
-        if carried:
-            return Past.load(carried)
-        return None if self.unknown_from_ms is None else Past(self.unknown_from_ms)
+        if not carried and self.unknown_from_ms is None:
+            return None
+        past = Past.load(carried) if carried else Past(self.unknown_from_ms or 0)
+        past.phase_known = past.phase_known or self.schedule.knows_phase(self.from_seq)
+        return past
 
 
 class RawBeats(Protocol):
@@ -72,8 +73,8 @@ class SettleInput:
     `today`: its rows of the event tables without heartbeats and registrations, of route_observations and snapshots, and
     its `hours`. `carried`: the rows open when the last day before ended, that day's past_knowledge, and event_outcomes of
     earlier days with outcome scan_failed, started or stopped. `ever`: its namesrv_events and snapshots (seq, day) up to
-    the day, and its channel_events of PHASE_MEMORY up to the day without those by the client. `first_seen_seq`: the
-    position of its first event ever, if `ever` has no start of it. A table that is missing has no rows.
+    the day. `first_seen_seq`: the position of its first event ever, if `ever` has no start of it. A table that is missing
+    has no rows.
     `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of days after. `given`: what
     conf/ says. `going_on`: something is recorded of it after the day. `topic_configs` gives the tables of digests.
     """
@@ -108,8 +109,16 @@ def known_until(given: SettleInput, last_beat_us: int | None) -> int:
     return day_start_seq(given.day) if last_us is None else last_us * NS_PER_US + _LAST_NS
 
 
-def namesrv_day(given: SettleInput, namesrv: Namesrv, ends: pa.Table, until_seq: int) -> NamesrvDay:
-    """Return the day of `namesrv`. `ends`: the `channel_events` of `given.ever` as they follow from its idle limit."""
+class Ticks(NamedTuple):
+    """What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls."""
+
+    phases: Mapping[int, int] = MappingProxyType({})
+    closes: Sequence[int] = ()
+    stalls: Sequence[Stall] = ()
+
+
+def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: int) -> NamesrvDay:
+    """Return the day of `namesrv`."""
     life = list(rows_of(_columns(given.ever, bronze.NAMESRV_EVENTS, "seq", "kind", "day")))
     starts = sorted((row for row in life if row["kind"] in _BEGINNINGS), key=_by_seq)
     snapshots = list(rows_of(_columns(given.ever, bronze.SNAPSHOTS, "seq", "day")))
@@ -117,7 +126,7 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ends: pa.Table, until_seq:
     return NamesrvDay(
         given.namesrv_id,
         namesrv,
-        ScanSchedule(_epochs(given, namesrv, starts), namesrv.scan_period_ms, _scan_closes(ends)),
+        ScanSchedule(_epochs(given, namesrv, starts, ticks.phases), namesrv.scan_period_ms, ticks.closes, ticks.stalls),
         day_start_seq(given.day),
         until_seq,
         _is_halted(frame(given.carried, gold.EVENT_OUTCOMES)),
@@ -143,27 +152,21 @@ def _by_seq(row: Mapping[str, Any]) -> int:
     return int(row["seq"])
 
 
-def _epochs(given: SettleInput, namesrv: Namesrv, starts: Sequence[Mapping[str, Any]]) -> list[ScanEpoch]:
+def _epochs(
+    given: SettleInput, namesrv: Namesrv, starts: Sequence[Mapping[str, Any]], phases: Mapping[int, int]
+) -> list[ScanEpoch]:
     if not starts and given.first_seen_seq is not None:
         # An event log need not say when the server started; then any phase is as good as another.
-        return [ScanEpoch(given.first_seen_seq, given.first_seen_seq, phase_known=False)]
+        return [ScanEpoch(given.first_seen_seq, given.first_seen_seq, phases.get(0))]
     return [
         ScanEpoch(
             row["seq"],
             row["seq"] - START_BEFORE_FIRST_ACCEPT_NS,
-            phase_known=row["kind"] == "started",
-            period_ms=namesrv.at(row["seq"]).scan_period_ms,
+            phases.get(row["seq"]),
+            namesrv.at(row["seq"]).scan_period_ms,
         )
         for row in starts
     ]
-
-
-def _scan_closes(ends: pa.Table) -> list[int]:
-    """Return the positions of closes that only a scan explains: by the server, of a channel that was not idle."""
-    idle = ends.filter(pc.field("kind") == "idle")["channel_id"]
-    closes = ends.filter((pc.field("kind") == "close") & (pc.field("closed_by") == "namesrv"))
-    was_idle = pc.is_in(closes["channel_id"], value_set=pc.drop_null(idle))
-    return closes.filter(pc.invert(was_idle))["seq"].to_pylist()  # type: ignore[no-any-return]  # pyarrow is untyped
 
 
 def _is_halted(outcomes: pa.Table) -> bool:

@@ -18,6 +18,10 @@ Frames = Mapping[str, pa.Table]
 BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
 OTHERS = tuple(table for table in bronze.EVENT_TABLES if table not in BEATS)
 """The tables of events that are no beats of brokers."""
+RESPONSES, RESPONSE = "responses", "-response"
+"""The kind of events that are responses to beats; what their ids have behind those of the beats."""
+_QUERY = 322
+RESPONSE_COLUMNS = ("event_time", "response_fields", "response_body", "response_remark")
 _LIFE = pa.array(["started", "stopped", "recording_gap"])
 _RENAMED = {bronze.CHANNEL_EVENTS.name: "channel_kind", bronze.NAMESRV_EVENTS.name: "namesrv_kind"}
 _LEFT_OUT = {"event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence", "version"}
@@ -49,11 +53,18 @@ def day_events(
 ) -> pa.Table:
     """Return the events of `tables`, whose rows `frames` has, with the columns `EVENTS`; in no order.
 
-    `with_answers`: what a name server answered, and snapshots of it, are events, too: it has an unknown past.
+    `with_answers`: what a name server answered is an event, too, and so are responses to registrations and version queries,
+    if these are among the tables, and snapshots: it has an unknown past.
     """
     found = [_events_of(frames[table.name], table) for table in tables]
     if with_answers:
-        found += [_answers_of(frames[bronze.ROUTE_OBSERVATIONS.name]), _snapshots_of(frames[bronze.SNAPSHOTS.name])]
+        said = {
+            bronze.REGISTRATIONS: _responses_of,
+            bronze.HEARTBEATS: _responses_of,
+            bronze.ROUTE_OBSERVATIONS: _answers_of,
+            bronze.SNAPSHOTS: _snapshots_of,
+        }
+        found += [events_of(frames[table.name]) for table, events_of in said.items() if table.name in frames]
     return pa.concat_tables(found) if found else EVENTS.empty_table()
 
 
@@ -111,6 +122,23 @@ def _answers_of(observations: pa.Table) -> pa.Table:
     rows = observation_rows(observations)
     kind = pa.repeat(bronze.ROUTE_OBSERVATIONS.name, rows.num_rows)
     return as_events(rows, kind=kind, effect_us=pc.divide(rows["seq"], NS_PER_US))
+
+
+def _responses_of(beats: pa.Table) -> pa.Table:
+    """Return what was said to beats, each just behind its own: what an answer shows counts from behind it."""
+    taken = pc.field("refusal").is_null() if "refusal" in beats.column_names else pc.field("code") == _QUERY
+    rows = beats.filter(pc.field("response_fields").is_valid() & taken)
+    seq = pc.add(rows["seq"], 1)
+    said = {
+        "kind": pa.repeat(RESPONSES, rows.num_rows),
+        "seq": seq,
+        "event_id": pc.binary_join_element_wise(rows["event_id"], RESPONSE, ""),
+        "effect_us": pc.divide(seq, NS_PER_US),
+        "request_seq": pc.multiply(with_microseconds(rows)["event_time"], NS_PER_US),
+        "body": rows["response_body"],
+        "remark": rows["response_remark"],
+    }
+    return as_events(rows.select([name for name in rows.column_names if name in EVENTS.names]), **said)
 
 
 def _snapshots_of(snapshots: pa.Table) -> pa.Table:

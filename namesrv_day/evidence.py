@@ -3,39 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.inference import evidence
 from namesrv_core.inference.races import Day
-from namesrv_core.inference.settings import Known, Value, Votes, namesrv_of, settle
+from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Value, Votes, namesrv_of, settle
 from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
-from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, profile_named
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
 from namesrv_core.machine.rows import TopicTable
+from namesrv_core.machine.schedule import TICK_LATE_NS, Stall
 from namesrv_core.replay.loop import TimedEvent
+from namesrv_day.condense import PERIOD_US
 from namesrv_day.context import SettleInput, frame
-from namesrv_day.rows import rows_of
-from namesrv_day.settings import DELETION, IDLE_LIMIT
+from namesrv_day.day_events import BEATS
+from namesrv_day.races import in_periods
+from namesrv_day.rows import empty, rows_of
+from namesrv_day.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_day.sql import ask
+from namesrv_day.stalls import stalls
 from namesrv_day.timed import topic_tables_of
 from namesrv_wire.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 
 _LISTS = (206, 224, 311, 312, 313)
+_PERIOD = "scan_period_ms"
+_LAST_SEQ = (1 << 63) - 1
 
 
 def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
-    settled = settle(known)
-    period_ms = profile_named(str(settled[0].value)).scan_period_ms
-    wanted = {setting.name for setting in settled if setting.source.is_open}
-    cast = [vote for name, votes_of in _VOTES.items() if name in wanted for vote in votes_of(given, period_ms)]
+    wanted = {setting.name for setting in settle(known) if setting.source.is_open}
+    cast = [vote for name, votes_of in _VOTES.items() if name in wanted for vote in votes_of(given)]
     return evidence.tally(cast, known.lives, known.statements)
+
+
+class Scans(NamedTuple):
+    """What a day's closes say about the scan's period and phase, where they stand (the first of each scan), and stalls."""
+
+    votes: list[Votes]
+    closes: list[int]
+    stalls: list[Stall]
+
+
+def scans(given: SettleInput, known: Known, ends: pa.Table) -> Scans:
+    """Return what closes of brokers' connections say about when each process scans. `ends`: the day's channel_events."""
+    closes, stood = scan_closes(given, ends, namesrv_on(known, given.day)), stalls(given)
+    told: dict[int, list[evidence.Expiry]] = {life.from_seq: [] for life in known.lives}
+    for expiry in closes:
+        # Ticks that a stall has held up are made at its end, and say nothing of the timer.
+        if not any(stall.from_seq <= expiry.seq <= stall.until_seq + TICK_LATE_NS for stall in stood):
+            told[evidence.life_seq([*told], expiry.seq)].append(expiry)
+    settings = {(s.life_seq, s.name): s for s in settle(known)}
+    profiles = {life_seq: profile_named(str(settings[life_seq, VERSION].value)) for life_seq in told}
+    cast = [
+        vote
+        for life_seq, expiries in told.items()
+        if (period := settings.get((life_seq, _PERIOD))) is not None and period.source.is_open
+        for vote in evidence.scan_period_votes(expiries, profiles[life_seq].scan_period_ms)
+    ]
+    of_period = evidence.tally(cast, known.lives, known.statements)
+    settings |= {(s.life_seq, s.name): s for s in settle(replace(known, votes=[*known.votes, *of_period]))}
+    cast = []
+    for life_seq, expiries in told.items():
+        period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
+        period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
+        cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
+    return Scans([*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes], stood)
+
+
+def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[evidence.Expiry]:
+    """Return the closes by the server, of connections that were not idle, over which a broker's ended lease was held.
+
+    The first of each scan, in order. `ends`: the day's channel_events. A stranger's connection has no lease.
+    """
+    begins = [(0, namesrv), *namesrv.later]
+    stretches = zip(begins, [*(seq for seq, _ in namesrv.later), _LAST_SEQ], strict=True)
+    return evidence.first_of_scans(
+        expiry
+        for (from_seq, one), until_seq in stretches
+        for expiry in _expiries(
+            given, ends.filter((pc.field("seq") >= from_seq) & (pc.field("seq") < until_seq)), one.profile
+        )
+    )
 
 
 def weighed_deletion(known: Known, day: Day) -> list[Votes]:
@@ -102,7 +158,7 @@ QUALIFY count(*) OVER (PARTITION BY broker_name) > 1
 """
 
 
-def _list_votes(codes: Iterable[int], given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+def _list_votes(codes: Iterable[int], given: SettleInput) -> Iterable[evidence.Vote]:
     """Read whether questions for lists of topics were refused."""
     rows = ask(
         """
@@ -118,7 +174,7 @@ def _list_votes(codes: Iterable[int], given: SettleInput, _: int) -> Iterable[ev
     )
 
 
-def _order_message_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read the topics' order configurations, and the routes of such topics or with an order configuration."""
     kept = frame(given.carried, gold.KV_CONFIG_HISTORY)
     confs = ask(
@@ -137,7 +193,7 @@ def _order_message_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
     return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))
 
 
-def _acting_master_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read routes of groups that allow acting masters, without a write bit, and who is a member of such a group."""
     which = """contains(body, '"enableActingMaster":true') AND regexp_matches(body, '"perm":[0145][,}]')"""
     answers = _routes(given, which)
@@ -169,19 +225,24 @@ def _routes(given: SettleInput, which: str, rows: pa.Table | None = None) -> lis
     return [evidence.RouteAnswer(**row) for row in rows_of(answers) if row["body"] is not None]
 
 
-def _idle_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
-    """Read how connections ended that were silent for the default limit or longer, and which did not end."""
+def _idle_votes(given: SettleInput) -> Iterable[evidence.Vote]:
+    """Read how brokers' connections ended that were silent for the default limit or longer, and which did not end."""
     early_ms, late_ms = CHANNEL_MAX_IDLE_MS - EARLY_NS // NS_PER_MS, CHANNEL_MAX_IDLE_MS + LATE_NS // NS_PER_MS
     # A frozen server closes late what was idle: that speaks neither for nor against.
     rows = ask(
         f"""
         SELECT seq, event_id, silent_ms, if(kind = 'idle', 'closed_on_time', 'closed_late') AS how
-        FROM ends WHERE closed_by = 'namesrv'
+        FROM ends WHERE closed_by = 'namesrv' AND channel_id IN (SELECT channel_id FROM ({_OWNERS}))
             AND (kind = 'late_close' OR kind = 'idle' AND silent_ms BETWEEN {early_ms} AND {late_ms})
         UNION ALL
         SELECT seq, event_id, NULL, 'used' FROM life WHERE kind = 'idle_limit_outlasted'
         """,  # noqa: S608  numbers of its own
-        {"ends": frame(given.today, bronze.CHANNEL_EVENTS), "life": frame(given.today, bronze.NAMESRV_EVENTS)},
+        {
+            "ends": frame(given.today, bronze.CHANNEL_EVENTS),
+            "life": frame(given.today, bronze.NAMESRV_EVENTS),
+            "hours": given.today["hours"],
+            "live": frame(given.carried, gold.BROKER_LIVE_HISTORY),
+        },
     )
     return evidence.idle_limit_votes([_silence(row) for row in rows_of(rows)], CHANNEL_MAX_IDLE_MS)
 
@@ -190,36 +251,101 @@ def _silence(row: Mapping[str, Any]) -> evidence.Silence:
     return evidence.Silence(row["seq"], row["event_id"], row["silent_ms"] or 0, row["how"])
 
 
-def _scan_votes(given: SettleInput, period_ms: int) -> Iterable[evidence.Vote]:
-    """Read closes by the server of brokers' channels that were silent for longer than the lease on them."""
-    rows = ask(
-        f"""
-        WITH leases AS (
-            SELECT channel_id, max(coalesce(heartbeat_timeout_ms, {BROKER_CHANNEL_EXPIRED_MS})) AS lease_ms
-            FROM hours WHERE kind = 'registrations' AND refusal IS NULL GROUP BY channel_id
-        )
-        SELECT seq, event_id, silent_ms - lease_ms AS late_ms FROM ends JOIN leases USING (channel_id)
-        WHERE kind = 'close' AND closed_by = 'namesrv' AND silent_ms >= lease_ms
-            AND channel_id NOT IN (SELECT channel_id FROM ends WHERE kind = 'idle' AND channel_id IS NOT NULL)
-        """,  # noqa: S608  a number of its own
-        {"ends": frame(given.today, bronze.CHANNEL_EVENTS), "hours": given.today["hours"]},
+def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evidence.Expiry]:
+    """Return the same for closes of one generation, of each scan all; a process that stops closes all it has."""
+    live, hours = frame(given.carried, gold.BROKER_LIVE_HISTORY), given.today["hours"]
+    life = frame(given.today, bronze.NAMESRV_EVENTS)
+    owned = ask(_OWNED, {"ends": ends, "life": life, "hours": hours, "live": live})
+    if not owned.num_rows:
+        return []
+    spanning = ask(_SPANNING, {"owned": owned, "hours": hours}, period_us=PERIOD_US)
+    asked = pc.field("broker_addr").isin(spanning["broker_addr"]) & in_periods(
+        pc.unique(spanning["period"]).to_pylist()
     )
-    return evidence.scan_period_votes([evidence.Expiry(**row) for row in rows_of(rows)], period_ms)
+    single = {
+        table.name: given.raw_beats(table.name, columns=_BEATEN[table.name], where=asked)
+        if spanning.num_rows
+        else empty(table)
+        for table in BEATS
+    }
+    found = ask(
+        _EXPIRIES,
+        {"owned": owned, "hours": hours, "live": live, **single},
+        with_cluster=profile.live_key_has_cluster,
+        own_lease=profile.own_heartbeat_timeout,
+        default_ms=BROKER_CHANNEL_EXPIRED_MS,
+    )
+    return [evidence.Expiry(**row) for row in rows_of(found)]
 
 
-def _notification_votes(given: SettleInput, _: int) -> Iterable[evidence.Vote]:
+_OWNERS = """
+SELECT channel_id, broker_addr FROM hours WHERE kind = 'registrations' AND refusal IS NULL AND channel_id IS NOT NULL
+UNION SELECT channel_id, broker_addr FROM live WHERE channel_id IS NOT NULL
+"""
+"""The connections of brokers."""
+_OWNED = f"""
+WITH closes AS (
+    SELECT seq, event_id, effect_time, channel_id FROM ends ASOF LEFT JOIN (
+        SELECT seq AS life_seq, kind AS life FROM life WHERE kind IN ('started', 'stopped')
+    ) ON seq >= life_seq
+    WHERE kind = 'close' AND closed_by = 'namesrv' AND life IS DISTINCT FROM 'stopped'
+        AND channel_id NOT IN (SELECT channel_id FROM ends WHERE kind = 'idle' AND channel_id IS NOT NULL)
+), owners AS ({_OWNERS})
+SELECT seq, event_id, epoch_us(effect_time) AS close_us, channel_id, broker_addr FROM closes JOIN owners USING (channel_id)
+"""  # noqa: S608  a query of its own
+_SPANNING = """
+SELECT DISTINCT broker_addr, first_us // $period_us AS period FROM owned JOIN hours USING (broker_addr)
+WHERE first_us < close_us AND last_us >= close_us
+"""
+"""Where condensed beats do not tell which of them was the last before a close."""
+_BEATEN = {
+    bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr"),
+    bronze.REGISTRATIONS.name: (
+        *("seq", "effect_time", "cluster_name", "broker_addr", "channel_id", "heartbeat_timeout_ms", "refusal"),
+    ),
+}
+_EXPIRIES = """
+WITH told AS (
+    SELECT 0 AS seq, epoch_us(last_update_time) AS at_us, cluster_name, broker_addr, TRUE AS registers, channel_id,
+        heartbeat_timeout_ms
+    FROM live
+    UNION ALL
+    SELECT last_seq, last_us, cluster_name, broker_addr, kind = 'registrations', channel_id, heartbeat_timeout_ms
+    FROM hours WHERE refusal IS NULL
+    UNION ALL
+    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, TRUE, channel_id, heartbeat_timeout_ms
+    FROM registrations WHERE refusal IS NULL
+    UNION ALL
+    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, FALSE, NULL, NULL FROM heartbeats
+), beats AS (
+    SELECT *, if($with_cluster, cluster_name, NULL) AS cluster,
+        coalesce(if($own_lease OR seq = 0, heartbeat_timeout_ms, NULL), $default_ms) AS lease_ms
+    FROM told
+), held AS (
+    -- What a live entry was when a close came: over which connection it was held, and since when it was not renewed.
+    SELECT owned.seq, event_id, close_us, owned.channel_id, max(at_us) AS beat_us,
+        max_by({'channel_id': beats.channel_id, 'lease_ms': lease_ms}, beats.seq) FILTER (registers) AS entry
+    FROM owned JOIN beats ON beats.broker_addr IS NOT DISTINCT FROM owned.broker_addr AND beats.seq < owned.seq
+    GROUP BY owned.seq, event_id, close_us, owned.channel_id, cluster, owned.broker_addr
+)
+SELECT seq, event_id, max(close_us // 1000 - beat_us // 1000 - entry.lease_ms) AS late_ms
+FROM held WHERE entry.channel_id = channel_id AND close_us // 1000 - beat_us // 1000 > entry.lease_ms
+GROUP BY seq, event_id ORDER BY seq
+"""
+
+
+def _notification_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read what the server told brokers of the smallest id of their group, which it does with the option only."""
     told = frame(given.today, bronze.NAMESRV_EVENTS).filter(pc.field("kind") == "min_broker_id_notified")
     return (evidence.Vote("notify_min_broker_id_changed", True, r["seq"], r["event_id"]) for r in rows_of(told))
 
 
-_VOTES: dict[str, Callable[[SettleInput, int], Iterable[evidence.Vote]]] = {
+_VOTES: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
     "enable_all_topic_list": partial(_list_votes, _LISTS[:1]),
     "enable_topic_list": partial(_list_votes, _LISTS[1:]),
     IDLE_LIMIT: _idle_votes,
-    "scan_period_ms": _scan_votes,
     "notify_min_broker_id_changed": _notification_votes,
 }
-"""What gives the votes about a setting; the number is the milliseconds between scans by default."""
+"""What gives the votes about a setting."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from namesrv_core.machine.codes import RequestCode
 from namesrv_day.context import frame
 from namesrv_day.day_events import BEATS, OTHERS, Frames
-from namesrv_day.units import NO_ADDR, NO_CHANNEL, NO_KEY, SEVERAL_BROKERS, SEVERAL_CLUSTERS, Edge
+from namesrv_day.units import NO_ADDR, NO_KEY, SEVERAL_BROKERS, SEVERAL_CLUSTERS, Edge
 from schemas import gold
 from schemas.table import INT
 
@@ -52,9 +52,8 @@ _TIES = {
     "topic_queue_mapping_history": [(_MAPPED, _MAPPED)],
 }
 _NULLS = {
-    "registrations": {"channel_id": NO_CHANNEL, "broker_addr": NO_ADDR},
+    "registrations": {"broker_addr": NO_ADDR},
     "unregistrations": {"broker_name": NO_KEY, "broker_addr": NO_KEY},
-    "broker_live_history": {"channel_id": NO_CHANNEL},
     "broker_addr_history": {"broker_addr": NO_ADDR},
 }
 """Which crossing it is if a column has a null."""

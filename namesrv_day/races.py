@@ -73,7 +73,7 @@ class Replayable:
         if not plan.on_quiet_road:
             return self.whole
         addrs, periods = raw_filter(plan.nodes, plan.eventful)
-        singles = self._singles(pc.field("broker_addr").isin(pa.array(addrs, STRING)) & _in_periods(periods))
+        singles = self._singles(pc.field("broker_addr").isin(pa.array(addrs, STRING)) & in_periods(periods))
         beats = raw_beats(singles, plan.nodes, plan.eventful)
         quiet = runs(hours, plan.nodes, plan.eventful, self.context.namesrv.profile)
         return self._day(pa.concat_tables([self.others, beats, quiet], promote_options="default"))
@@ -90,7 +90,8 @@ class Replayable:
         return day_events(frames, tables=OTHERS, with_answers=self.context.has_unknown_past)
 
     def _singles(self, where: pc.Expression | None = None) -> pa.Table:
-        return day_events({table.name: self._given.raw_beats(table.name, where=where) for table in BEATS}, tables=BEATS)
+        beats = {table.name: self._given.raw_beats(table.name, where=where) for table in BEATS}
+        return day_events(beats, tables=BEATS, with_answers=self.context.has_unknown_past)
 
     def _day(self, events: pa.Table) -> Day:
         given, context, ordered = self._given, self.context, events.sort_by(_BY_SEQ)
@@ -112,7 +113,8 @@ class Replayable:
         )
 
 
-def _in_periods(periods: Sequence[int]) -> pc.Expression:
+def in_periods(periods: Sequence[int]) -> pc.Expression:
+    """Return the condition that a row took effect in one of these periods."""
     instants = ((pa.scalar(n * PERIOD_US, TIMESTAMP) for n in (period, period + 1)) for period in periods)
     at = pc.field("effect_time")
     return reduce(or_, ((at >= begin) & (at < end) for begin, end in instants), pc.scalar(False))

@@ -24,12 +24,15 @@ from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
 from namesrv_core.replay.loop import TimedEvent, replay
-from namesrv_day.context import NamesrvDay, SettleInput, frame, known_until, namesrv_day
+from namesrv_day.condense import hours_from, leases_from
+from namesrv_day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
 from namesrv_day.day_events import BEATS
+from namesrv_day.evidence import scan_closes
 from namesrv_day.races import Replayable
-from namesrv_day.rows import with_microseconds
-from namesrv_day.settings import IDLE_LIMIT, settings_of, under_idle_limit
+from namesrv_day.settings import IDLE_LIMIT, phases_of, settings_of, under_idle_limit
 from namesrv_day.slices import history_rows
+from namesrv_day.sql import connection
+from namesrv_day.stalls import stalls
 from schemas import bronze, codec, gold
 from schemas.table import TIMESTAMP
 from schemas.times import day_of, day_start_seq
@@ -66,7 +69,7 @@ class Sequential:
         `given`: as for settling the day, without what is carried and without `hours`; `settings`: its namesrv_settings.
         Raises OrderError where the events do not increase.
         """
-        context, ends = _context(given, settings)
+        context, ends = self._context(given, settings)
         if self._registry is None:
             self._registry = Registry(context.namesrv.profile)
         registry = self._registry
@@ -98,6 +101,21 @@ class Sequential:
             return found
         beats = pa.array([self._beat_us(one) for one in own], pa.int64()).cast(TIMESTAMP)
         return found.append_column("last_update_timestamp", beats)
+
+    def _context(self, given: SettleInput, settings: pa.Table) -> tuple[NamesrvDay, pa.Table]:
+        """Return the day as its settings have it, and its ends of connections."""
+        settled = settings_of(settings)
+        namesrv = namesrv_of(settled, day_start_seq(given.day))
+        is_given = any(setting.name == IDLE_LIMIT and setting.source is Source.GIVEN for setting in settled)
+        ends = under_idle_limit(frame(given.today, bronze.CHANNEL_EVENTS), namesrv, is_given=is_given)
+        live = self.rows(gold.BROKER_LIVE_HISTORY.name)
+        last = live.schema.get_field_index("last_update_time")
+        live = live.set_column(last, live.schema.field(last), live["last_update_timestamp"])
+        hours = _hours(live, {table.name: given.raw_beats(table.name) for table in BEATS})
+        given = replace(given, today={**given.today, "hours": hours}, carried={gold.BROKER_LIVE_HISTORY.name: live})
+        closes = [expiry.seq for expiry in scan_closes(given, ends, namesrv)]
+        until_seq = known_until(given, pc.max(hours["last_us"]).as_py())
+        return namesrv_day(given, namesrv, Ticks(phases_of(settled), closes, stalls(given)), until_seq), ends
 
     def _beat_us(self, live: Interval) -> int:
         return self._beats[LiveKey(*live.key)] * US_PER_MS  # type: ignore[arg-type]  # its keys are such
@@ -145,18 +163,10 @@ class Sequential:
             self._beats[step.refreshed] = at_ms
 
 
-def _context(given: SettleInput, settings: pa.Table) -> tuple[NamesrvDay, pa.Table]:
-    """Return the day as its settings have it, and its ends of connections."""
-    settled = settings_of(settings)
-    namesrv = namesrv_of(settled, day_start_seq(given.day))
-    is_given = any(setting.name == IDLE_LIMIT and setting.source is Source.GIVEN for setting in settled)
-    ever, today = (
-        under_idle_limit(frame(frames, bronze.CHANNEL_EVENTS), namesrv, is_given=is_given)
-        for frames in (given.ever, given.today)
-    )
-    beats = (with_microseconds(given.raw_beats(table.name, columns=["effect_time"])) for table in BEATS)
-    last_us = max((us for rows in beats if (us := pc.max(rows["effect_time"]).as_py()) is not None), default=None)
-    return namesrv_day(given, namesrv, ever, known_until(given, last_us)), today
+def _hours(live: pa.Table, beats: Mapping[str, pa.Table]) -> pa.Table:
+    """Return all beats of the day condensed; `live`: the open rows of broker_live_history when it began."""
+    leases = leases_from(live, beats[bronze.REGISTRATIONS.name])
+    return pa.concat_tables(hours_from(connection().from_arrow(rows), name, leases) for name, rows in beats.items())
 
 
 def _ordered(timed_events: Sequence[TimedEvent], placed: list[Placed]) -> list[TimedEvent]:

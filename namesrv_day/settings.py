@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.inference.settings import (
+    SCAN_PHASE,
     VERSION,
     Known,
     Life,
@@ -61,6 +62,11 @@ def is_open(known: Known, name: str) -> bool:
 def namesrv_on(known: Known, day: dt.date) -> Namesrv:
     """Return the name server as it was when `day` began, with what it became later."""
     return namesrv_of(settle(known), day_start_seq(day))
+
+
+def phases_of(settings: Iterable[Setting]) -> dict[int, int]:
+    """Return the phases of scans (microseconds after a multiple of the period) by the start of the process."""
+    return {setting.life_seq: int(setting.value or 0) for setting in settings if setting.name == SCAN_PHASE}
 
 
 def settings_table(known: Known, namesrv_id: str, day: dt.date) -> pa.Table:

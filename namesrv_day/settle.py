@@ -12,7 +12,7 @@ from namesrv_core.inference.settings import Known, Votes, reconsidered
 from namesrv_core.inference.settings import settle as settled_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day import evidence
-from namesrv_day.context import NamesrvDay, SettleInput, frame, known_until, namesrv_day
+from namesrv_day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
 from namesrv_day.races import NO_DECISIONS, Replayable, decisions_of, may_race
 from namesrv_day.settings import (
     DELETION,
@@ -20,6 +20,7 @@ from namesrv_day.settings import (
     is_open,
     known_settings,
     namesrv_on,
+    phases_of,
     settings_table,
     under_idle_limit,
 )
@@ -54,7 +55,8 @@ def settle(given: SettleInput) -> Settled:
     """Return what is settled of the day."""
     known = known_settings(given)
     known = _with(known, evidence.votes(given, known))
-    known, day = _weighed(given, known)
+    scans = evidence.scans(given, known, _ends(given, known))
+    known, day = _weighed(given, _with(known, scans.votes), scans)
     context = replace(day.context, namesrv=namesrv_on(known, given.day))
     decisions = NO_DECISIONS
     if may_race(given, day.others):
@@ -69,29 +71,32 @@ def settle(given: SettleInput) -> Settled:
     )
 
 
-def _weighed(given: SettleInput, known: Known) -> tuple[Known, Replayable]:
+def _weighed(given: SettleInput, known: Known, scans: evidence.Scans) -> tuple[Known, Replayable]:
     """Return what is known after weighing what only replays of the day tell, and the day under it."""
-    day = _under(given, known)
+    day = _under(given, known, scans)
     if not frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:  # answers alone tell which replay is right
         return known, day
     if is_open(known, IDLE_LIMIT) and evidence.closes_late(given):
         recorded = Replayable(given, day.context, frame(given.today, bronze.CHANNEL_EVENTS))
         known = _with(known, recorded.asked(partial(evidence.weighed_idle_limit, known, recorded.channel_events)))
-        day = _under(given, known)
+        day = _under(given, known, scans)
     if is_open(known, DELETION) and evidence.loses_topics(given):
         known = _with(known, day.asked(partial(evidence.weighed_deletion, known)))
     return known, day
 
 
-def _under(given: SettleInput, known: Known) -> Replayable:
+def _under(given: SettleInput, known: Known, scans: evidence.Scans) -> Replayable:
     """Return the day as what is known has it."""
     namesrv = namesrv_on(known, given.day)
-    ends, channel_events = (
-        under_idle_limit(frame(frames, bronze.CHANNEL_EVENTS), namesrv, is_given=IDLE_LIMIT in known.given)
-        for frames in (given.ever, given.today)
-    )
+    phases = phases_of(settled_of(known))
     until_seq = known_until(given, pc.max(given.today["hours"]["last_us"]).as_py())
-    return Replayable(given, namesrv_day(given, namesrv, ends, until_seq), channel_events)
+    context = namesrv_day(given, namesrv, Ticks(phases, scans.closes, scans.stalls), until_seq)
+    return Replayable(given, context, _ends(given, known))
+
+
+def _ends(given: SettleInput, known: Known) -> pa.Table:
+    recorded = frame(given.today, bronze.CHANNEL_EVENTS)
+    return under_idle_limit(recorded, namesrv_on(known, given.day), is_given=IDLE_LIMIT in known.given)
 
 
 def _with(known: Known, votes: list[Votes]) -> Known:

@@ -19,6 +19,7 @@ from namesrv_day.timed import Report
 from schemas.codec import detail_of
 
 _HOUR_US = 3_600_000_000
+_ANSWERS = (events.AnswerObserved, events.ResponseObserved)
 
 
 class OutcomeOf(NamedTuple):
@@ -104,7 +105,7 @@ class UnitReplay:
                 if step.outcome is Outcome.REFRESHED:
                     self._count(step.refreshed, timed.effect_us)
                     continue
-            if kind is not events.AnswerObserved or step.outcome is Outcome.UNKNOWN_PAST:
+            if kind not in _ANSWERS or step.outcome is Outcome.UNKNOWN_PAST:
                 self._note(timed, step, number)
 
     def _fed(self, numbered: Iterable[tuple[int, TimedEvent]]) -> Iterator[TimedEvent]:

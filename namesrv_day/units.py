@@ -15,7 +15,7 @@ Edge = tuple[str, str]
 """Two nodes that belong together: 'n:<broker name>', 'a:<address>' or 'c:<channel id>'; 'n' and 'a': the null as a key."""
 
 # What acts beyond its unit.
-NO_CHANNEL, NO_ADDR, NO_KEY = "no_channel", "no_addr", "no_key"
+NO_ADDR, NO_KEY = "no_addr", "no_key"
 SEVERAL_BROKERS, SEVERAL_CLUSTERS = "several_brokers", "several_clusters"
 _CROSSING_IN_4X = {NO_ADDR, SEVERAL_CLUSTERS}
 
@@ -44,7 +44,7 @@ def must_stay_whole(edges: Iterable[Edge], namesrv: Namesrv, crossings: Collecti
     for everyone; a null address in a group, which ends the search for a lost one; a name in two clusters, of which the first
     in the order of a map loses it. Both: an address of two names or a channel of two addresses, of which the first in the
     order of a map is taken, where there are so many names or addresses that the map may have grown, which changes its order;
-    an entry without a channel, at which a scan ends; null keys that end a request by what others have in the tables; a topic
+    null keys that end a request by what others have in the tables; a topic
     registered for several names, of which the first is kept if the topic is there.
     """
     nodes: dict[str, set[str]] = {"n": set(), "a": set(), "c": set()}

@@ -20,6 +20,7 @@ from namesrv_core.history.intervals import restored
 from namesrv_core.history.timeline import StateChange, timeline_of
 from namesrv_core.history.unseen import differs_by_unseen
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
+from namesrv_core.inference.races import LAG_NS
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
@@ -78,7 +79,7 @@ def verdicts(given: VerifyInput) -> Verified:
 
 # -- what was answered -------------------------------------------------------------------------------------------------
 
-_OF_ROW = ("row", "event_id", "seq", "request_seq", "effect_time")
+_OF_ROW = ("row", "event_id", "seq", "request_seq", "removed_seq", "effect_time")
 """Columns that differ from answer to answer."""
 _ANSWERED = ("response_code", "remark", "response_fields", "body")
 """Columns of what was answered; all others say what was asked."""
@@ -131,17 +132,33 @@ def _judged(answers: pa.Table, given: VerifyInput) -> pa.Table:
     from_seq = day_start_seq(given.day)
     histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
     intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
+    carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
     registry = Registry(given.namesrv.profile)
-    restored(registry, [interval for interval in intervals if interval.opened_at.seq < from_seq])
+    restored(registry, carried)
     timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
+    removed_seq = _removal_before(answers["request_seq"].to_numpy(), changed)
+    answers = answers.append_column("removed_seq", pa.array(removed_seq))
     alike, observed = _folded(answers, timeline, Concerns(registry, timeline, starts), given.namesrv)
     found = {
         verdict.observed.event_id: verdict
         for verdict in verify(registry, timeline, observed, given.namesrv, starts=starts)
     }
     ordered = [found[one.event_id] for one in observed]
+    told = [
+        verdict.observed._replace(request_seq=removed_seq - 1)
+        for verdict, removed_seq in zip(ordered, alike["removed_seq"].to_pylist(), strict=True)
+        if removed_seq and not verdict.matched
+        if given.namesrv.at(verdict.observed.seq).profile.batches_unregistrations
+    ]
+    late = set[str]()
+    if told:
+        before = Registry(given.namesrv.profile)
+        restored(before, carried)
+        again = verify(before, timeline, told, given.namesrv, starts=starts)
+        late = {verdict.observed.event_id for verdict in again if verdict.matched}
     columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
     columns["unseen"] = _unseen(ordered, given)
+    columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
     columns["expected"] = pa.array(map(_expected, ordered), STRING)
     return pa.table({"code": answers["code"].take(alike["row"]), "rows": alike["rows"], **columns})
 
@@ -180,10 +197,22 @@ def _registered(given: VerifyInput) -> set[str | None]:
     return {*today["broker_name"].to_pylist(), *known["broker_name"].to_pylist()}
 
 
+def _removal_before(asked: Numbers, changed: pa.Table) -> Numbers:
+    """Return of questions the position of the removal that may still have been under way; 0 where there was none.
+
+    5.x looks a broker up when its connection ends, and takes it out in a batch of another thread.
+    """
+    ends = pc.or_(pc.starts_with(changed["operation"], "channel_"), pc.equal(changed["operation"], "scan"))
+    removals = np.concatenate([[0], np.sort(changed.filter(ends)["seq"].to_numpy())])
+    last = removals[np.searchsorted(removals[1:], asked)]
+    return np.where(asked - last <= LAG_NS, last, 0)
+
+
 def _expected(verdict: Verdict) -> str | None:
     """Return what the registry would have answered, in words; None where it did."""
     expected = verdict.expected
-    return None if verdict.matched else (expected.body or codec.fields_json(expected) or expected.remark)
+    said = [part for part in (codec.fields_json(expected), expected.body) if part]
+    return None if verdict.matched else ("\n".join(said) or expected.remark)
 
 
 def _arrivals(changed: pa.Table, given: VerifyInput) -> dict[int, int]:
@@ -218,6 +247,7 @@ def _folded(
         # Which of several states an answer shows may depend on what earlier answers have shown: it stands for itself.
         "version": np.where(state < 0, -1 - row, version),
         "life": np.searchsorted(lives, told, side="right"),
+        "removed_seq": answers["removed_seq"].to_numpy(),
         "row": row,
     }
     alike = ask(_ALIKE, {"answers": pa.table(at)})
@@ -228,7 +258,8 @@ def _folded(
 
 
 _ALIKE = """
-SELECT min(row) AS row, question, reply, list(row) AS rows FROM answers GROUP BY question, reply, version, life
+SELECT min(row) AS row, question, reply, removed_seq, list(row) AS rows FROM answers
+GROUP BY question, reply, version, life, removed_seq
 """
 
 
@@ -266,7 +297,7 @@ _MISMATCHES = """
 WITH explaining AS (
     SELECT unnest(evidence_against) AS event_id, 'order_decision' AS classification, decision_id FROM order_decisions
     UNION ALL
-    SELECT event_id, 'unknown_past', NULL FROM event_outcomes
+    SELECT regexp_replace(event_id, '-response$', ''), 'unknown_past', NULL FROM event_outcomes
     WHERE operation = 'observed_answer' AND outcome = 'unknown_past'
 ), explained AS (
     SELECT event_id, min(classification) AS classification, min(decision_id) AS decision_id
@@ -274,10 +305,12 @@ WITH explaining AS (
 )
 SELECT
     $namesrv_id AS namesrv_id, event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
-    effect_time AS answer_time, coalesce(classification, if(unseen, 'unseen_broker', 'mismatched')) AS classification,
-    decision_id,
-    coalesce(body, response_fields, remark) AS answered, expected, $day AS day
-FROM (SELECT unnest(rows) AS row, expected, unseen FROM judged WHERE NOT matched)
+    effect_time AS answer_time, decision_id,
+    coalesce(
+        classification, if(unseen, 'unseen_broker', if(is_late, 'removal_under_way', 'mismatched'))
+    ) AS classification,
+    coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected, $day AS day
+FROM (SELECT unnest(rows) AS row, expected, unseen, is_late FROM judged WHERE NOT matched)
 JOIN answers USING (row) LEFT JOIN explained USING (event_id)
 """
 _CHECKS = """
@@ -290,7 +323,7 @@ WITH counted AS (
     FROM judged GROUP BY code
 ), unmatched AS (
     SELECT
-        code, count(*) FILTER (classification = 'order_decision') AS explained,
+        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way')) AS explained,
         count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
         count(*) FILTER (classification = 'mismatched') AS mismatched
     FROM mismatches GROUP BY code

@@ -19,13 +19,15 @@ class Burst:
     `seq` is a free position just before the first.
     """
 
-    __slots__ = ("complete", "count", "first_ns", "last_ns", "seq", "silent", "source")
+    __slots__ = ("brokers", "complete", "count", "first_ns", "last_ns", "seq", "silent", "source")
 
     def __init__(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
         self.seq = seq
         self.first_ns = self.last_ns = time_ns
         self.source = source
         self.count = 1
+        self.brokers = 0
+        """How many of them were brokers' connections."""
         self.complete = False
         """No connection was left open after the last of them."""
         self.silent = True
@@ -41,13 +43,15 @@ class Burst:
             self.count,
             self.complete,
             self.silent,
+            self.brokers,
         ]
 
     @classmethod
     def load(cls, state: list[Any]) -> Burst:
         """Return the burst that `dump` described."""
-        seq, first_ns, last_ns, source, count, complete, silent = state
+        seq, first_ns, last_ns, source, count, complete, silent, *brokers = state
         burst = cls(seq, first_ns, (source[0], source[1]))
+        burst.brokers = brokers[0] if brokers else count
         burst.last_ns, burst.count, burst.complete, burst.silent = last_ns, count, complete, silent
         return burst
 
@@ -58,10 +62,12 @@ class Burst:
         which = "all its" if self.complete else "without another answer"
         return f"the name server closed {which} {self.count} connections within {spread_ms:.1f} ms"
 
-    @property
-    def ends_all(self) -> bool:
-        """Whether these closings end a process, though an unreachable client's connection seems open."""
-        return self.silent and self.count >= 2
+    def ends_all(self, *, broker_is_open: bool) -> bool:
+        """Whether these closings end a process, though an unreachable client's connection seems open.
+
+        Strangers may be closed together for their bad frames; a process that ends closes its brokers' connections.
+        """
+        return self.silent and self.count >= 2 and (self.brokers > 0 or not broker_is_open)
 
 
 class Life:
@@ -77,14 +83,15 @@ class Life:
         """Connections refused since the last accepted one."""
         self.burst: Burst | None = None
 
-    def closing(self, seq: int, time_ns: int, source: tuple[str, int], *, still_open: bool) -> None:
-        """Note that the name server closed a connection of its own accord."""
+    def closing(self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, still_open: bool) -> None:
+        """Note that the name server closed a connection, maybe a broker's, of its own accord."""
         burst = self.burst
         if burst is None or time_ns - burst.first_ns > BURST_NS:
             burst = self.burst = Burst(seq, time_ns, source)
         else:
             burst.count += 1
             burst.last_ns = time_ns
+        burst.brokers += is_broker
         burst.complete = not still_open
 
     def alive(self) -> None:

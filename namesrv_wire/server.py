@@ -166,9 +166,13 @@ class Server:
         life = self.life
         life.refused += 1
         burst = life.burst
-        if life.state != UP or (self.idle.has_open() and (burst is None or not burst.ends_all)):
+        if life.state != UP:
             return
-        if burst is not None and (burst.complete or burst.ends_all):
+        broker_is_open = any(connection.beats for connection in self.idle.open_connections())
+        ends_all = burst is not None and burst.ends_all(broker_is_open=broker_is_open)
+        if self.idle.has_open() and not ends_all:
+            return
+        if burst is not None and (burst.complete or ends_all):
             self.ledger.fact("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
         else:
             place = Place(*self.ledger.source, self.ledger.time_ns)
@@ -284,7 +288,13 @@ class Server:
             assert self.life is not None
             before = self.ledger.slot()
             self._close(connection, "namesrv", ("close",), silent_ns)
-            self.life.closing(before, self.ledger.time_ns, self.ledger.source, still_open=self.idle.has_open())
+            self.life.closing(
+                before,
+                self.ledger.time_ns,
+                self.ledger.source,
+                is_broker=connection.beats,
+                still_open=self.idle.has_open(),
+            )
 
     def _end_if_overdue(self, connection: Connection, silent_ns: int) -> bool:
         if connection.idle_ns is None or self.idle.judge(connection, self.ledger.time_ns, 0) != "timer":

@@ -17,7 +17,7 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import Step
 from namesrv_core.machine.past import ANY, Entity, Fact
 from namesrv_core.machine.question import Answer, Question
-from namesrv_core.machine.rows import LiveKey, TopicConfig, TopicTable
+from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
 from namesrv_wire.rows import UNTIL_MS
 
@@ -38,6 +38,9 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     Raises KeyError for a digest that is not in `topic_tables`, ValueError for an unknown kind.
     """
     kind = row["kind"]
+    if kind == "responses":
+        asked = _query_of(row) if row["code"] == RequestCode.QUERY_DATA_VERSION else _registration_of(row, topic_tables)
+        return events.ResponseObserved(asked, answer_of(row))
     event: events.Event
     if row.get("refusal") is not None:
         event = events.RefusedRequest(row["refusal"])
@@ -55,15 +58,17 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
         event = _ADMIN[row["code"]](row)
     elif kind == "namesrv_events":
         event = _NAMESRV[row["namesrv_kind"]](row)
-    elif kind == "route_observations":
-        event = events.AnswerObserved(question_of(row), answer_of(row), row["request_seq"])
-    elif kind == "snapshots":
-        event = snapshot_of(row["snapshot"]).event
+    elif kind in _SHOWN:
+        event = _SHOWN[kind](row)
     else:
         raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
     return event
 
 
+_SHOWN: dict[str, Callable[[Row], events.Event]] = {
+    "route_observations": lambda row: events.AnswerObserved(question_of(row), answer_of(row), row["request_seq"]),
+    "snapshots": lambda row: snapshot_of(row["snapshot"]).event,
+}
 _NAMESRV: dict[str, Callable[[Row], events.Event]] = {
     "started": lambda _: events.NamesrvStarted(),
     "stopped": lambda _: events.NamesrvStopped(),
@@ -111,6 +116,10 @@ def response_of(row: Row) -> Observed:
 def _heartbeat_of(row: Row) -> events.Event:
     if row["code"] == _BROKER_HEARTBEAT:
         return events.BrokerHeartbeat(row["cluster_name"], row["broker_addr"])
+    return _query_of(row)
+
+
+def _query_of(row: Row) -> events.QueryDataVersion:
     return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], values.data_version_of(row["data_version"]))
 
 
@@ -125,7 +134,7 @@ def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events
         values.data_version_of(row["data_version"]),
         None if digest is None else topic_tables[digest],
         None if filters is None else tuple(filters),
-        row["channel_id"],
+        row["channel_id"] or UNRECORDED,
         row["enable_acting_master"],
         row["heartbeat_timeout_ms"],
         row["zone_name"],
@@ -162,6 +171,7 @@ _OPERATIONS: dict[type, str] = {
     events.UpdateNamesrvConfig: "update_namesrv_config",
     events.RefusedRequest: "register_broker",
     events.AnswerObserved: "observed_answer",
+    events.ResponseObserved: "observed_answer",
     events.StateKnown: "snapshot",
     events.NamesrvStarted: "namesrv_started",
     events.NamesrvStopped: "namesrv_stopped",

@@ -23,7 +23,12 @@ EVENT_OUTCOMES = Table(
     (
         NAMESRV_ID,
         Column("seq", LONG, "Position of the event", required=True),
-        Column("event_id", STRING, "Event", required=True),
+        Column(
+            "event_id",
+            STRING,
+            "Event; for a response to a registration, the registration's with -response",
+            required=True,
+        ),
         Column("effect_time", TIMESTAMP, "When it took effect", required=True),
         Column("operation", STRING, "What it was: register_broker, scan, channel_close ...", required=True),
         Column("outcome", STRING, "What became of it", required=True),
@@ -255,12 +260,13 @@ ROUTE_MISMATCHES = Table(
             "classification",
             STRING,
             "mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it shows brokers that "
-            "nobody registered, and there were connections that cannot be read)",
+            "nobody registered, and there were connections that cannot be read), removal_under_way (5.x: equal to the "
+            "state before a removal that had begun up to 10 ms before the question)",
             required=True,
         ),
         Column("decision_id", STRING, "Order decision that explains it"),
-        Column("answered", STRING, "What the name server answered"),
-        Column("expected", STRING, "What the replayed registry says at the answer"),
+        Column("answered", STRING, "What the name server answered: header fields and body, each on a line, or remark"),
+        Column("expected", STRING, "What the replayed registry says at the answer, likewise"),
         DAY,
     ),
     key=("day", "namesrv_id", "event_id"),
@@ -287,7 +293,12 @@ ANSWER_CHECKS = Table(
             "Of the matched: not equal to the state at the answer, but to an earlier one in its window",
             required=True,
         ),
-        Column("explained", LONG, "Equal only under another order than the one taken", required=True),
+        Column(
+            "explained",
+            LONG,
+            "Equal only under another order than the one taken, or if a removal lagged",
+            required=True,
+        ),
         Column(
             "unknown_past",
             LONG,

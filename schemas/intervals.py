@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from namesrv_core.history.intervals import Interval, Member, Reported
 from namesrv_core.machine.instants import US_PER_MS
-from namesrv_core.machine.rows import BrokerLiveInfo, DataVersion, KvValue, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.rows import UNRECORDED, BrokerLiveInfo, DataVersion, KvValue, QueueData, TopicQueueMappingInfo
 from namesrv_wire.values import data_version_of
 
 Columns = Mapping[str, Sequence[Any]]
@@ -42,8 +42,8 @@ _CODECS = {
     "broker_live": _Codec(
         ("cluster_name", "broker_addr"),
         BrokerLiveInfo._fields,
-        lambda version, *rest: BrokerLiveInfo(data_version_of(version), *rest),
-        lambda info: (_record(info.data_version), *info[1:]),
+        lambda version, *rest: _with_channel(BrokerLiveInfo(data_version_of(version), *rest), UNRECORDED),
+        lambda info: (_record(info.data_version), *_with_channel(info, None)[1:]),
     ),
     "filter_server": _Codec(
         ("cluster_name", "broker_addr"), ("filter_servers",), tuple, lambda servers: (list(servers),)
@@ -92,6 +92,11 @@ def carried_over(interval: Interval) -> Interval:
     if interval.first_update_ms == interval.last_update_ms:
         return interval
     return interval._replace(first_update_ms=interval.last_update_ms)
+
+
+def _with_channel(live: BrokerLiveInfo, missing: str | None) -> BrokerLiveInfo:
+    """Return a live entry whose connection, if it was not recorded, is `missing`."""
+    return live if live.channel_id else live._replace(channel_id=missing)
 
 
 def _record(version: DataVersion | None) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from jobs.errors import SnapshotUnknownError, UsageError
 from jobs.store.published import IN_FORCE, sha256_of_file
 from namesrv_core.history.snapshot import Snapshot
 from namesrv_day.attested import Rows, rows_of_table
-from namesrv_day.context import PHASE_MEMORY, SettleInput
+from namesrv_day.context import SettleInput
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.rows import conformed
 from namesrv_day.sequential import Sequential
@@ -158,17 +158,11 @@ class _Audit:
         return given, self._read(gold.NAMESRV_SETTINGS, [day])
 
     def _ever_until(self, day: dt.date, today: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """Return what tells when it began and when its scans tick, this day's among it."""
-        week = day - PHASE_MEMORY
-        for table in (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS, bronze.CHANNEL_EVENTS):
+        """Return what tells when it began, this day's among it."""
+        for table in (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS):
             if table.name not in self._ever:
-                since = week if table is bronze.CHANNEL_EVENTS else dt.date.min
-                self._ever[table.name] = self._read(table, [one for one in self._heard() if since <= one < day])
+                self._ever[table.name] = self._read(table, [one for one in self._heard() if one < day])
             self._ever[table.name] = pa.concat_tables([self._ever[table.name], today[table.name]])
-        ends = self._ever[bronze.CHANNEL_EVENTS.name]
-        self._ever[bronze.CHANNEL_EVENTS.name] = ends.filter(
-            (pc.field("closed_by") != "client") & (pc.field("day") >= week)
-        )
         return dict(self._ever)
 
     def _heard(self) -> set[dt.date]:

@@ -51,7 +51,7 @@ class Serving:
         self._namesrv = Namesrv(fleet.profile)
         self._protocol = fleet.protocol
         self.registry = Registry(fleet.profile)
-        epochs = [ScanEpoch(at_ns, at_ns + 1 - START_BEFORE_FIRST_ACCEPT_NS, phase_known=True) for at_ns in starts_ns]
+        epochs = [ScanEpoch(at_ns, at_ns + 1 - START_BEFORE_FIRST_ACCEPT_NS) for at_ns in starts_ns]
         schedule = ScanSchedule(epochs, self._namesrv.scan_period_ms)
         self._scans = Scans(self.registry, self._namesrv, schedule, self.id, 0)
         self.brokers: dict[int, Connection] = {}

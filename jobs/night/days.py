@@ -83,16 +83,14 @@ def _rescheduled(
 ) -> set[dt.date]:
     """Return the days after late events that tell when scans tick on them: that is not seen in the rows which days hand on.
 
-    Those are starts of a name server, closes by it, and its first events.
+    Those are starts of a name server, and its first events. A phase that closes tell is handed on.
     """
     published = house.ledger().days
     late = [day for day in touched if published and day < max(published)]
     if not late:
         return set()
     is_late = pc.field("ingest_run").isin(sorted(ingest_runs))
-    by_server = (pc.field("kind") == "close") & (pc.field("closed_by") == "namesrv")
     telling = {row["day"] for row in _where(house, bronze.NAMESRV_EVENTS, late, is_late)}
-    telling |= {row["day"] for row in _where(house, bronze.CHANNEL_EVENTS, late, is_late & by_server)}
     first: dict[str, dt.date] = {}
     for name, day in heard_in(house.slices_in_force()):
         first[name] = min(day, first.get(name, day))

@@ -45,8 +45,7 @@ from schemas.times import day_of, day_start_seq
 
 log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
-# How far back a scan's packet tells when the timer ticks.
-_PHASE_MEMORY = dt.timedelta(days=7)
+
 _SCAN_LIFE = ("scan_failed", "started", "stopped")
 _BEGINNINGS = ("started", "observed_from")
 _CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE)
@@ -248,11 +247,10 @@ class Night:
         return self._house.rows(gold.EVENT_OUTCOMES, days, None, pc.field("outcome").isin(_SCAN_LIFE))
 
     def _ever(self, day: dt.date) -> Files:
-        """Return what tells when name servers began and when their scans tick."""
-        house, week = self._house, [day - _ONE_DAY * n for n in range(_PHASE_MEMORY.days + 1)]
-        until = [d for d in days_of(house.recorded()) if d <= day]
-        named = {table.name: tuple(house.files(table, until)) for table in (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS)}
-        return Files(house.path, {**named, bronze.CHANNEL_EVENTS.name: tuple(house.files(bronze.CHANNEL_EVENTS, week))})
+        """Return what tells when name servers began."""
+        until = [d for d in days_of(self._house.recorded()) if d <= day]
+        tables = (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS)
+        return Files(self._house.path, {table.name: tuple(self._house.files(table, until)) for table in tables})
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ from jobs.store.files import DataFile, write_file
 from namesrv_core.inference.settings import Value
 from namesrv_day.condense import HOURS, PERIOD_US
 from namesrv_day.context import NamesrvDay
-from namesrv_day.day_events import BEATS, EVENTS, OTHERS, day_events, moved
+from namesrv_day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.mentions import KEYS
 from namesrv_day.pack import PackInput, replay_pack
 from namesrv_day.placing import packed
@@ -41,7 +41,7 @@ class NamesrvWork:
     """One name server's day: what is to be settled, and from which files.
 
     `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
-    and snapshots up to the day, channel_events of a week. `hours`: where hours are stashed. `settings_before`,
+    and snapshots up to the day. `hours`: where hours are stashed. `settings_before`,
     `settings_later`, `scan_life`: rows of this name server, as `SettleInput` has them.
     """
 
@@ -136,7 +136,7 @@ def replay_units(work: PackWork) -> PackReplayed:
             events.drop_columns("pack"),
             _open_rows(before),
             partial(topic_configs, of.today),
-            partial(_single_beats, of, plan["moves"]),
+            partial(_single_beats, of, plan["moves"], with_answers=context.has_unknown_past),
         )
     )
     stashed = stash.put(of.staging, {"outcomes": done.outcomes})
@@ -156,7 +156,6 @@ def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tupl
 
 def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
     before, ever = work.before.of(work.namesrv_id), work.ever.of(work.namesrv_id)
-    not_by_client = pc.field("closed_by") != "client"
     return SettleInput(
         work.namesrv_id,
         work.day,
@@ -167,7 +166,6 @@ def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
         ever={
             bronze.NAMESRV_EVENTS.name: ever.rows(bronze.NAMESRV_EVENTS),
             bronze.SNAPSHOTS.name: ever.rows(bronze.SNAPSHOTS),
-            bronze.CHANNEL_EVENTS.name: ever.rows(bronze.CHANNEL_EVENTS, where=not_by_client),
         },
         settings_before=work.settings_before,
         settings_later=work.settings_later,
@@ -209,7 +207,9 @@ def raw_beats(
     return work.today.of(work.namesrv_id).rows(TABLES[kind], columns, where)
 
 
-def _single_beats(work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int]) -> pa.Table:
+def _single_beats(
+    work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int], *, with_answers: bool
+) -> pa.Table:
     """Return the single beats of addresses (None: of those without) in periods, as events, where they take effect."""
     first, last = min(periods) * PERIOD_US, (max(periods) + 1) * PERIOD_US
     wanted = Column("broker_addr").isnull() if None in addrs else Constant(value=False)
@@ -217,13 +217,14 @@ def _single_beats(work: NamesrvWork, moves: pa.Table, addrs: list[str | None], p
         wanted |= Column("broker_addr").isin(*known)
     wanted &= (Column("effect_time") >= Constant(_instant(first))) & (Column("effect_time") < Constant(_instant(last)))
     own = work.today.of(work.namesrv_id)
-    frames = {table.name: own.few(table, _said(table), lambda rows: rows.filter(wanted)) for table in BEATS}
-    return moved(day_events(frames, tables=BEATS), moves)
+    more = RESPONSE_COLUMNS if with_answers else ()
+    frames = {table.name: own.few(table, _said(table, more), lambda rows: rows.filter(wanted)) for table in BEATS}
+    return moved(day_events(frames, tables=BEATS, with_answers=with_answers), moves)
 
 
-def _said(table: Table) -> list[str]:
-    """Return the columns of a table of beats of which events are made."""
-    return [name for name in table.column_names if name in _SAID_OF_BEATS]
+def _said(table: Table, more: Collection[str]) -> list[str]:
+    """Return the columns of a table of beats of which events are made, and `more`."""
+    return [name for name in table.column_names if name in _SAID_OF_BEATS or name in more]
 
 
 def _instant(at_us: int) -> dt.datetime:

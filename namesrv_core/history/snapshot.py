@@ -16,6 +16,7 @@ from namesrv_core.machine.events import StateKnown
 from namesrv_core.machine.profile import PROFILES, Profile
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import (
+    UNRECORDED,
     BrokerData,
     BrokerLiveInfo,
     DataVersion,
@@ -191,7 +192,7 @@ class _State:
             live = BrokerLiveInfo(
                 self._version(entry),
                 timeout,
-                entry.text_or_none("channel"),
+                entry.text_or_none("channel") or UNRECORDED,
                 entry.text_or_none("haServerAddr"),
                 entry.text_or_none("brokerName"),
             )

@@ -16,17 +16,19 @@ from namesrv_core.asking.body_json import read_json
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
 from namesrv_core.inference.decisions import explained_by
 from namesrv_core.inference.races import Day
-from namesrv_core.inference.settings import Life, Statement, Value, Votes
+from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, Votes
 from namesrv_core.machine.events import RegisterBroker
-from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
+from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS
 from namesrv_core.replay.loop import TimedEvent
 
 SHOWN = 5
 """Event ids that are kept as evidence."""
 
-# A scan's packet leaves up to this long after its tick: measured 0.12 s; a thawing server's are later and fit nothing.
-_TICK_LATE_MS = 300
+_TICK_LATE_MS = TICK_LATE_NS // NS_PER_MS  # a thawing server's packets are later and fit nothing
+# Packets of one scan follow each other within this time; the first of them tells when it ran.
+_ONE_SCAN_NS = 100 * NS_PER_MS
 # An idle close comes up to this long after its limit: measured 61 ms.
 _IDLE_LATE_MS = 250
 _PERIODS_MS = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000)
@@ -70,7 +72,7 @@ class Membership(NamedTuple):
 
 
 class Expiry(NamedTuple):
-    """The server closed a broker's channel `late_ms` or more after the lease on it had ended."""
+    """The server closed the channel of a broker, `late_ms` after its lease had ended: what a scan does."""
 
     seq: int
     event_id: str
@@ -163,16 +165,45 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
 def scan_period_votes(expiries: Sequence[Expiry], default_ms: int) -> Iterator[Vote]:
     """Yield what the closes of expired brokers say about the scan's period.
 
-    All stand on one grid, and none comes more than a period after its lease. The default is kept if it fits, else the
-    longest usual period that does; two closes are needed.
+    Those of scans stand on one grid, and none comes more than a period after its lease. The default is kept if more closes fit
+    it than do not, else the longest usual period is taken that nearly all fit; two closes are needed.
     """
-    ordered = sorted(expiries)
-    if len(ordered) < 2:
-        return
     for period_ms in (default_ms, *reversed(_PERIODS_MS)):
-        if _fits(ordered, period_ms):
-            yield from (Vote("scan_period_ms", period_ms, expiry.seq, expiry.event_id) for expiry in ordered)
+        fitting = _fitting(expiries, period_ms)
+        enough = len(expiries) // 2 if period_ms == default_ms else len(expiries) * 3 // 4
+        if len(fitting) > max(1, enough):
+            yield from (Vote("scan_period_ms", period_ms, expiry.seq, expiry.event_id) for expiry in fitting)
             return
+
+
+def first_of_scans(expiries: Iterable[Expiry]) -> list[Expiry]:
+    """Return the first close of each scan, in order: the others follow it closely."""
+    ordered = sorted(expiries)
+    before = [None, *ordered]
+    return [e for e, last in zip(ordered, before, strict=False) if last is None or e.seq - last.seq > _ONE_SCAN_NS]
+
+
+def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int | None = None) -> Iterator[Vote]:
+    """Yield what closes (`first_of_scans`) say about the scans' phase: microseconds after a multiple of the period.
+
+    Closes within a timer's jitter say the same, as most of them do first; those around `known_us` say that again. What
+    contradicts the others is a vote for another phase.
+    """
+    period_ns, phase_us = period_ms * NS_PER_MS, known_us
+    left = list(expiries)
+    while left:
+        if phase_us is None:
+            # Of phases with which as many closes agree the earliest: a packet may be late, but never early.
+            phases = [expiry.seq % period_ns // NS_PER_US for expiry in left]
+            phase_us = max(phases, key=lambda one: (sum(_is_in_phase(e, one, period_ns) for e in left), -one))
+        agreeing = [expiry for expiry in left if _is_in_phase(expiry, phase_us, period_ns)]
+        yield from (Vote(SCAN_PHASE, phase_us, expiry.seq, expiry.event_id) for expiry in agreeing)
+        left = [expiry for expiry in left if expiry not in agreeing]
+        phase_us = None
+
+
+def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
+    return _off_ns(expiry.seq - phase_us * NS_PER_US, period_ns) <= JITTER_NS
 
 
 def loses_topics(timed_events: Iterable[TimedEvent]) -> bool:
@@ -204,21 +235,22 @@ def tally(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Sta
     for statement in statements:
         if statement.changes:
             for name in statement.values:
-                changed.setdefault((_life_seq(starts, statement.seq), name), statement.seq)
+                changed.setdefault((life_seq(starts, statement.seq), name), statement.seq)
     found: dict[tuple[int, str, Value], list[Vote]] = {}
     for vote in votes:
-        life_seq = _life_seq(starts, vote.seq)
-        until_seq = changed.get((life_seq, vote.name))
+        of = life_seq(starts, vote.seq)
+        until_seq = changed.get((of, vote.name))
         if until_seq is None or vote.seq < until_seq:
-            found.setdefault((life_seq, vote.name, vote.value), []).append(vote)
+            found.setdefault((of, vote.name, vote.value), []).append(vote)
     return [
-        Votes(life_seq, name, value, len(ids), tuple(list(ids.values())[:SHOWN]))
-        for (life_seq, name, value), cast in found.items()
+        Votes(of, name, value, len(ids), tuple(list(ids.values())[:SHOWN]))
+        for (of, name, value), cast in found.items()
         if (ids := {(v.seq, v.event_id): v.event_id for v in sorted(cast, key=lambda v: (v.seq, v.event_id))})
     ]
 
 
-def _life_seq(starts: Sequence[int], seq: int) -> int:
+def life_seq(starts: Sequence[int], seq: int) -> int:
+    """Return the start of the process that ran at `seq`, or of the first; `starts` in order."""
     return starts[max(0, bisect_right(starts, seq) - 1)]
 
 
@@ -269,10 +301,17 @@ def _id_at(memberships: Sequence[Membership], answer: RouteAnswer) -> int | None
     return found
 
 
-def _fits(expiries: Sequence[Expiry], period_ms: int) -> bool:
-    first = expiries[0].seq
-    for expiry in expiries:
-        off_ms = (expiry.seq - first) // NS_PER_MS % period_ms
-        if min(off_ms, period_ms - off_ms) > _TICK_LATE_MS or expiry.late_ms > period_ms + _TICK_LATE_MS:
-            return False
-    return True
+def _fitting(expiries: Sequence[Expiry], period_ms: int) -> list[Expiry]:
+    """Return the closes that fit the grid of this period that most of them fit."""
+
+    def on_grid_of(first: Expiry) -> list[Expiry]:
+        return [e for e in soon if _off_ns(e.seq - first.seq, period_ms * NS_PER_MS) <= TICK_LATE_NS]
+
+    soon = [expiry for expiry in expiries if expiry.late_ms <= period_ms + _TICK_LATE_MS]
+    return max(map(on_grid_of, soon), key=len, default=[])
+
+
+def _off_ns(distance_ns: int, period_ns: int) -> int:
+    """Return how far a distance is from a multiple of the period."""
+    off_ns = distance_ns % period_ns
+    return min(off_ns, period_ns - off_ns)

@@ -20,10 +20,13 @@ from namesrv_core.machine.profile import Namesrv, NamesrvConfig, Profile, profil
 
 Value = bool | int | str | None
 VERSION = "version"
+SCAN_PHASE = "scan_phase_us"
+"""No setting, but as one known by process: by how much packets of scans come after a multiple of the period."""
 UNLIMITED = "unlimited"
 _STORE_PATH = "configStorePath"
 # Where a server without a configuration file of its own (`-c`) writes its configuration; no start reads it from there.
 _DEFAULT_STORE = "/namesrv/namesrv.properties"
+_ENOUGH = 2
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -188,6 +191,8 @@ def value_of(name: str, text: str) -> Value:
     """Return the value of setting `name` that `text_of` wrote."""
     if name == VERSION:
         return text
+    if name == SCAN_PHASE:
+        return int(text)
     if not OPTIONS[name].unit_ms:
         return text == "true"
     return None if text == UNLIMITED else int(text)
@@ -214,6 +219,7 @@ def settle(known: Known) -> list[Setting]:
         settings = [version]
         for start in starts:
             settings += _through(start, said, has_file=has_file)
+        settings += _phase(known, life, latest.get(SCAN_PHASE))
         latest.update((setting.name, setting) for setting in settings)
         found += settings
     return found
@@ -229,7 +235,7 @@ def namesrv_of(settings: Sequence[Setting], from_seq: int = 0) -> Namesrv:
         if setting.name == VERSION:
             # A new process starts with nothing of the old one's.
             profile, values = profile_named(str(setting.value)), {}
-        else:
+        elif setting.name != SCAN_PHASE:
             values[setting.name] = setting.value
         stretches[max(first_seq, setting.from_seq)] = Namesrv(profile, NamesrvConfig(**values))
     (_, base), *later = stretches.items()
@@ -239,14 +245,15 @@ def namesrv_of(settings: Sequence[Setting], from_seq: int = 0) -> Namesrv:
 def reconsidered(settled: Iterable[Setting], before: Mapping[str, Setting]) -> list[Setting]:
     """Return the settings that turn out to have had another value, since their process started, than was taken before.
 
-    The days of that process before this one were replayed with the wrong value.
+    The days of that process before this one were replayed with the wrong value, or without the phase of its scans. A phase
+    that has changed is a clock that was set, and says nothing of those days.
     """
     return [
         setting
         for setting in settled
-        if (old := before.get(setting.name)) is not None
+        if (old := before.get(VERSION if setting.name == SCAN_PHASE else setting.name)) is not None
         and (old.life_seq, old.from_seq) == (setting.life_seq, setting.from_seq)
-        and old.value != setting.value
+        and (SCAN_PHASE not in before if setting.name == SCAN_PHASE else old.value != setting.value)
     ]
 
 
@@ -286,6 +293,20 @@ def _at_start(
     )
     default = _started(name, default_of(name, profile), Source.DEFAULT, life)
     return next((setting for setting in in_order if setting is not None), default)
+
+
+def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
+    """Return when the process scans, if that is known.
+
+    A phase that was found stays, unless two closes of the day or more agree on another one and none on this.
+    """
+    mine = last if last is not None and last.life_seq == life.from_seq else None
+    cast = [v for v in known.votes if (v.name, v.life_seq) == (SCAN_PHASE, life.from_seq)]
+    voted = _voted(cast, SCAN_PHASE, life)
+    if mine is not None and (voted is None or voted.answers_for < _ENOUGH or mine.value in (v.value for v in cast)):
+        voted = None
+    found = voted or mine or known.hindsight.get((SCAN_PHASE, life.from_seq))
+    return [] if found is None else [found]
 
 
 def _stated(said: Sequence[Statement], name: str, life: Life) -> Setting | None:

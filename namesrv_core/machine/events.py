@@ -150,6 +150,13 @@ class AnswerObserved(NamedTuple):
     request_seq: int
 
 
+class ResponseObserved(NamedTuple):
+    """What the name server answered to a registration, or a query, that it had just taken; likewise."""
+
+    asked: RegisterBroker | QueryDataVersion
+    answered: Answer
+
+
 class StateKnown(NamedTuple):
     """A snapshot: the state of a name server of generation `profile` at this instant, from elsewhere.
 
@@ -195,6 +202,7 @@ Event = (
     | UpdateNamesrvConfig
     | RefusedRequest
     | AnswerObserved
+    | ResponseObserved
     | StateKnown
     | NamesrvStarted
     | NamesrvStopped

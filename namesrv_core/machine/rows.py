@@ -9,6 +9,8 @@ from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, strin
 from namesrv_core.machine.profile import Profile
 
 MASTER_ID = 0
+UNRECORDED = ""
+"""The channel of a registration of which nobody wrote down over which connection it came: none that anything ends with."""
 PERM_READ, PERM_WRITE = 4, 2
 _BROKER_ADDRS_CAPACITY = 16
 
@@ -92,7 +94,7 @@ class BrokerLiveInfo(NamedTuple):
 
     data_version: DataVersion | None
     heartbeat_timeout_ms: int
-    channel_id: str | None
+    channel_id: str | None  # None: it has none, at which a scan ends
     ha_server_addr: str | None
     broker_name: str | None = None
 

@@ -6,7 +6,7 @@ from namesrv_core.machine.draft import NULL_POINTER, Draft, Outcome, Step
 from namesrv_core.machine.events import ChannelDestroyed, ScanNotActiveBroker, UnregisterBroker
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.rows import UNRECORDED, LiveKey
 from namesrv_core.machine.unregister import submit_unregistrations
 
 _CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
@@ -34,7 +34,7 @@ def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms
     if step.outcome == Outcome.APPLIED:
         step = step._replace(outcome=Outcome.EXPIRED)
     return step._replace(
-        closed=tuple(channel for channel in channels[:broken_at] if channel is not None),
+        closed=tuple(channel for channel in channels[:broken_at] if channel),
         swallowed=() if broken_at is None else (NULL_POINTER,),
     )
 
@@ -78,7 +78,8 @@ def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
         live = registry.broker_live_table[key]  # still there: what goes behind the iterator ends the scan
         if live.channel_id is None:
             return _ended(draft, NULL_POINTER, closed, swallowed)
-        closed.append(live.channel_id)
+        if live.channel_id != UNRECORDED:
+            closed.append(live.channel_id)
         draft.put("broker_live_table", key, None)
         removed += 1
         sharing = draft.live_keys_of_channel(live.channel_id)

@@ -2,8 +2,8 @@
 
 The name server scans at a fixed delay after its start and then periodically. The schedule is set a little before the
 server accepts its first connection, so its phase is known only to about a second - until a scan closes the channel of
-an expired broker: that packet is a tick. A tick is placed just before such a packet where there is one, and where the
-timer says otherwise.
+an expired broker: that packet follows a tick at once. Between such packets the timer keeps its phase, before the first
+of them, too. A tick that was late itself is placed just before its packet.
 """
 
 from __future__ import annotations
@@ -12,35 +12,53 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import SCAN_DELAY_MS
 
 # Measured on 15 starts: the schedule is set 0.045 to 1.03 s before the first accepted connection.
 START_BEFORE_FIRST_ACCEPT_NS = 500 * NS_PER_MS
-_PHASE_ERROR_NS = 750 * NS_PER_MS
+JITTER_NS = 3 * NS_PER_MS
+"""Packets of ticks of one timer, each the first of its tick, differ by no more than this from its period."""
+TICK_LATE_NS = 300 * NS_PER_MS
+"""A scan's packet leaves up to this long after the tick that the timer was to make: measured 0.12 s."""
 
 
 class ScanEpoch(NamedTuple):
     """The life of one process: `from_seq` is the position of its start, `origin_ns` when its schedule was set.
 
-    `phase_known` is False for a server that was running before the recording began: any tick may then be off by half a
-    period. `period_ms` is the time between its scans where that is not the schedule's.
+    `phase_us`: by how much packets of its scans come after a multiple of the period; None: no packet tells, and a tick may be
+    off by a second, or by half a period if the start was not seen. `period_ms` is the time between its scans where that is
+    not the schedule's.
     """
 
     from_seq: int
     origin_ns: int
-    phase_known: bool
+    phase_us: int | None = None
     period_ms: int | None = None
+
+
+class Stall(NamedTuple):
+    """The name server stood still from one position to the other; its timer makes up for the ticks when it goes on."""
+
+    from_seq: int
+    until_seq: int
 
 
 class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
-    def __init__(self, epochs: Sequence[ScanEpoch], period_ms: int, server_closes: Sequence[int] = ()) -> None:
-        """`server_closes`: positions where the server closed a channel that was neither idle nor closed by its peer."""
+    def __init__(
+        self,
+        epochs: Sequence[ScanEpoch],
+        period_ms: int,
+        scan_closes: Sequence[int] = (),
+        stalls: Sequence[Stall] = (),
+    ) -> None:
+        """`scan_closes`: positions where the server closed the channel of a broker whose lease had ended."""
         self._period_ns = period_ms * NS_PER_MS
-        self._closes = sorted(server_closes)
-        self._epochs = [self._calibrated(epoch) for epoch in sorted(epochs)]
+        self._closes = sorted(scan_closes)
+        self._stalls = sorted(stalls)
+        self._epochs = [self._in_phase(epoch) for epoch in sorted(epochs)]
         self._starts = [epoch.from_seq for epoch in self._epochs]
 
     def first_tick(self, after_seq: int, lease_end_ms: int) -> int | None:
@@ -49,12 +67,11 @@ class ScanSchedule:
         None: no schedule. A lease that ended later than `after_seq` was given by the process that ran then, whatever
         ran at `after_seq`.
         """
-        index = bisect_right(self._starts, max(after_seq, lease_end_ms * NS_PER_MS)) - 1
-        if index < 0:
+        epoch = self._epoch_at(max(after_seq, lease_end_ms * NS_PER_MS))
+        if epoch is None:
             return None
-        epoch = self._epochs[index]
         period_ns = self._period_of(epoch)
-        earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS) - 2 * period_ns
+        earliest_ns = self._before_stall(max(after_seq, lease_end_ms * NS_PER_MS)) - 2 * period_ns
         number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // period_ns)
         while True:
             tick = self._tick(epoch, number)
@@ -67,27 +84,41 @@ class ScanSchedule:
         index = bisect_right(self._starts, after_seq)
         return min([until_seq, *self._starts[index : index + 1]])
 
+    def knows_phase(self, seq: int) -> bool:
+        """Return whether packets tell when the process scans that runs at `seq`, or that is the first to run."""
+        epoch = self._epoch_at(seq) or next(iter(self._epochs), None)
+        return epoch is not None and epoch.phase_us is not None
+
+    def _epoch_at(self, seq: int) -> ScanEpoch | None:
+        index = bisect_right(self._starts, seq) - 1
+        return None if index < 0 else self._epochs[index]
+
     def _period_of(self, epoch: ScanEpoch) -> int:
         return self._period_ns if epoch.period_ms is None else epoch.period_ms * NS_PER_MS
 
     def _tick(self, epoch: ScanEpoch, number: int) -> int:
-        nominal = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
-        close = self._close_near(nominal, _PHASE_ERROR_NS)
-        return nominal if close is None else close - 1
+        tick = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
+        if epoch.phase_us is not None:
+            index = bisect_left(self._closes, tick - JITTER_NS)
+            if index < len(self._closes) and self._closes[index] <= tick + TICK_LATE_NS:
+                tick = self._closes[index] - 1
+        stall = self._stall_at(tick)
+        return tick if stall is None else stall.until_seq - 1
 
-    def _close_near(self, nominal: int, tolerance_ns: int) -> int | None:
-        index = bisect_left(self._closes, nominal - tolerance_ns)
-        if index < len(self._closes) and self._closes[index] <= nominal + tolerance_ns:
-            return self._closes[index]
-        return None
+    def _stall_at(self, seq: int) -> Stall | None:
+        index = bisect_right(self._stalls, seq, key=lambda stall: stall.from_seq) - 1
+        return self._stalls[index] if index >= 0 and seq < self._stalls[index].until_seq else None
 
-    def _calibrated(self, epoch: ScanEpoch) -> ScanEpoch:
-        """Return the epoch with its phase moved to the first close by the server that fits a tick."""
+    def _before_stall(self, seq: int) -> int:
+        """Return `seq`, or where the stall began that ended there or later: ticks of its time are made at its end."""
+        stall = self._stall_at(seq - 1)
+        return seq if stall is None else stall.from_seq
+
+    def _in_phase(self, epoch: ScanEpoch) -> ScanEpoch:
+        """Return the epoch with its origin moved to the nearest instant that has its phase."""
+        if epoch.phase_us is None:
+            return epoch
         period_ns = self._period_of(epoch)
-        tolerance = _PHASE_ERROR_NS if epoch.phase_known else period_ns // 2
         first = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS
-        for close in self._closes[bisect_left(self._closes, epoch.from_seq) :]:
-            number = round((close - first) / period_ns)
-            if number >= 0 and abs(close - first - number * period_ns) <= tolerance:
-                return epoch._replace(origin_ns=epoch.origin_ns + close - first - number * period_ns)
-        return epoch
+        shift = (epoch.phase_us * NS_PER_US - 1 - first) % period_ns  # just before the packet
+        return epoch._replace(origin_ns=epoch.origin_ns + shift - (period_ns if 2 * shift > period_ns else 0))

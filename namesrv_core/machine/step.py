@@ -59,6 +59,7 @@ _TRANSITIONS: dict[type, Transition] = {
     events.UpdateNamesrvConfig: lambda *_: Step(Outcome.NO_EFFECT),
     events.RefusedRequest: lambda _, event, __, ___: Step(Outcome.REFUSED_REQUEST, result=event.reason),
     events.AnswerObserved: lambda *_: Step(Outcome.NO_EFFECT),  # it teaches only where the past is not known
+    events.ResponseObserved: lambda *_: Step(Outcome.NO_EFFECT),
     events.StateKnown: lambda registry, event, *_: restore(registry, event),
     events.NamesrvStarted: lambda registry, *_: start(registry),
     events.NamesrvStopped: lambda registry, *_: stop(registry),

@@ -265,7 +265,7 @@ class BrokerLiveTable(JavaMap[LiveKey, BrokerLiveInfo]):
         """See `RowTable`."""
         live_key = LiveKey(*key)
         old = self.get(live_key)
-        if old is not None and old.channel_id is not None:
+        if old is not None and old.channel_id:
             note(self._keys_of_channel, old.channel_id, live_key, present=False)
         self._ended.pop(live_key, None)
         if not isinstance(value, BrokerLiveInfo):
@@ -274,7 +274,7 @@ class BrokerLiveTable(JavaMap[LiveKey, BrokerLiveInfo]):
             self._deadline_of.pop(live_key, None)
             return
         self.put(live_key, value)
-        if value.channel_id is not None:
+        if value.channel_id:
             note(self._keys_of_channel, value.channel_id, live_key, present=True)
         self.last_update_ms[live_key] = at_ms
         self._watch(live_key, self._lease_end(live_key))

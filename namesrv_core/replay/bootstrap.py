@@ -54,7 +54,7 @@ def same_channel(registry: Registry, event: events.Event) -> events.Event:
 
 def learn(registry: Registry, event: events.Event, step: Step, namesrv: Namesrv) -> Step:
     """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step."""
-    if isinstance(event, events.AnswerObserved) and step.result is None:
+    if isinstance(event, (events.AnswerObserved, events.ResponseObserved)) and step.result is None:
         return step._replace(certainty=_NOTHING)
     past = _past_of(registry)
     changed = [entity for change in step.changes for entity in _entities_of(change)]
@@ -133,7 +133,7 @@ def _of_snapshot(past: Past, event: events.StateKnown) -> Iterator[Mark]:
     past.phase_known = False
     past.complete_ms = past.now_ms
     for change in event.changes:
-        if isinstance(change.value, BrokerLiveInfo) and change.value.channel_id is not None:
+        if isinstance(change.value, BrokerLiveInfo) and change.value.channel_id:
             past.channel_of_remote[change.value.channel_id.partition("#")[0]] = change.value.channel_id
             past.longest_lease_ms = max(past.longest_lease_ms, change.value.heartbeat_timeout_ms)
     for kind in (*ROUTE_KINDS, "kv_config") if event.knows_kv else ROUTE_KINDS:
@@ -290,11 +290,12 @@ def _unregistration(
         yield from _doubts_about(name)
 
 
-def _removal(registry: Registry, past: Past, event: events.Event, step: Step, _: Namesrv) -> Iterator[Mark]:
-    """What a lost channel or a scan removes. Which group an address belongs to is certain only if all are known."""
-    certain = past.knows_all("broker_addr", ANY) and (
-        bool(past.phase_known) or not isinstance(event, events.ScanNotActiveBroker)
-    )
+def _removal(registry: Registry, past: Past, _: events.Event, step: Step, __: Namesrv) -> Iterator[Mark]:
+    """What a lost channel or a scan removes: gone is what was shown to be there, the rest is doubtful.
+
+    Should it be seen again, the removal was wrong: that is no matter of the past, whoever decided when it happened.
+    """
+    certain = True
     for change in step.changes:
         if change.table == "broker_live_table":
             key = LiveKey(*change.key)
@@ -305,14 +306,15 @@ def _removal(registry: Registry, past: Past, event: events.Event, step: Step, _:
     for change in step.changes:
         if change.table == "broker_addr_table":
             name = change.key[0]
-            if certain and past.knows_all("broker_addr", name):
+            group = registry.broker_addr_table.get(name)
+            kept = change.value.addr_of if isinstance(change.value, BrokerData) else {}
+            lost = [] if group is None else [i for i in group.addr_of if i not in kept]
+            shown = certain and all(past.knows("broker_addr", name, broker_id) for broker_id in lost)
+            if shown and past.knows_all("broker_addr", name):
                 yield from _after_loss(registry, past, name, step)
             else:
                 yield from _doubts_about(name)
-                group = registry.broker_addr_table.get(name)
-                kept = change.value.addr_of if isinstance(change.value, BrokerData) else {}
-                lost = [] if group is None else [i for i in group.addr_of if i not in kept]
-                yield from (_doubt("broker_addr", name, broker_id) for broker_id in lost)
+                yield from (Mark(Entity("broker_addr", name, broker_id), known=shown) for broker_id in lost)
 
 
 def _mark(kind: str, key: LiveKey, *, known: bool) -> Mark:

@@ -10,6 +10,7 @@ from namesrv_core.machine.step import apply_step, step
 from namesrv_core.replay import bootstrap
 from namesrv_core.replay.assimilation import assimilate
 from namesrv_core.replay.gap import pass_over
+from namesrv_core.replay.responses import assimilate_response
 
 
 def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
@@ -26,6 +27,8 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
         bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
         if isinstance(event, events.AnswerObserved):
             taken = assimilate(registry, registry.past, event, namesrv)
+        elif isinstance(event, events.ResponseObserved):
+            taken = assimilate_response(registry, registry.past, event, namesrv)
         else:
             taken = step(registry, event, at_ms, namesrv)
         taken = bootstrap.learn(registry, event, taken, namesrv)

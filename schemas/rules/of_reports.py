@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from namesrv_core.inference.settings import OPTIONS, VERSION, Source
+from namesrv_core.inference.settings import OPTIONS, SCAN_PHASE, VERSION, Source
 from namesrv_core.machine.draft import Outcome
 from schemas.rules.of_bronze import EVENTS
 from schemas.rules.rule import (
@@ -27,7 +27,7 @@ from schemas.rules.rule import (
 
 # What a timer starts, not a packet; its ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
-SETTINGS = (VERSION, *OPTIONS)
+SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE)
 SOURCES = tuple(source.value for source in Source)
 _ANSWERS = ("route_observations", "registrations", "heartbeats", "admin_events")
 _OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM registrations"
@@ -81,7 +81,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             f"Every event is in bronze, except what no packet starts: {', '.join(SYNTHETIC_OPERATIONS)}.",
             f"""
             WITH judged AS (
-              SELECT day, namesrv_id, event_id FROM event_outcomes
+              SELECT day, namesrv_id, regexp_replace(event_id, '-response$', '') AS event_id FROM event_outcomes
               WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)}))
             SELECT judged.*, recorded.event_id AS known
             FROM judged
@@ -279,7 +279,8 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             SELECT judged.day, judged.namesrv_id, judged.setting, judged.value, found.value AS later
             FROM namesrv_settings AS judged
             LEFT JOIN (SELECT * FROM namesrv_settings
-                       WHERE source IN ('stated', 'inferred') AND from_seq = process_seq) AS found
+                       WHERE source IN ('stated', 'inferred') AND from_seq = process_seq
+                         AND setting <> 'scan_phase_us') AS found
               ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
              AND found.from_seq = judged.from_seq AND found.day > judged.day""",
         ),

@@ -293,7 +293,7 @@ def replayed_in_days(
 ) -> tuple[dict[str, object], list[tuple[int, Step]]]:
     """Replay with a scan timer, in days that end at `cuts` (ms)."""
     start = START_MS * 1_000_000
-    schedule = ScanSchedule([ScanEpoch(start, start, phase_known=True)], namesrv.scan_period_ms)
+    schedule = ScanSchedule([ScanEpoch(start, start)], namesrv.scan_period_ms)
     timed_events = [
         TimedEvent(timed.at_ms * 1_000_000 + number, f"e{number}", timed.at_ms * 1_000, timed.event)
         for number, timed in enumerate(log)
@@ -341,7 +341,7 @@ def test_lease_that_ends_overnight_expires_before_the_first_event_of_the_day() -
     registration = events.RegisterBroker("C", "10.0.0.1:10911", "broker-a", 0, None, None, TopicTable([]), None, "c0")
     take(registry, registration, START_MS, namesrv)
     start = START_MS * 1_000_000
-    schedule = ScanSchedule([ScanEpoch(start, start, phase_known=True)], namesrv.scan_period_ms)
+    schedule = ScanSchedule([ScanEpoch(start, start)], namesrv.scan_period_ms)
     late = TimedEvent(start + 10**12, "late", START_MS * 1_000 + 10**9, events.WipeWritePerm("broker-a"))
     scanned, _ = replay(registry, [late], namesrv, schedule)
     assert scanned.timed.effect_us == (START_MS + 125_000) * 1_000
@@ -362,7 +362,7 @@ def test_capacity_of_a_grown_map_is_not_carried() -> None:
     names = [f"broker-{number}" for number in range(13)]
     for number, name in enumerate(names):
         table = TopicTable([TopicConfig("T", *queue_data)])
-        event = events.RegisterBroker("C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, None)
+        event = events.RegisterBroker("C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, name)
         run = proceed(run, Timed(event, START_MS), number, namesrv)
     for number, name in enumerate(names[2:], start=2):
         gone = events.UnregisterBroker("C", f"10.0.0.{number}:1", name, 0)

@@ -53,7 +53,7 @@ def day(
 ) -> Day:
     """A day whose requests in `received_ms` were answered; all others take effect as they arrive."""
     namesrv = Namesrv(profile)
-    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], namesrv.scan_period_ms)
+    schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms)
     answered = {event_id: round(ms * MS) for event_id, ms in (received_ms or {}).items()}
     received = {
         timed.event_id: timed.seq for timed in timed_events if not isinstance(timed.event, events.ChannelDestroyed)

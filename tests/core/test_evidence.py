@@ -19,11 +19,13 @@ from namesrv_core.inference.evidence import (
     Silence,
     Vote,
     acting_master_votes,
+    first_of_scans,
     idle_limit_votes,
     longer_limit,
     loses_topics,
     order_message_votes,
     scan_period_votes,
+    scan_phase_votes,
     tally,
     topic_list_votes,
     weighed_votes,
@@ -147,7 +149,7 @@ def test_the_idle_limit_shows_where_the_server_closes() -> None:
 
 
 def test_closes_of_expired_brokers_show_the_scan_period() -> None:
-    """All on one grid, none later than a period: the default if it fits, else the longest that does."""
+    """On one grid, none later than a period: the default if more fit than not, else the longest that nearly all fit."""
 
     def votes(*late: tuple[int, int]) -> Counter[object]:
         return counted(scan_period_votes([Expiry(s * SECOND, f"e{s}", ms) for s, ms in late], 5_000))
@@ -156,6 +158,34 @@ def test_closes_of_expired_brokers_show_the_scan_period() -> None:
     assert votes((100, 2_000), (132, 900)) == {2_000: 2}
     assert votes((100, 14_000), (130, 29_000)) == {30_000: 2}
     assert votes((100, 14_000)) == {}
+    assert votes((100, 2_000), (132, 900), (135, 900)) == {5_000: 2}
+    assert votes((100, 14_000), (130, 29_000), (161, 2_000), (190, 20_000), (220, 3)) == {30_000: 4}
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "known_us", "phases"),
+    [
+        ([100_000, 115_003, 130_001], None, {0: 3}),
+        ([100_003, 115_000, 130_007], None, {0: 2, 7_000: 1}),
+        ([100_003, 115_006, 130_004, 100_500], None, {3_000: 3, 500_000: 1}),
+        ([100_003], 1_000, {1_000: 1}),
+        ([100_003], 4_999_999, {3_000: 1}),
+        ([100_003, 115_002], 2_000_000, {2_000: 2}),
+        ([], 2_000_000, {}),
+    ],
+)
+def test_first_closes_of_scans_show_their_phase(at_ms: list[int], known_us: int | None, phases: dict[int, int]) -> None:
+    """Within a timer's jitter they say the same: the earliest of most, or what is known; others contradict it."""
+    expiries = [Expiry(ms * MS, f"e{ms}", 1) for ms in at_ms]
+    assert counted(scan_phase_votes(expiries, 5_000, known_us)) == phases
+
+
+def test_the_first_close_of_each_scan_tells_when_it_ran() -> None:
+    """The others follow each other closely, however many."""
+    at_ms = [500, 590, 680, 781, 5_000]
+    assert first_of_scans([Expiry(ms * MS, "e", 1) for ms in reversed(at_ms)]) == [
+        Expiry(ms * MS, "e", 1) for ms in (500, 781, 5_000)
+    ]
 
 
 # A broker drops topic U; the option takes it away, else it stays. Each is asked for three times.
@@ -176,7 +206,7 @@ def day_under(value: bool) -> Day:  # noqa: FBT001
             seq = timed.seq + (extra + 1) * 100 * MS
             question = Question(105, "U")
             observed.append(Observed(f"a{number}{extra}", seq, seq + 1, question, answer(registry, question, namesrv)))
-    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], 5_000)
+    schedule = ScanSchedule([ScanEpoch(0, 0)], 5_000)
     return Day(
         lambda: Registry(V5_4_0),
         TIMED,

@@ -32,7 +32,7 @@ def broker(name: str, timeout_ms: int | None = None) -> events.RegisterBroker:
 def run(profile: Profile, *timed: TimedEvent, until_ms: int) -> tuple[Registry, list[Taken]]:
     """Replay events with scans up to an instant."""
     registry, namesrv = Registry(profile), Namesrv(profile)
-    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], namesrv.scan_period_ms)
+    schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms)
     return registry, list(replay(registry, timed, namesrv, schedule, namesrv_id="ns", until_seq=until_ms * MS))
 
 

@@ -40,7 +40,8 @@ def taken(
     closes: tuple[int, ...] = (),
 ) -> list[Taken]:
     namesrv = Namesrv(profile)
-    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], namesrv.scan_period_ms, closes)
+    phase_us = closes[0] // 1_000 % (namesrv.scan_period_ms * 1_000) if closes else None
+    schedule = ScanSchedule([ScanEpoch(0, 0, phase_us)], namesrv.scan_period_ms, closes)
     until = None if until_ms is None else until_ms * MS
     return list(replay(Registry(profile), timed_events, namesrv, schedule, namesrv_id="ns", until_seq=until))
 
@@ -164,7 +165,7 @@ def test_ghost_is_met_by_the_next_scan_after_its_group_has_the_address_again() -
 def test_ghost_is_met_in_the_next_part_of_a_replay_too() -> None:
     """A replay that goes on with the same registry scans where an undivided one would have scanned."""
     namesrv, registry = Namesrv(V5_4_0), Registry(V5_4_0)
-    schedule = ScanSchedule([ScanEpoch(0, 0, phase_known=True)], namesrv.scan_period_ms)
+    schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms)
     first, second = regrouped_ghost()[:4], regrouped_ghost()[4:]
     list(replay(registry, first, namesrv, schedule, until_seq=134_000 * MS))
     found = replay(registry, second, namesrv, schedule, from_seq=134_000 * MS, until_seq=240_000 * MS)
@@ -174,7 +175,7 @@ def test_ghost_is_met_in_the_next_part_of_a_replay_too() -> None:
 def test_process_that_is_seen_first_while_a_lease_has_ended_scans_at_its_own_ticks() -> None:
     """The tick at 125 s is not waited for: from 121.5 s on there is one at 123 s."""
     namesrv = Namesrv(V4_9_7)
-    epochs = [ScanEpoch(0, 0, phase_known=True), ScanEpoch(121_500 * MS, 118_000 * MS, phase_known=True)]
+    epochs = [ScanEpoch(0, 0), ScanEpoch(121_500 * MS, 118_000 * MS)]
     schedule = ScanSchedule(epochs, namesrv.scan_period_ms)
     nothing = [at(ms, events.WipeWritePerm("none")) for ms in (121_400, 121_600, 124_000)]
     found = replay(Registry(V4_9_7), [at(1_000, register()), *nothing], namesrv, schedule)
@@ -220,8 +221,8 @@ def test_ticks_are_looked_for_no_more_often_than_they_matter(
         at_ms += pause
         if understood_by(namesrv, event):
             log.append(at(at_ms, event, number))
-    epochs = [ScanEpoch(0, 0, phase_known=True)]
-    epochs += [ScanEpoch(ms * MS, (ms + phase) * MS, phase_known=False) for ms, phase in starts]
+    epochs = [ScanEpoch(0, 0)]
+    epochs += [ScanEpoch(ms * MS, (ms + phase) * MS) for ms, phase in starts]
     schedule = ScanSchedule(epochs, namesrv.scan_period_ms)
 
     def replayed() -> list[Taken]:
@@ -250,7 +251,7 @@ def test_scan_reads_the_clock_in_whole_milliseconds() -> None:
     """A tick half a millisecond after a deadline comes within the deadline's millisecond: that broker lives."""
     namesrv = Namesrv(V4_9_7)
     late = register(name="broker-b")._replace(broker_addr="10.0.0.2:10911", channel_id="c1")
-    schedule = ScanSchedule([ScanEpoch(0, MS // 2 + 1, phase_known=True)], namesrv.scan_period_ms)
+    schedule = ScanSchedule([ScanEpoch(0, MS // 2 + 1)], namesrv.scan_period_ms)
     log = [at(1_000, register()), at(5_000, late)]
     found = list(replay(Registry(V4_9_7), log, namesrv, schedule, namesrv_id="ns", until_seq=130_000 * MS))
     assert [t.step.closed for t in found[2:]] == [("c0",)]

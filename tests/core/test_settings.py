@@ -7,6 +7,7 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import (
     OPTIONS,
+    SCAN_PHASE,
     VERSION,
     Known,
     Life,
@@ -160,6 +161,53 @@ def test_nothing_is_reconsidered_for_another_process_or_a_change() -> None:
     before = last(Known([FIRST]))
     known = Known([Life(100), SECOND], [changed(500, value=True)], [votes(True, 3, SECOND)], before=before)
     assert reconsidered(settle(known), before) == []
+
+
+def phase(value: int, answers: int, life: Life = FIRST) -> Votes:
+    """Return `answers` closes that show this phase of the scan."""
+    return votes(value, answers, life, SCAN_PHASE)
+
+
+def test_the_phase_of_scans_is_known_by_process_or_not_at_all() -> None:
+    """It has no default and is inherited by nobody; what a later day found holds for days before it."""
+    assert values(Known([FIRST]), SCAN_PHASE) == []
+    found = Known([FIRST, SECOND], votes=[phase(7_000, 3), phase(9_000, 1)])
+    assert values(found, SCAN_PHASE) == [(100, 7_000, "inferred")]
+    assert values(Known([Life(100), SECOND], before=last(Known([FIRST], votes=[phase(7_000, 3)]))), SCAN_PHASE) == [
+        (100, 7_000, "inferred")
+    ]
+    (setting,) = [s for s in settle(found) if s.name == SCAN_PHASE]
+    assert (setting.answers_for, setting.answers_against) == (3, 1)
+    assert values(Known([FIRST], hindsight={(SCAN_PHASE, 100): setting}), SCAN_PHASE) == [(100, 7_000, "inferred")]
+    assert namesrv_of(settle(found)) == namesrv_of(settle(Known([FIRST, SECOND])))
+
+
+@pytest.mark.parametrize(
+    ("cast", "value"),
+    [([], 7_000), ([phase(9_000, 1)], 7_000), ([phase(9_000, 2)], 9_000), ([phase(9_000, 5), phase(7_000, 1)], 7_000)],
+)
+def test_a_phase_stays_until_several_closes_of_a_day_refute_it(cast: list[Votes], value: int) -> None:
+    """One close may have another reason; two that agree, and none that agrees with what was, are a clock that was set."""
+    before = last(Known([FIRST], votes=[phase(7_000, 1)]))
+    known = Known([Life(100)], votes=cast, before=before)
+    assert values(known, SCAN_PHASE) == [(100, value, "inferred")]
+    assert reconsidered(settle(known), before) == []
+
+
+def test_days_before_a_phase_was_found_are_replayed_again() -> None:
+    """Their ticks were guessed; those of another process were not this one's."""
+    before = last(Known([FIRST]))
+    (found,) = reconsidered(
+        settle(Known([Life(100), SECOND], votes=[phase(7, 1), phase(8, 1, SECOND)], before=before)), before
+    )
+    assert (found.name, found.value, found.life_seq) == (SCAN_PHASE, 7, 100)
+    assert (
+        reconsidered(
+            settle(Known([Life(100)], before=before, hindsight={(SCAN_PHASE, 100): found})),
+            last(Known([FIRST], votes=[phase(7, 1)])),
+        )
+        == []
+    )
 
 
 def test_an_upgrade_is_a_process_of_another_generation() -> None:

@@ -14,6 +14,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.rows import (
+    UNRECORDED,
     BrokerLiveInfo,
     DataVersion,
     LiveKey,
@@ -68,7 +69,7 @@ def test_a_live_entry_may_have_no_version() -> None:
     document["state"]["brokerLiveTable"] = {"C|10.0.0.1:10911": LIVE}
     event = snapshot_of(json.dumps(document)).event
     lives = [change.value for change in event.changes if change.table == "broker_live_table"]
-    assert lives == [BrokerLiveInfo(None, 120_000, None, None)]
+    assert lives == [BrokerLiveInfo(None, 120_000, UNRECORDED, None)]
     assert event.beats == ((LiveKey("C", A), 1_700_000_000_000),)
 
 

@@ -73,7 +73,7 @@ class Life:
     def schedule(self) -> ScanSchedule:
         """Return when it scans: since each of its starts."""
         starts = [row["seq"] for row in self.rows["namesrv_events"] if row["kind"] == "started"]
-        epochs = [ScanEpoch(seq, seq, phase_known=True) for seq in starts or self.seqs[:1]]
+        epochs = [ScanEpoch(seq, seq) for seq in starts or self.seqs[:1]]
         return ScanSchedule(epochs, self.namesrv.scan_period_ms)
 
     def parts(self, cuts_s: Sequence[float]) -> Iterator[Part]:

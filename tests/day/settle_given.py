@@ -107,7 +107,7 @@ class Given:
         hours = [hours_from(connection().from_arrow(self._beats[name]), name, leases) for name in _BEATS]
         ever = {
             name: pa.concat_tables([table_of((earlier or {}).get(name, ()), _TABLES[name]), of_day[name]])
-            for name in ("namesrv_events", "channel_events", "snapshots")
+            for name in ("namesrv_events", "snapshots")
         }
         self.input = SettleInput(
             NAMESRV,
@@ -116,7 +116,7 @@ class Given:
             self._read,
             lambda digests: self._configs.filter(pc.is_in(self._configs["topic_config_digest"], value_set=digests)),
             carried=open_rows,
-            ever={**ever, "channel_events": ever["channel_events"].filter(pc.field("closed_by") != "client")},
+            ever=ever,
             **settle_input,
         )
 

@@ -8,7 +8,8 @@ import pytest
 
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
-from namesrv_day.context import NamesrvDay, known_until, namesrv_day
+from namesrv_day.context import NamesrvDay, Ticks, known_until, namesrv_day
+from namesrv_day.rows import table_of
 from namesrv_day.settle import settle
 from schemas import gold
 from tests.day.settle_given import DAY, NAMESRV, Given, Row, asked_to, ended, life, registered, row, seq_at
@@ -18,20 +19,13 @@ MS = 1_000_000
 
 
 def day_of(given: Given, namesrv: Namesrv | None = None) -> NamesrvDay:
-    """Return the day with its ends of connections as they were recorded."""
-    ends = given.input.ever["channel_events"]
-    return namesrv_day(given.input, namesrv or Namesrv(V4_9_7), ends, _until(given))
+    """Return the day, of whose scans nothing is known."""
+    return namesrv_day(given.input, namesrv or Namesrv(V4_9_7), Ticks(), _until(given))
 
 
 def _until(given: Given) -> int:
     hours = given.input.today["hours"]["last_us"].to_pylist()
     return known_until(given.input, max(hours, default=None))
-
-
-def first_tick_ms(given: Given) -> float | None:
-    """Return when the first scan of the day runs."""
-    found = day_of(given).schedule.first_tick(seq_at(0), 0)
-    return None if found is None else (found - seq_at(0)) / MS
 
 
 def test_a_day_is_known_until_its_last_event() -> None:
@@ -56,21 +50,19 @@ def test_a_start_sets_the_schedule() -> None:
     assert day_of(given).schedule.first_tick(seq_at(6_000), 0) == seq_at(15_500)
 
 
-def test_a_close_that_only_a_scan_explains_tells_when_scans_tick_on_all_days() -> None:
-    """It may lie days back; a close of a channel that was idle, or by its client, tells nothing."""
-    start = life(1_000, "a", "observed_from", day=YESTERDAY)
-    rows = {"registrations": [registered(7_000, "b")]}
-    nominal = Given(rows, earlier={"namesrv_events": [start]})
-    others = [
-        ended(3_600_003, "c", "close", "client", day=YESTERDAY),
-        ended(3_600_004, "d", "idle", "namesrv", day=YESTERDAY, channel_id="x#1"),
-        ended(3_600_005, "e", "close", "namesrv", day=YESTERDAY, channel_id="x#1"),
-    ]
-    told = Given(rows, earlier={"namesrv_events": [start], "channel_events": others})
-    assert first_tick_ms(told) == first_tick_ms(nominal) == 5_500
-    scan = ended(3_601_234, "f", "close", "namesrv", day=YESTERDAY, channel_id="y#1")
-    told = Given(rows, earlier={"namesrv_events": [start], "channel_events": [*others, scan]})
-    assert first_tick_ms(told) == 1_234
+def test_the_phase_of_scans_is_handed_on_by_process() -> None:
+    """What closes told on a day before holds on; a process that starts has one of its own."""
+    begun = life(1_000, "a", "observed_from", day=YESTERDAY)
+    rows: dict[str, list[Row]] = {"registrations": [registered(7_000, "b")]}
+    said: Row = {"setting": "scan_phase_us", "value": "1234567", "source": "inferred", "restart_value": "1234567"}
+    said |= {"answers_for": 3, "answers_against": 0, "evidence": ["x"]}
+    said |= {"from_seq": begun["seq"], "process_seq": begun["seq"]}
+    before = {"settings_before": table_of([said], gold.NAMESRV_SETTINGS, namesrv_id=NAMESRV, day=YESTERDAY)}
+    settled = settle(Given(rows, earlier={"namesrv_events": [begun]}, **before).input)
+    assert settled.context.schedule.first_tick(seq_at(0), 0) == seq_at(1_234.567) - 1
+    rows["namesrv_events"] = [life(60_000, "c", "started")]
+    settled = settle(Given(rows, earlier={"namesrv_events": [begun]}, **before).input)
+    assert settled.context.schedule.first_tick(seq_at(60_000), 0) == seq_at(65_000) - START_BEFORE_FIRST_ACCEPT_NS
 
 
 def test_a_server_of_which_no_start_is_recorded_scans_since_it_was_first_seen() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from namesrv_day.day_events import BEATS, EVENTS, OTHERS, day_events, moved, observation_rows, topic_digests
@@ -54,6 +55,22 @@ def test_an_event_has_arrived_before_it_takes_effect() -> None:
         (us(2), us(2), None),
         (us(3), None, None),
     ]
+
+
+def test_a_response_is_an_event_where_the_past_is_unknown() -> None:
+    """Just behind its registration; not of one that was refused before it was taken, or of which only the code is kept."""
+    told: Row = {"response_fields": "{}", "response_body": "said", "event_id": "r"}
+    given = frames(
+        row("registrations", 1, **told),
+        row("registrations", 2, **{**told, "refusal": "undecodable_body"}),
+        row("registrations", 3, **{**told, "response_fields": None}),
+    )
+    found = day_events(given, tables=BEATS, with_answers=True)
+    responses = found.filter(pc.field("kind") == "responses")
+    assert said(responses, "event_id", "seq", "body", "broker_name") == [
+        ("r-response", next(iter(rows_of(given["registrations"])))["seq"] + 1, "said", "one")
+    ]
+    assert day_events(given, tables=BEATS).num_rows == found.num_rows - 1
 
 
 @pytest.mark.parametrize("kind", ["observed_from", "identified", "configured", "clock_went_back"])

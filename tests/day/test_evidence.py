@@ -10,12 +10,12 @@ import pytest
 
 from namesrv_core.inference import evidence as core
 from namesrv_core.inference.settings import Known, Value
-from namesrv_day.evidence import closes_late, loses_topics, votes
+from namesrv_day.evidence import closes_late, loses_topics, scans, votes
 from namesrv_day.races import Replayable
-from namesrv_day.settings import known_settings
+from namesrv_day.settings import known_settings, settings_of
 from namesrv_day.settle import settle
 from schemas import gold
-from tests.day.settle_given import Given, Row, answered, asked_to, ended, life, registered, seq_at
+from tests.day.settle_given import Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 
 START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
 ROUTE = json.dumps({"queueDatas": [], "brokerDatas": []})
@@ -146,29 +146,105 @@ def test_silent_connections_speak_of_the_idle_limit() -> None:
         ended(200_003, "d", "late_close", "namesrv", silent_ms=300_010),
         ended(200_004, "e", "late_close", "namesrv", silent_ms=300_020),
     ]
-    given = on({"channel_events": ends})
+    beats = [registered(2_000, "r")]
+    given = on({"registrations": beats, "channel_events": ends})
     assert cast(given) == {"channel_max_idle_ms": [(120_000, 1)]}
     assert closes_late(given.input)
     assert not closes_late(on({"channel_events": ends[:3]}).input)
-    used = on({"channel_events": ends, "namesrv_events": [life(300_000, "f", "idle_limit_outlasted")]})
+    assert cast(on({"channel_events": ends})) == {}, "a stranger's connection"
+    outlasted = life(300_000, "f", "idle_limit_outlasted")
+    used = on({"registrations": beats, "channel_events": ends, "namesrv_events": [outlasted]})
     assert sorted(cast(used)["channel_max_idle_ms"], key=str) == [(120_000, 1), (300_000, 1)]
 
 
-def test_closes_of_expired_brokers_tell_the_period_of_scans() -> None:
-    """Those of channels that were not idle, silent for longer than the lease on them."""
-    beats = [
-        registered(2_000, "a", channel_id="x#1", heartbeat_timeout_ms=10_000),
-        registered(2_001, "b", channel_id="y#1"),
-    ]
-    closes = [
-        ended(16_000, "c", "close", "namesrv", channel_id="x#1", silent_ms=11_000),
-        ended(157_000, "d", "close", "namesrv", channel_id="y#1", silent_ms=121_000),
-    ]
-    assert cast(on({"registrations": beats, "channel_events": closes}))["scan_period_ms"] == [(3_000, 2)]
-    idle = ended(156_999, "e", "idle", "timer", channel_id="y#1", silent_ms=120_000)
-    assert cast(on({"registrations": beats, "channel_events": [*closes, idle]})) == {}
-    early = [closes[0], {**closes[1], "silent_ms": 119_000}]
-    assert cast(on({"registrations": beats, "channel_events": early})) == {}
+def scans_on(given: Given) -> tuple[dict[str, list[tuple[Value, int]]], list[int]]:
+    """Return what is voted for of scans, by setting, and the closes that are theirs, in milliseconds."""
+    found: dict[str, list[tuple[Value, int]]] = {}
+    told = scans(given.input, known_settings(given.input), given.input.today["channel_events"])
+    for vote in told.votes:
+        found.setdefault(vote.name, []).append((vote.value, vote.answers))
+    return found, [(seq - seq_at(0)) // 1_000_000 for seq in told.closes]
+
+
+def expiring(number: int, beat_ms: int, lease_ms: int = 10_000) -> Row:
+    """Return a registration of a broker of its own, over a connection of its own."""
+    named: Row = {"broker_name": f"b{number}", "broker_addr": f"10.0.1.{number}:10911", "channel_id": f"c{number}#1"}
+    return registered(beat_ms, f"r{number}-{beat_ms}", heartbeat_timeout_ms=lease_ms, **named)
+
+
+def scanned(number: int, ms: float, **values: Any) -> Row:
+    """Return a close by the server of that broker's connection."""
+    return ended(ms, f"close-{number}-{ms}", "close", "namesrv", **{"channel_id": f"c{number}#1", **values})
+
+
+def test_closes_of_expired_brokers_tell_when_scans_run() -> None:
+    """Period and phase; the other connections that one scan closes stand close behind the first."""
+    beats = [expiring(1, 5_000), expiring(2, 5_001), expiring(3, 30_000)]
+    closes = [scanned(1, 16_000), scanned(2, 16_050), scanned(3, 43_001)]
+    assert scans_on(on({"registrations": beats, "channel_events": closes})) == (
+        {"scan_period_ms": [(3_000, 2)], "scan_phase_us": [(1_000_000, 2)]},
+        [16_000, 43_001],
+    )
+    known = [life(1_002, "configured", "configured", properties="scanNotActiveBrokerInterval=3000")]
+    found, _ = scans_on(on({"registrations": beats, "channel_events": closes, "namesrv_events": known}))
+    assert found == {"scan_phase_us": [(1_000_000, 2)]}
+
+
+@pytest.mark.parametrize(
+    ("beats", "closes"),
+    [
+        ([expiring(1, 2_000)], [scanned(1, 12_000)]),
+        ([expiring(1, 2_000), expiring(1, 7_000)], [scanned(1, 16_000)]),
+        ([expiring(1, 2_000), {**expiring(1, 2_001), "channel_id": "other#1"}], [scanned(1, 16_000)]),
+        ([{**expiring(1, 2_000), "refusal": "a test"}], [scanned(1, 16_000)]),
+        ([expiring(1, 2_000)], [scanned(1, 16_000, channel_id="stranger#1"), scanned(1, 17_000, channel_id=None)]),
+        ([expiring(1, 2_000)], [ended(15_999, "idle", "idle", "timer", channel_id="c1#1"), scanned(1, 16_000)]),
+        ([expiring(1, 2_000)], [{**scanned(1, 16_000), "closed_by": "client"}]),
+    ],
+    ids=["to the end", "renewed", "moved", "refused", "a stranger's", "idle", "by its client"],
+)
+def test_closes_of_all_others_tell_nothing(beats: list[Row], closes: list[Row]) -> None:
+    """No lease on the connection had ended, or it was not the scan that found it."""
+    assert scans_on(on({"registrations": beats, "channel_events": closes})) == ({}, [])
+
+
+def test_a_process_that_stops_closes_what_it_has() -> None:
+    """Whatever the leases are."""
+    stop = [life(15_999, "stop", "stopped")]
+    rows = {"registrations": [expiring(1, 2_000)], "channel_events": [scanned(1, 16_000)], "namesrv_events": stop}
+    assert scans_on(on(rows)) == ({}, [])
+
+
+def test_light_heartbeats_renew_a_lease_in_the_middle_of_a_bucket() -> None:
+    """The broker was closed once and beat again soon: which of its beats was the last before is read one by one."""
+    broker: Row = {"cluster_name": "C", "broker_name": "b1", "broker_addr": "10.0.1.1:10911", "code": 904}
+    beats = [row(ms, f"h{ms}", **broker) for ms in (4_000, 6_000, 17_000, 19_000)]
+    later = {**expiring(1, 17_500), "channel_id": "again#1"}
+    rows = {"registrations": [expiring(1, 2_000), later], "heartbeats": beats}
+    given = on({**rows, "channel_events": [scanned(1, 16_500)]})
+    assert scans_on(given) == ({"scan_phase_us": [(1_500_000, 1)]}, [16_500])
+    assert given.reads == [("heartbeats", False), ("registrations", False)]
+    assert scans_on(on({**rows, "channel_events": [scanned(1, 15_900)]})) == ({}, [])
+
+
+def test_leases_of_the_day_before_count() -> None:
+    """The broker was heard for the last time before midnight."""
+    kept = {**expiring(1, -9_000), "last_update_time": seq_at(-9_000) // 1_000, "heartbeat_timeout_ms": 10_000}
+    given = on({"channel_events": [scanned(1, 2_500)]}, carried={gold.BROKER_LIVE_HISTORY: [kept]})
+    assert scans_on(given) == ({"scan_phase_us": [(2_500_000, 1)]}, [2_500])
+
+
+def test_closes_that_contradict_each_other_are_weighed() -> None:
+    """The phase of most is taken, and what speaks against it is counted; they are never added up."""
+    at_ms = [16_000, 21_002, 22_700, 26_003, 31_500]
+    beats = [expiring(number, ms - 12_000) for number, ms in enumerate(at_ms)]
+    closes = [scanned(number, ms) for number, ms in enumerate(at_ms)]
+    given = on({"registrations": beats, "channel_events": closes})
+    [period, phase] = [s for s in settings_of(settle(given.input).settings) if s.name.startswith("scan")]
+    assert (period.value, period.source.value) == (5_000, "inferred")
+    assert (phase.value, phase.source.value, phase.answers_for, phase.answers_against) == (1_000_000, "inferred", 3, 2)
+    ticks = settle(given.input).context.schedule
+    assert ticks.first_tick(seq_at(22_000), 0) == seq_at(26_003) - 1
 
 
 def test_a_notification_is_sent_with_the_option_only() -> None:

@@ -112,18 +112,34 @@ def test_a_run_that_is_none_has_its_unit_replayed_event_by_event() -> None:
 
 
 def test_a_scan_that_died_takes_nobody_down_the_day_after() -> None:
-    """4.x: at a broker without a connection it ends for good, and no row says so; the day's context does."""
+    """4.x: at two brokers of one connection it ends for good, and no row says so; the day's context does."""
     told = [
-        *beats(registration("one", "1:1", channel_id=None), until_s=-6_000),
+        *beats(registration("one", "1:1", channel_id="1:1#1"), until_s=-6_000),
+        *beats(registration("uno", "1:2", channel_id="1:1#1"), -6_999, until_s=-6_000),
         *beats(registration("two", "2:1"), until_s=600),
     ]
     life, after = two_days(V4_9_7, *told, *beats(registration("three", "3:1")))
     assert sorted(row["broker_addr"] for row in after["broker_live_history"] if row["closed_by"] is None) == [
-        "1:1",
         "2:1",
         "3:1",
     ]
     assert counters(life)["quiet_units"] == 0
+
+
+@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+def test_a_log_without_connections_ends_brokers_by_their_leases(profile: Profile) -> None:
+    """That a connection was not written down is no reason for a scan to die; nothing ties the brokers together either."""
+    told = [
+        *beats(registration("one", "1:1", channel_id=None), until_s=-6_000),
+        *beats(registration("two", "2:1", channel_id=None), until_s=600),
+        *beats(registration("three", "3:1", channel_id=None)),
+    ]
+    life, after = two_days(profile, *told)
+    gone = {row["broker_addr"] for row in after["broker_live_history"] if row["closed_by"] is not None}
+    assert gone == {"2:1"}
+    assert {row["channel_id"] for row in after["broker_live_history"]} == {None}
+    assert [row["outcome"] for row in after["event_outcomes"] if row["operation"] == "scan"] == ["expired"]
+    assert counters(life)["quiet_units"] > 0
 
 
 def test_an_event_that_comes_twice_is_an_error() -> None:

@@ -111,7 +111,7 @@ def test_every_open_row_has_a_node() -> None:
 
 
 CROSSINGS = [
-    pytest.param([row("registrations", 9, **{**ONE, "channel_id": None})], (V4_9_7, V5_4_0), id="no connection"),
+    pytest.param([row("registrations", 9, **{**ONE, "channel_id": None})], (), id="no connection"),
     pytest.param([row("registrations", 9, **{**ONE, "broker_addr": None})], (V4_9_7,), id="no address"),
     pytest.param([row("unregistrations", 9, broker_name=None)], (V4_9_7, V5_4_0), id="unregistered without name"),
     pytest.param([row("unregistrations", 9, broker_addr=None)], (V4_9_7, V5_4_0), id="unregistered without address"),
@@ -141,7 +141,7 @@ def test_what_crosses_units_makes_them_one(rows: list[Row], profiles: tuple[Prof
 @pytest.mark.parametrize(
     ("table", "columns", "profiles"),
     [
-        ("broker_live_history", {"channel_id": None}, (V4_9_7, V5_4_0)),
+        ("broker_live_history", {"channel_id": None}, ()),
         ("broker_addr_history", {"broker_addr": None}, (V4_9_7,)),
         ("cluster_addr_history", {"cluster_name": "D"}, (V4_9_7,)),
     ],

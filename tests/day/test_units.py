@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
 from namesrv_day.units import (
     NO_ADDR,
-    NO_CHANNEL,
     NO_KEY,
     SEVERAL_BROKERS,
     SEVERAL_CLUSTERS,
@@ -66,7 +65,7 @@ def test_a_map_may_have_grown_when_three_quarters_are_full(
     assert must_stay_whole([*fleet(brokers), *TWO_NAMES], Namesrv(V4_9_7)) is whole
 
 
-@pytest.mark.parametrize("crossing", [NO_ADDR, NO_CHANNEL, NO_KEY, SEVERAL_BROKERS, SEVERAL_CLUSTERS])
+@pytest.mark.parametrize("crossing", [NO_ADDR, NO_KEY, SEVERAL_BROKERS, SEVERAL_CLUSTERS])
 def test_what_acts_beyond_its_unit_keeps_the_name_server_whole(crossing: str) -> None:
     """A null address in a group and a name in two clusters do nothing to others in 5.x."""
     assert must_stay_whole(fleet(2), Namesrv(V4_9_7), [crossing])

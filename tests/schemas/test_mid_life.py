@@ -69,7 +69,7 @@ class Recording:
         closes = by_table["channel_events"].values()
         idle = {row["channel_id"] for row in closes if row["kind"] == "idle"}
         self.schedule = ScanSchedule(
-            [ScanEpoch(self.begin_ns, self.begin_ns, phase_known=False)],
+            [ScanEpoch(self.begin_ns, self.begin_ns)],
             NAMESRV.scan_period_ms,
             [
                 row["seq"]

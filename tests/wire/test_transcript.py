@@ -259,6 +259,17 @@ def test_one_closed_connection_is_no_stop() -> None:
     assert "stopped" not in life(rows_of(talk.segments))
 
 
+def test_strangers_that_are_closed_together_are_no_stop() -> None:
+    """Two bad frames, two closes within a moment, and a refused connection (a firewall's): the broker is still connected."""
+    broker = Talk().open().ask(REGISTER).answer(response(3))
+    one = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + SECOND_NS).open().ask(b"GET / HTTP/1.1").server_fin()
+    two = Talk(client="10.0.0.3:2", start_ns=EPOCH_NS + SECOND_NS).open().ask(bytes(64)).server_fin()
+    refused = Talk(client="10.0.0.3:3", start_ns=EPOCH_NS + 2 * SECOND_NS).refused()
+    assert "stopped" not in life(rows_of(merged(broker, one, two, refused)))
+    closed = Talk(client="10.0.0.4:1").open().ask(REGISTER).answer(response(3)).wait(SECOND_NS).server_fin()
+    assert "stopped" in life(rows_of(merged(broker, one, two, closed, refused)))
+
+
 def test_a_capture_that_begins_in_the_middle() -> None:
     """Without a SYN the stream starts at the next frame.
 

@@ -1,0 +1,80 @@
+"""Whoever reaches the port of a name server writes no history: nothing changes but what is told of his own connections."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from schemas import bronze
+from tests.compare_gold import compare, tables_of
+from tests.night.nights import CAPTURE, Capture, night
+from tests.night.test_captures import FILES, VARIABLE
+from tests.wire.strangers import ADDRESS, NO_SUCH_TOPIC, with_strangers
+
+COUNTED = ("answer_checks", "runs", "restatements")
+"""Tables of counters."""
+COUNTERS = ("past_knowledge.number",)
+SERVERS = {
+    "network": [("10.77.1.2:9876", 493), ("10.77.1.2:9877", 407)],
+    "v5-acting-master": [("127.0.0.1:9896", 493)],
+    "v5-lifecycle": [("127.0.0.1:9886", 493)],
+    "v5-two-namesrv": [("127.0.0.1:9976", 493), ("127.0.0.1:9977", 493)],
+}
+
+
+AT_S = {
+    "network": [7.3, 61.9, 120.4, 190.05],
+    "v5-acting-master": [30.3, 61.9, 180.7, 300.2, 400, 465.5, 600.1],
+    "v5-lifecycle": [30.3, 61.9, 180.7, 300.2, 400, 465.5, 600.1],
+    "v5-two-namesrv": [30.3, 61.9, 230.7, 330.2, 400, 465.5, 610.1],
+}
+"""When strangers come: while all name servers of the capture run."""
+
+
+def told_of_others(warehouse: Path) -> dict[str, pa.Table]:
+    """Return the gold tables without the rows of events on strangers' connections."""
+    events = tables_of(warehouse, layers=("bronze",))
+    strange = set()
+    for table in bronze.RECORDED_TABLES:
+        rows = events[table.name]
+        own = rows.filter(pc.starts_with(pc.fill_null(rows["channel_id"], ""), f"{ADDRESS}:"))
+        strange |= set(own["event_id"].to_pylist())
+    assert strange
+    found = {}
+    for name, rows in tables_of(warehouse).items():
+        is_strange = (
+            pc.is_in(rows["event_id"], pa.array(strange, pa.string())) if "event_id" in rows.column_names else None
+        )
+        found[name] = rows if is_strange is None else rows.filter(pc.invert(is_strange))
+    known = found["past_knowledge"]
+    found["past_knowledge"] = known.filter(pc.not_equal(pc.fill_null(known["one"], ""), NO_SUCH_TOPIC))
+    return found
+
+
+def test_strangers_change_nothing_in_the_bundled_capture(whole: Capture, tmp_path: Path) -> None:
+    """HTTP, zeros, half frames, silence, TLS and questions, four times in its course: every table is what it was."""
+    capture = tmp_path / "hostile.pcap"
+    with_strangers(CAPTURE, capture, [("127.0.0.1:9876", 407)], [30.3, 200.7, 400, 600.1])
+    said = night(tmp_path / "w", capture)
+    assert (said.verify["mismatched"], said.verify["explained"], said.errors) == (0, {}, [])
+    assert said.verify["answers"] == said.verify["matched"] > whole.summary.verify["answers"]
+    found = compare(tables_of(whole.path), told_of_others(tmp_path / "w"), without=COUNTED, ignore=COUNTERS)
+    assert [str(one) for one in found if not one.is_equal] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_strangers_change_nothing_in_other_captures(name: str, tmp_path: Path) -> None:
+    """Likewise where slaves act as masters, name servers freeze, and brokers are expired by the scan."""
+    if VARIABLE not in os.environ:
+        pytest.skip(f"not in this repository: {VARIABLE} names the folder that has {FILES[name]}")
+    source = Path(os.environ[VARIABLE]) / FILES[name]
+    with_strangers(source, tmp_path / "hostile.pcap", SERVERS[name], AT_S[name])
+    night(tmp_path / "clean", source)
+    night(tmp_path / "w", tmp_path / "hostile.pcap")
+    found = compare(tables_of(tmp_path / "clean"), told_of_others(tmp_path / "w"), without=COUNTED, ignore=COUNTERS)
+    assert [str(one) for one in found if not one.is_equal] == []

@@ -1,0 +1,148 @@
+"""Puts connections of strangers into a capture: what anybody does who reaches a name server's port, as real ones answer it."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from namesrv_wire.capture import ACK, FIN, RST, SYN
+from tests.wire.forge import register_json, request, response
+
+_MS = 1_000
+_S = 1_000 * _MS
+ADDRESS = "203.0.113.9"
+"""Where strangers come from; no capture has it."""
+NO_SUCH_TOPIC = "no such topic"
+"""What they ask for."""
+HTTP = b"GET / HTTP/1.1\r\nHost: namesrv\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n"
+HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(193))
+ALERT = bytes.fromhex("15030300020228")
+
+
+class Step(NamedTuple):
+    """What one side sends, so many microseconds after the step before."""
+
+    after_us: int
+    from_server: bool
+    flags: int
+    payload: bytes = b""
+
+
+def _client(after_us: int, flags: int = ACK, payload: bytes = b"") -> Step:
+    return Step(after_us, False, flags, payload)
+
+
+def _server(after_us: int, flags: int = ACK, payload: bytes = b"") -> Step:
+    return Step(after_us, True, flags, payload)
+
+
+_OPEN = (_client(0, SYN), _server(60, SYN | ACK), _client(40))
+_CLOSED_BY_SERVER = (_server(0, FIN | ACK), _client(200, FIN | ACK), _server(50))
+_CLOSED_BY_CLIENT = (_client(0, FIN | ACK), _server(400, FIN | ACK), _client(50))
+
+
+def _closed(after_us: int, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    return (steps[0]._replace(after_us=after_us), *steps[1:])
+
+
+def strangers(version: int) -> dict[str, tuple[Step, ...]]:
+    """Return what strangers do, by name. `version`: the protocol version that the name server states in its answers.
+
+    A bad frame ends a connection some milliseconds later, by the server; a silent one ends after 120 s.
+    """
+    asked = request(105, {"topic": NO_SUCH_TOPIC}, opaque=1, version=version)
+    site = (
+        "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+        if version > 450
+        else "http://rocketmq.apache.org/docs/faq/"
+    )
+    remark = f"No topic route info in name server for the topic: {NO_SUCH_TOPIC}\nSee {site} for further details."
+    told = response(code=17, version=version, remark=remark)
+    half = request(103, {"brokerName": "nobody"}, register_json({"T": 4}), opaque=3)
+    return {
+        "http": (*_OPEN, _client(90, payload=HTTP), *_closed(3 * _MS, _CLOSED_BY_SERVER)),
+        "zeros": (*_OPEN, _client(90, payload=bytes(64)), *_closed(19 * _MS, _CLOSED_BY_SERVER)),
+        "zero, at once": (*_OPEN, _client(90, payload=bytes(4)), *_closed(80, _CLOSED_BY_SERVER)),
+        "half a frame, then gone": (*_OPEN, _client(90, payload=half[:70]), *_closed(2 * _S, _CLOSED_BY_CLIENT)),
+        "half a frame, then nothing": (*_OPEN, _client(90, payload=half[:70]), *_closed(120 * _S + 2_000, _CLOSED_BY_SERVER)),
+        "half a frame, then reset": (*_OPEN, _client(90, payload=half[:70]), _client(50 * _MS, RST)),
+        "silent": (*_OPEN, *_closed(120 * _S + 3_000, _CLOSED_BY_SERVER)),
+        "silent, then gone": (*_OPEN, *_closed(7 * _S, _CLOSED_BY_CLIENT)),
+        "no third packet": (_client(0, SYN), _server(60, SYN | ACK), _client(40, RST)),
+        "never opened": (_client(0, SYN),),
+        "a question": (*_OPEN, _client(90, payload=asked), _server(300, payload=told), *_closed(5 * _MS, _CLOSED_BY_CLIENT)),
+        "a question, then rubbish": (
+            *_OPEN, _client(90, payload=asked), _server(300, payload=told), _client(2 * _MS, payload=HTTP),
+            *_closed(2 * _MS, _CLOSED_BY_SERVER),
+        ),
+        "tls": (
+            *_OPEN, _client(90, payload=HELLO), _server(3 * _MS, payload=ALERT), *_closed(200, _CLOSED_BY_SERVER),
+        ),
+    }  # fmt: skip
+
+
+class _Packet(NamedTuple):
+    time_us: int
+    data: bytes
+    length: int
+
+
+def with_strangers(
+    capture: Path, out: Path, servers: Sequence[tuple[str, int]], at_s: Sequence[float], kinds: Sequence[str] = ()
+) -> int:
+    """Write `capture` (classic pcap, Ethernet) with strangers at (address and port, protocol version) of name servers.
+
+    At each of the times, in seconds from the first packet, one of each kind comes 20 ms after the one before. Returns how many
+    connections there are in all.
+    """
+    data = gzip.decompress(capture.read_bytes())
+    packets = list(_packets(data))
+    added: list[_Packet] = []
+    number = 0
+    for server, version in servers:
+        steps = strangers(version)
+        for at in at_s:
+            for place, kind in enumerate(kinds or steps):
+                number += 1
+                begin_us = packets[0].time_us + int(at * _S) + place * 20 * _MS
+                added += _connection(steps[kind], server, 1_024 + number, begin_us)
+    last_us = packets[-1].time_us
+    kept = sorted([*packets, *(packet for packet in added if packet.time_us <= last_us)], key=lambda one: one.time_us)
+    with gzip.open(out, "wb", 1) if out.suffix == ".gz" else out.open("wb") as file:
+        file.write(data[:24])
+        for packet in kept:
+            seconds, us = divmod(packet.time_us, _S)
+            file.write(struct.pack("<IIII", seconds, us, len(packet.data), packet.length) + packet.data)
+    return number
+
+
+def _packets(data: bytes) -> Iterator[_Packet]:
+    if data[:4] != b"\xd4\xc3\xb2\xa1" or data[20:24] != b"\x01\x00\x00\x00":
+        raise ValueError("no classic pcap of Ethernet frames with microseconds")
+    offset = 24
+    while offset < len(data):
+        seconds, us, kept, length = struct.unpack_from("<IIII", data, offset)
+        yield _Packet(seconds * _S + us, data[offset + 16 : offset + 16 + kept], length)
+        offset += 16 + kept
+
+
+def _connection(steps: Sequence[Step], server: str, port: int, begin_us: int) -> Iterator[_Packet]:
+    host, server_port = server.rsplit(":", 1)
+    ends = (socket.inet_aton(ADDRESS), port), (socket.inet_aton(host), int(server_port))
+    next_seq, at_us = [1_000_000 + port, 7_000_000 + port], begin_us
+    for after_us, from_server, flags, payload in steps:
+        at_us += after_us
+        mine, other = (1, 0) if from_server else (0, 1)
+        tcp = struct.pack(
+            ">HHIIBBHHH", ends[mine][1], ends[other][1], next_seq[mine], next_seq[other] if flags & ACK else 0,
+            5 << 4, flags | (8 if payload else 0), 64_000, 0, 0,
+        )  # fmt: skip
+        size = 40 + len(payload)
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0x4000, 64, 6, 0, ends[mine][0], ends[other][0])
+        data = b"\x02\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x02\x08\x00" + ip + tcp + payload
+        next_seq[mine] += len(payload) + bool(flags & (SYN | FIN))
+        yield _Packet(at_us, data, len(data))
