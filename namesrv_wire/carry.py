@@ -92,7 +92,7 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     ledger.confirmed = ledger.confirmed or bool(state["confirmed"])
     ledger.last_slot = int(state["last_slot"])
     ledger.version = None if state["version"] is None else int(state["version"])
-    server.last_packet_ns = int(state["last_packet_ns"])
+    server.last_packet_ns = ledger.time_ns = int(state["last_packet_ns"])
     server.life = None if state["life"] is None else Life.load(state["life"])
     server.syns.update((str(client), int(seq)) for client, seq in state["syns"])
     ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}

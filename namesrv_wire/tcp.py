@@ -48,7 +48,7 @@ class Stream:
         """Return what becomes readable with this segment; `lost` bytes at its end were not captured."""
         if self.next_seq is None:
             self.begin(seq)
-        ahead = self._ahead(seq)
+        ahead = self.ahead(seq)
         if not -_FAR < ahead < _FAR:
             self.far += 1
             return []
@@ -79,7 +79,7 @@ class Stream:
         if self.hole_since_ns is None or not self.chunks:
             return []
         age = time_ns - self.hole_since_ns
-        was_received = acked is not None and self.position + self._ahead(acked) >= self.chunks[0][0]
+        was_received = acked is not None and self.position + self.ahead(acked) >= self.chunks[0][0]
         if age > GAP_NS or (age > GAP_ACKED_NS and was_received):
             return self._skip_hole(time_ns)
         return []
@@ -91,8 +91,10 @@ class Stream:
             pieces += self._skip_hole(time_ns)
         return pieces
 
-    def _ahead(self, seq: int) -> int:
-        assert self.next_seq is not None
+    def ahead(self, seq: int) -> int:
+        """Return how many bytes `seq` lies ahead of the next byte; below 0: behind it."""
+        if self.next_seq is None:
+            return 0
         return ((seq - self.next_seq + _HALF) & _MASK) - _HALF
 
     def _held(self) -> int:

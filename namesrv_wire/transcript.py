@@ -162,6 +162,13 @@ class Transcript:
         """
         return {namesrv_id: dump(server) for namesrv_id, server in self._servers.items()}
 
+    def ahead(self, segment: Segment) -> int | None:
+        """Return how many bytes a segment lies ahead of what its connection has shown (below 0: behind); None: it is unknown."""
+        flow = self._flows.get((segment.src, segment.dst))
+        if flow is None or flow[2] is None:
+            return None
+        return (flow[1].from_server if flow[2] else flow[1].from_client).stream.ahead(segment.seq)
+
     def last_time_ns(self) -> dict[str, int]:
         """Return the time of the last packet of each name server."""
         return {namesrv_id: server.last_packet_ns for namesrv_id, server in self._servers.items() if server.confirmed}

@@ -6,20 +6,19 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 
 from jobs.conf import PipelineConf
+from jobs.ingest.bearing import Bearing, bearing_of, until_ns
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.sources import Source, instant
 from jobs.ingest.staging import Staging
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.rows import rows_of
+from namesrv_day.rows import rows_of, with_microseconds
 from namesrv_wire.capture import CaptureStats, read_capture, snapshot_length
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.event_log import read_event_log
@@ -32,10 +31,6 @@ from schemas import bronze
 log = logging.getLogger(__name__)
 Values = dict[str, Any]
 _NS_PER_DAY = 86_400_000_000_000
-_PEEKED_PACKETS = 2_000
-"""Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
-_OVERLAP_NS = 1_000_000_000
-"""Captures that follow each other may overlap by this much."""
 
 
 class Reading:
@@ -50,11 +45,11 @@ class Reading:
         self._result = result
         self._lines = 0
         streams = list(rows_of(house.rows(bronze.OPEN_STREAMS)))
-        self._last_ns = {row["namesrv_id"]: row["last_time"] * NS_PER_US for row in streams}
         self._transcript = _transcript(house.conf, {row["namesrv_id"]: row["state"] for row in streams})
         # Captures that go back behind what was read: connections that are open now are not those of then.
         self._earlier = _transcript(house.conf, {})
         self._known_from = _known_from(house)
+        self._ranges = _ranges(house)
         self.open_streams: list[Values] = []
 
     def read(self, sources: Sequence[Source]) -> list[Values]:
@@ -104,10 +99,17 @@ class Reading:
             return self._read_log(source)
         if source.kind == "snapshot":
             return source.row(error=self._read_snapshot(source))
-        is_earlier = goes_back(source.path, self._last_ns)
-        return self._read_capture(source, self._earlier if is_earlier else self._transcript)
+        bearing = bearing_of(source.path, self._transcript, self._ranges)
+        transcript = self._earlier if bearing is Bearing.EARLIER else self._transcript
+        row = self._read_capture(
+            source, transcript, self._transcript.last_time_ns() if bearing is Bearing.AGAIN else {}
+        )
+        if row["last_time"] is not None:
+            self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
+        return row
 
-    def _read_capture(self, source: Source, transcript: Transcript) -> Values:
+    def _read_capture(self, source: Source, transcript: Transcript, read_until: Mapping[str, int]) -> Values:
+        """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
         counts = transcript.counts
         frames, packets, cut = counts.frames, counts.packets, counts.cut_frames
         last_ns, latest_ns, error = None, 0, None
@@ -121,9 +123,13 @@ class Reading:
                     )
                     raise UnorderedError(source.path, segment.packet_no, what)
                 latest_ns = max(latest_ns, last_ns)
+                if read_until and segment.time_ns < until_ns(segment, read_until):
+                    self._result.packets += 1
+                    self._result.sightings += 1
+                    continue
                 for row in transcript.feed(segment, source.path.name):
                     self._add(row, transcript)
-        except CaptureError as stopped:
+        except (CaptureError, OSError) as stopped:
             error = str(stopped)
             if isinstance(stopped, UnorderedError):
                 self._result.unordered.append(source.path.name)
@@ -216,26 +222,19 @@ def _transcript(conf: PipelineConf, carry: Mapping[str, str]) -> Transcript:
     return Transcript(idle_ms=idle_ms, namesrv=tuple(conf.namesrvs) or None, carry=carry)
 
 
+def _ranges(house: Warehouse) -> list[tuple[int, int]]:
+    """Return when captures that were read begin and end, in nanoseconds."""
+    columns, is_capture = ["first_time", "last_time"], pc.field("kind") == "capture"
+    times = with_microseconds(house.rows(bronze.SOURCES, None, columns, is_capture)).drop_null()
+    return [
+        (first * NS_PER_US, last * NS_PER_US + NS_PER_US)
+        for first, last in zip(*times.to_pydict().values(), strict=True)
+    ]
+
+
 def _known_from(house: Warehouse) -> dict[str, int]:
     """Return the position from which each name server is known."""
     is_beginning = pc.field("kind").isin(["started", "observed_from"])
     known = house.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_id", "seq"], filter=is_beginning)
     first = known.group_by("namesrv_id").aggregate([("seq", "min")])
     return dict(zip(first["namesrv_id"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
-
-
-def goes_back(path: Path, last_ns: Mapping[str, int]) -> bool:
-    """Return whether a capture begins before the end of what was read of a name server in it (`last_ns`).
-
-    Its connections are then not those that are open at that end.
-    """
-    if not last_ns:
-        return False
-    try:
-        return any(
-            segment.time_ns < last_ns.get(end, 0) - _OVERLAP_NS
-            for segment in islice(read_capture(path), _PEEKED_PACKETS)
-            for end in (segment.src, segment.dst)
-        )
-    except CaptureError:
-        return False  # its reader says what is wrong with it

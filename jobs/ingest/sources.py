@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -25,13 +26,33 @@ class Source:
     sha256: str
     bytes: int
     first_time_ns: int
+    changed_ns: int = 0
+    """When the file was changed last, before it was looked at; 0: it cannot be read."""
+
+    def change(self) -> str | None:
+        """Return what has become of the file since it was looked at; None: nothing."""
+        try:
+            now = self.path.stat()
+        except OSError as error:
+            return str(error)
+        if now.st_size != self.bytes:
+            how = "grows" if now.st_size > self.bytes else "shrinks"
+            return f"{self.path.name}: it {how} while it is read, from {self.bytes:,} to {now.st_size:,} bytes: give it again"
+        return (
+            None
+            if now.st_mtime_ns == self.changed_ns
+            else f"{self.path.name}: it changes while it is read: give it again"
+        )
 
     def row(
         self, frames: int = 0, packets: int = 0, last_ns: int | None = None, error: str | None = None
     ) -> dict[str, object]:
         """Return its row for `sources`, but for what the whole run has in common."""
+        changed = self.change()
+        # What was not read whole does not count as read: neither what the file was nor what it has become.
+        own = self.sha256 if changed is None else hashlib.sha256(f"{self.sha256} {time.time_ns()}".encode()).hexdigest()
         return {
-            "content_sha256": self.sha256,
+            "content_sha256": own,
             "source_file": self.path.name,
             "kind": self.kind,
             "bytes": self.bytes,
@@ -39,7 +60,7 @@ class Source:
             "packets": packets if self.kind == "capture" else None,
             "first_time": instant(self.first_time_ns or None),
             "last_time": instant(last_ns),
-            "error": error,
+            "error": changed or error,
         }
 
 
@@ -70,13 +91,18 @@ def sources_of(inputs: Sequence[str], snapshots: Sequence[str]) -> list[Source]:
 
 
 def _source(path: Path) -> Source:
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
+    digest, size, changed_ns = hashlib.sha256(), 0, 0
+    try:
+        changed_ns = path.stat().st_mtime_ns
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+    except OSError as error:  # its reader says so
+        digest.update(f"{path} at byte {size}: {error}".encode())
+        changed_ns = 0
     kind, first = _kind_and_time(path)
-    return Source(path, kind, digest.hexdigest(), size, first)
+    return Source(path, kind, digest.hexdigest(), size, first, changed_ns)
 
 
 def _kind_and_time(path: Path) -> tuple[str, int]:
@@ -92,6 +118,6 @@ def _kind_and_time(path: Path) -> tuple[str, int]:
         return "event_log", 0
     try:
         first = next(iter(read_capture(path)), None)
-    except CaptureError:
+    except (CaptureError, OSError):
         return "capture", 0
     return "capture", 0 if first is None else first.time_ns

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import ClockError
-from jobs.ingest.reading import goes_back
+from jobs.ingest.bearing import Bearing, bearing_of
+from namesrv_wire import Transcript
 from namesrv_wire.capture import read_capture
 from tests.ingest.given import (
     BEAT,
@@ -132,9 +133,15 @@ def test_a_capture_that_goes_back_is_read_by_itself(tmp_path: Path) -> None:
     """Its events are placed at their own times, not behind what was read before; the name server does not begin anew."""
     ends = [(0, 900), (1_800, 2_700), (900, 1_800)]
     paths = [piece(tmp_path / f"{number}.pcap", first, last) for number, (first, last) in enumerate(ends)]
-    last_ns = {"127.0.0.1:9876": max(segment.time_ns for segment in read_capture(paths[0]))}
-    assert [goes_back(path, last_ns) for path in paths] == [True, False, False]
-    assert not goes_back(paths[0], {})
+    transcript = Transcript()
+    segments = list(read_capture(paths[0]))
+    assert bearing_of(paths[0], transcript, []) is Bearing.BEHIND
+    for segment in segments:
+        transcript.feed(segment, "0.pcap")
+    read = [(segments[0].time_ns, segments[-1].time_ns)]
+    bearings = [bearing_of(path, transcript, read) for path in paths]
+    assert bearings == [Bearing.AGAIN, Bearing.BEHIND, Bearing.BEHIND]
+    assert bearing_of(paths[0], transcript, []) is Bearing.EARLIER
     for path in paths:
         read_in(tmp_path / "w", path)
     answers = stored(tmp_path / "w", "route_observations", "seq", "effect_time", "source_file")

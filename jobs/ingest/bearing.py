@@ -1,0 +1,55 @@
+"""How a capture lies to what was read before: behind it, over its end, or somewhere earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from itertools import islice
+from pathlib import Path
+
+from namesrv_wire.capture import Segment, read_capture
+from namesrv_wire.errors import CaptureError
+from namesrv_wire.transcript import Transcript
+
+_PEEKED_PACKETS = 2_000
+"""Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
+OVERLAP_NS = 1_000_000_000
+"""Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
+
+
+class Bearing(Enum):
+    """Where a capture lies. AGAIN: it begins with what was read and goes on; EARLIER: its connections are those of then."""
+
+    BEHIND = "behind"
+    AGAIN = "again"
+    EARLIER = "earlier"
+
+
+def bearing_of(path: Path, transcript: Transcript, read: Iterable[tuple[int, int]]) -> Bearing:
+    """Return how a capture lies to what `transcript` was fed; `read`: when captures that were read begin and end.
+
+    One that begins before the end of what is known of a name server goes on all the same if its connections do: their
+    clock went back. If they are where they were before, in the time of a capture that was read, they come again.
+    """
+    last_ns = transcript.last_time_ns()
+    try:
+        early = [
+            segment
+            for segment in islice(read_capture(path), _PEEKED_PACKETS if last_ns else 0)
+            if segment.time_ns < until_ns(segment, last_ns)
+        ]
+    except (CaptureError, OSError):
+        return Bearing.BEHIND  # its reader says what is wrong with it
+    if not early:
+        return Bearing.BEHIND
+    ahead = [at for segment in early if segment.payload and (at := transcript.ahead(segment)) is not None]
+    if ahead and 2 * sum(at >= 0 for at in ahead) > len(ahead):
+        return Bearing.BEHIND
+    is_read = any(first <= early[0].time_ns <= last for first, last in read)
+    return Bearing.AGAIN if ahead and is_read else Bearing.EARLIER
+
+
+def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:
+    """Return the time before which a segment of its name server was read, with `last_ns` as the end; 0 if of none."""
+    last = last_ns.get(segment.dst) or last_ns.get(segment.src) or 0
+    return last - OVERLAP_NS

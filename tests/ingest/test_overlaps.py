@@ -1,0 +1,97 @@
+"""Captures that overlap, that grow, and whose clock goes back: nothing twice, and nothing lost."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from jobs.ingest.bearing import Bearing
+from tests.ingest.given import CAPTURE, piece, read_in, stored
+from tests.ingest.test_networks import written
+from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
+
+PACKETS = 30_470
+TABLES = ("heartbeats", "registrations", "unregistrations", "channel_events", "admin_events", "route_observations")
+
+
+def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return the events and answers of a warehouse, by id."""
+    return {table: stored(path, table, "event_id", "seq", "effect_time") for table in TABLES}
+
+
+@pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
+@pytest.mark.parametrize("seed", range(3))
+def test_two_captures_that_overlap_are_one(tmp_path: Path, seed: int, is_one_run: bool) -> None:  # noqa: FBT001
+    """However long both have recorded, each frame counts once, and connections go on from one to the other."""
+    dice = random.Random(seed)
+    end = dice.randrange(4_000, 12_000)
+    begin = dice.choice([0, end - 500, dice.randrange(0, end)])
+    first = piece(tmp_path / "a.pcap", 0, end)
+    second = piece(tmp_path / "b.pcap", begin, 14_000)
+    whole = piece(tmp_path / "whole.pcap", 0, 14_000)
+    if is_one_run:
+        read_in(tmp_path / "w", first, second)
+    else:
+        read_in(tmp_path / "w", first)
+        read_in(tmp_path / "w", second)
+    read_in(tmp_path / "whole", whole)
+    assert content(tmp_path / "w") == content(tmp_path / "whole")
+
+
+def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path) -> None:
+    """Its connections continue where they were, so it follows, and nothing of it was read before."""
+    talks = [
+        Talk(client=f"10.0.0.{n}:40000", start_ns=1_700_000_000 * SECOND_NS + n * MS_NS, client_seq=n * 1_000)
+        for n in (3, 4)
+    ]
+    for talk in talks:
+        talk.open()
+        for opaque in range(1, 30):
+            talk.exchange(105, {"topic": "T"}, opaque=opaque).wait(SECOND_NS)
+    segments = merged(*talks)
+    middle = len(segments) // 2
+    back = [segment._replace(time_ns=segment.time_ns - 10 * SECOND_NS) for segment in segments[middle:]]
+    read_in(tmp_path / "w", written(tmp_path / "a.pcap", segments[:middle]))
+    read = read_in(tmp_path / "w", written(tmp_path / "b.pcap", back))
+    assert (read.sightings, read.quarantined) == (0, 0)
+    assert len(stored(tmp_path / "w", "route_observations", "event_id")) == 2 * 29
+    assert len({channel for (channel,) in stored(tmp_path / "w", "route_observations", "channel_id")}) == 2
+    assert ("clock_went_back",) in stored(tmp_path / "w", "namesrv_events", "kind")
+
+
+@pytest.mark.parametrize("change", ["grows", "shrinks"])
+def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """It is an error of the run; given again it is read whole, and what was read before is not doubled."""
+    whole, path = piece(tmp_path / "whole.pcap", 0, 9_000), piece(tmp_path / "a.pcap", 0, 6_000)
+    data = path.read_bytes()
+
+    def changed(*_: object) -> object:
+        path.write_bytes(whole.read_bytes() if change == "grows" else data[: len(data) // 2])
+        return Bearing.BEHIND
+
+    with monkeypatch.context() as patched:
+        patched.setattr("jobs.ingest.reading.bearing_of", changed)
+        read = read_in(tmp_path / "w", path)
+    assert [change in error for error in read.errors] == [True] * len(read.errors) != []
+    path.write_bytes(whole.read_bytes())
+    again = read_in(tmp_path / "w", path)
+    assert (again.errors, again.known_sources) == ([], [])
+    read_in(tmp_path / "whole", whole)
+    assert content(tmp_path / "w") == content(tmp_path / "whole")
+
+
+def test_a_file_that_cannot_be_opened_or_read_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """The others are read, and it is read once it can be."""
+    path = tmp_path / "a.pcap"
+    path.symlink_to("/proc/self/mem")  # opens, and fails to be read
+    read = read_in(tmp_path / "w", CAPTURE, path)
+    assert read.observations == 13_877
+    (error,) = read.errors
+    assert "a.pcap" in error
+    path.unlink()
+    piece(path, 0, 100)
+    assert read_in(tmp_path / "w", path).known_sources == []
