@@ -1,0 +1,56 @@
+"""Spark and one process call the same functions: on random fleets they give the same tables, day after day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.fleet.fleet import Fleet
+from jobs.fleet.simulate import simulate
+from jobs.night.passes import InProcess, OnSpark
+from tests.fleet.fleets import house_at
+from tests.night.nights import night
+
+FIRST = dt.date(2026, 1, 1)
+
+
+def fleet_of(seed: int) -> Fleet:
+    """Return a small fleet with every kind of trouble, as much of each as the seed says."""
+    draw = np.random.default_rng(seed)
+    return Fleet(
+        FIRST,
+        brokers=int(draw.integers(2, 12)),
+        namesrvs=int(draw.integers(1, 4)),
+        topics=int(draw.integers(2, 6)),
+        beats_per_minute=1,
+        version=str(draw.choice(["4.9.7", "5.4.0"])),
+        shared_topics=bool(draw.integers(2)),
+        registrations=float(draw.choice([0, 0.05])),
+        outages=float(draw.choice([0, 0.05, 0.2])),
+        outage_s=(30, 900),
+        partitions=int(draw.integers(0, 4)),
+        restarts=int(draw.integers(0, 3)),
+        churn=float(draw.choice([0, 0.5])),
+        late=float(draw.choice([0, 0.02])),
+        duplicates=float(draw.choice([0, 0.02])),
+        seed=seed,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_random_fleets_are_the_same_to_both(seed: int, tmp_path: Path, spark: SparkSession) -> None:
+    """Two nights of a random fleet, the second from the state of the first: every digest and every count is equal."""
+    fleet = fleet_of(seed)
+    for day in (FIRST, FIRST + dt.timedelta(days=1)):
+        said = {}
+        for name, passes in (("in-process", InProcess()), ("on-spark", OnSpark(lambda: spark))):
+            simulate(house_at(tmp_path / name, f"fleet-{day}"), InProcess(), fleet, [day])
+            said[name] = night(tmp_path / name, passes=passes)
+        one, other = said.values()
+        assert one.status == "published"
+        assert (other.digests, other.verify, other.findings) == (one.digests, one.verify, one.findings)
