@@ -24,8 +24,23 @@ _QUERY = 322
 RESPONSE_COLUMNS = ("event_time", "response_fields", "response_body", "response_remark")
 _LIFE = pa.array(["started", "stopped", "recording_gap"])
 _RENAMED = {bronze.CHANNEL_EVENTS.name: "channel_kind", bronze.NAMESRV_EVENTS.name: "namesrv_kind"}
-_LEFT_OUT = {"event_time", "effect_time", "source_file", "source_offset", "ingest_run", "day", "evidence", "version"}
-_LEFT_OUT |= {"body_bytes", "compressed", *(column.name for column in bronze.REQUEST if column.name != "code")}
+_LEFT_OUT = {
+    "event_time",
+    "effect_time",
+    "source_file",
+    "source_offset",
+    "ingest_run",
+    "day",
+    "evidence",
+    "version",
+    "nth",
+}
+_LEFT_OUT |= {
+    "stated_id",
+    "body_bytes",
+    "compressed",
+    *(column.name for column in bronze.REQUEST if column.name != "code"),
+}
 _QUESTION = ("request_seq", "code", "subject", "scope", "standard_json")
 _ANSWER = (*_QUESTION, "response_code", "remark", "response_fields", "body")
 _LOOKED_UP = struct_of(cluster_name=STRING, broker_addr=STRING)

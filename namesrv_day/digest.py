@@ -16,7 +16,7 @@ Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
 _MASK = (1 << 64) - 1
 # A heartbeat's name and source are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
-UNSAID: Final = {"heartbeats": ("event_id", "source_file", "source_offset", "ingest_run")}
+UNSAID: Final = {"heartbeats": ("event_id", "nth", "stated_id", "source_file", "source_offset", "ingest_run")}
 """Columns, by table, of which the digests of its slices say nothing."""
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from namesrv_day.rules import SAMPLES, Measurement, measured
+from namesrv_day.sql import connection
 from schemas import bronze
 from schemas.rules import RULES
 from schemas.table import STRING
@@ -45,10 +46,20 @@ FORM = "event_id_is_a_digest"
 """Name of the rule about the form of ids, which is seen while they are read."""
 
 
+_BEATS = bronze.HEARTBEATS.name
+# A beat whose id follows from its row is known by its microsecond, and by these bits of what else its id is made of.
+_BEAT = """(epoch_us(event_time)::UBIGINT << 12) | (hash(namesrv_id, channel_id, code, nth) & 4095)"""
+_FOLLOWS = "stated_id IS NULL"
+
+
 class Ids(NamedTuple):
-    """The ids of a file: their prints, in any order, and whether all are 32 lower-case hex digits."""
+    """The ids of a file: prints, in any order; beats whose ids follow from their rows, in order; whether the others are digests.
+
+    A digest is 32 lower-case hex digits.
+    """
 
     prints: Numbers
+    beats: Numbers
     are_digests: bool
 
 
@@ -60,32 +71,40 @@ class Copies(NamedTuple):
     repeated: Numbers
 
 
-def ids_of(rows: duckdb.DuckDBPyRelation) -> Ids:
-    """Return the prints of the column `event_id` of `rows`; where it is NULL there is none."""
+def ids_of(rows: duckdb.DuckDBPyRelation, table: str) -> Ids:
+    """Return what is known of the ids of `rows` of `table`; where `event_id` is NULL there is nothing.
+
+    Of heartbeats ids that follow from rows are not made for it: equal rows have equal numbers. No source is known to state an id
+    that is another beat's.
+    """
     prints, are_digests = [np.empty(0, np.uint64)], True
-    for ids in _columns(rows, "event_id"):
+    for ids in _columns(rows, "stated_id" if table == _BEATS else "event_id"):
         found, are_hex = _printed(ids)
         prints.append(found)
         are_digests &= are_hex
-    return Ids(np.concatenate(prints), are_digests)
+    beats = _numbers(rows.filter(_FOLLOWS), _BEAT) if table == _BEATS else np.empty(0, np.uint64)
+    return Ids(np.concatenate(prints), _ordered(beats), are_digests)
 
 
-def ids_with(rows: duckdb.DuckDBPyRelation, prints: Numbers) -> list[str]:
-    """Return the ids in the column `event_id` of `rows` whose print is one of `prints`, as often as they are there."""
+def ids_with(rows: duckdb.DuckDBPyRelation, table: str, numbers: Numbers) -> list[str]:
+    """Return the ids of `rows` of `table` that have one of these `numbers` (`ids_of`), as often as they are there."""
     found: list[str] = []
-    for ids in _columns(rows, "event_id"):
-        found += ids.filter(pa.array(np.isin(_printed(ids)[0], prints))).to_pylist()
+    for ids in _columns(rows, "stated_id" if table == _BEATS else "event_id"):
+        found += ids.filter(pa.array(np.isin(_printed(ids)[0], numbers))).to_pylist()
+    if table == _BEATS:
+        wanted = connection().from_arrow(pa.table({"number": numbers}))
+        beats = rows.filter(_FOLLOWS).project(f"*, {_BEAT} AS number").join(wanted, "number", how="semi")
+        found += [event_id for (event_id,) in beats.project("event_id").fetchall()]
     return found
 
 
 def positions_of(rows: duckdb.DuckDBPyRelation) -> Numbers:
     """Return the positions (`seq`) of `rows`, which are of one name server, in order; where it is NULL there is none."""
-    seqs = [np.empty(0, np.int64), *(column.to_numpy() for column in _columns(rows, "seq"))]
-    return _ordered(np.concatenate(seqs).view(np.uint64))
+    return _ordered(_numbers(rows, "seq").view(np.uint64))
 
 
-def parts_of_positions(namesrv_id: str, positions: Numbers, parts: int) -> pa.Table:
-    """Return positions, which are in order, as `PARTS`."""
+def parts_of_positions(owner: str, positions: Numbers, parts: int) -> pa.Table:
+    """Return positions, or beats, which are in order, as `PARTS`."""
     found: dict[int, list[Numbers]] = {}
     start = 0
     while start < len(positions):
@@ -93,12 +112,16 @@ def parts_of_positions(namesrv_id: str, positions: Numbers, parts: int) -> pa.Ta
         end = int(np.searchsorted(positions, np.uint64(((number + 1) << _SLICE) - 1), side="right"))
         found.setdefault(number % parts, []).append(positions[start:end])
         start = end
-    return _table(namesrv_id, {part: np.concatenate(numbers) for part, numbers in found.items()})
+    return _table(owner, {part: np.concatenate(numbers) for part, numbers in found.items()})
 
 
-def parts_of_ids(table: str, prints: Numbers, parts: int) -> pa.Table:
-    """Return the prints of a table's ids as `PARTS`."""
-    if parts == 1:
+def parts_of_ids(table: str, ids: Ids, parts: int) -> pa.Table:
+    """Return what is known of a table's ids as `PARTS`."""
+    return pa.concat_tables([_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.beats, parts)])
+
+
+def _parts_of(table: str, prints: Numbers, parts: int) -> pa.Table:
+    if parts == 1 or not len(prints):
         return _table(table, {0: prints})
     part = ((prints >> np.uint64(48)) * np.uint64(parts) >> np.uint64(16)).astype(
         np.uint8 if parts <= 256 else np.uint16
@@ -157,10 +180,15 @@ def _shown(copies: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(json.dumps(copy, separators=(",", ":")) for copy in copies)[:SAMPLES]
 
 
-def _columns(rows: duckdb.DuckDBPyRelation, name: str) -> Iterator[pa.Array]:
+def _columns(rows: duckdb.DuckDBPyRelation, sql: str) -> Iterator[pa.Array]:
     """Yield a column without NULLs, some rows at a time: as one array it would be copied into fresh memory."""
-    for batch in rows.project(name).to_arrow_reader(_BATCH):
+    for batch in rows.project(sql).to_arrow_reader(_BATCH):
         yield batch.column(0).drop_null()
+
+
+def _numbers(rows: duckdb.DuckDBPyRelation, sql: str) -> npt.NDArray[Any]:
+    found = [column.to_numpy() for column in _columns(rows, sql)]
+    return np.concatenate(found) if found else np.empty(0, np.uint64)
 
 
 def _printed(ids: pa.Array) -> tuple[Numbers, bool]:

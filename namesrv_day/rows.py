@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from namesrv_day.sql import connection
+from schemas import asked
 from schemas.table import Table
 
 Row = Mapping[str, Any]
@@ -54,6 +56,15 @@ def conformed(rows: pa.Table, table: Table) -> pa.Table:
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def with_derived(rows: pa.Table, table: Table) -> pa.Table:
+    """Return rows with those columns of `table` that follow from others instead of being stored."""
+    for column in table.derived:
+        made = connection().from_arrow(rows).project(asked.derived(table.name, column.name)).to_arrow_table()[0]
+        at = rows.schema.get_field_index(column.name)
+        rows = rows.append_column(column.name, made) if at < 0 else rows.set_column(at, column.name, made)
+    return rows
 
 
 def empty(table: Table) -> pa.Table:

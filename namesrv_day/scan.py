@@ -54,7 +54,7 @@ def scanned(rows: duckdb.DuckDBPyRelation, table: str, parts: int = 1, *, with_i
     """
     same = _same(rows, ("namesrv_id", "source_file"))
     connections = _connections(rows, table, same)
-    ids = keys.ids_of(rows) if with_ids else None
+    ids = keys.ids_of(rows, table) if with_ids else None
     positions = [
         keys.parts_of_positions(namesrv_id, keys.positions_of(own), parts)
         for namesrv_id, own in (_by_namesrv(rows, connections) if table in _EVENTS else ())
@@ -64,7 +64,7 @@ def scanned(rows: duckdb.DuckDBPyRelation, table: str, parts: int = 1, *, with_i
         connections,
         _deciding(rows, table, same) if table in REQUESTS else DECIDING.empty_table(),
         _topics(rows) if table == bronze.REGISTRATIONS.name else TOPICS.empty_table(),
-        keys.parts_of_ids(table, ids.prints, parts) if ids else keys.PARTS.empty_table(),
+        keys.parts_of_ids(table, ids, parts) if ids else keys.PARTS.empty_table(),
         pa.concat_tables([keys.PARTS.empty_table(), *positions]),
     )
 
@@ -94,7 +94,7 @@ def _rows_measured(rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids | No
     for rule in (rule for rule in rules if rule.name == keys.FORM):
         if ids is None:
             found += [measured(table, unread, 0, 0) for unread in (rule, keys.ID[table])]
-        elif ids.are_digests and len(ids.prints) == count:
+        elif ids.are_digests and len(ids.prints) + len(ids.beats) == count:
             found.append(measured(table, rule, count, 0))
         else:
             found += counted(rows, table, [rule])

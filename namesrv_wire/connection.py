@@ -106,7 +106,7 @@ class Pending:
 _NOWHERE: set[int] = set()
 _NOT_AS_IT_IS = frozenset(
     {
-        *("from_client", "from_server", "pending", "orphans", "reverse", "channel_id"),
+        *("from_client", "from_server", "pending", "orphans", "reverse", "channel_id", "beat_times"),
         *("handshake", "side", "sighted_in", "client_seen"),
     }
 )
@@ -119,6 +119,7 @@ class Connection:
     __slots__ = (
         "acks",
         "asked_cut",
+        "beat_times",
         "beats",
         "channel_id",
         "client",
@@ -164,6 +165,8 @@ class Connection:
         """Codes of the name server's own requests, by opaque."""
         self.beats = False
         """A broker has registered or beaten on it."""
+        self.beat_times: dict[int, tuple[int, int]] = {}
+        """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
         self.last_byte_ns = opened_ns
         self.last_source = source
         self.client_fin_ns: int | None = None
@@ -207,6 +210,13 @@ class Connection:
         """Requests without an answer."""
         return len(self.pending) + len(self.orphans)
 
+    def beat(self, code: int, event_us: int) -> int:
+        """Note a heartbeat; return how many with its code came before it in the same microsecond."""
+        last_us, nth = self.beat_times.get(code, (None, 0))
+        nth = nth + 1 if last_us == event_us else 0
+        self.beat_times[code] = event_us, nth
+        return nth
+
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON values."""
         state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in _NOT_AS_IT_IS}
@@ -215,6 +225,7 @@ class Connection:
         state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
         state["orphans"] = [pending.dump() for pending in self.orphans]
         state["reverse"] = list(self.reverse.items())
+        state["beat_times"] = [[code, *last] for code, last in self.beat_times.items()]
         return state
 
     @classmethod
@@ -243,4 +254,5 @@ class Connection:
         connection.orphans = [Pending(*rest) for rest in state["orphans"]]
         connection.reverse = dict(state["reverse"])
         connection.others = [(client, server) for client, server in state["others"]]
+        connection.beat_times = {code: (us, nth) for code, us, nth in state["beat_times"]}
         return connection

@@ -81,7 +81,9 @@ COMMON: Final = _fields(
 )
 
 KINDS: Final[dict[str, Kind]] = {
-    "heartbeat": Kind("heartbeats", _request(REQUIRED, **_BROKER, data_version="data_version")),
+    "heartbeat": Kind(
+        "heartbeats", _request(REQUIRED, **_BROKER, data_version="data_version", nth=Field("nth", "int", 0))
+    ),
     "registration": Kind(
         "registrations",
         _request(

@@ -25,7 +25,7 @@ from namesrv_wire.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind
 from namesrv_wire.json_text import canonical_json, parse_json
 from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.requests import topic_configs_row
-from namesrv_wire.rows import Row, Values, digest_id, quarantine_row
+from namesrv_wire.rows import Row, Values, beat_id, digest_id, quarantine_row
 from namesrv_wire.tally import Tally
 
 SCHEMA: Final = "namesrv-event/1"
@@ -182,6 +182,9 @@ def _complete(kind: Kind, values: Values) -> None:
             raise _bad(f"code {code} is no {_KIND_OF_TABLE[kind.table]}")
         if kind.table == "admin_events" and values["operation"] is None:
             values["operation"] = request_name(cast("int", code))
+        if kind.table == "heartbeats":
+            own = (values[name] for name in ("namesrv_id", "channel_id", "code", "event_time", "nth"))
+            values["stated_id"] = None if values["event_id"] == beat_id(*own) else values["event_id"]
     elif kind.table == "channel_events" and values["remote_addr"] is None:
         if values["channel_id"] is None:
             raise _bad("remote_addr or channel_id is required")

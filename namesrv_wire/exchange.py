@@ -21,7 +21,7 @@ from namesrv_wire.requests import (
     response_columns,
     topic_configs_row,
 )
-from namesrv_wire.rows import Place, Row, digest_id, envelope
+from namesrv_wire.rows import Place, Row, beat_id, digest_id, envelope
 
 MAX_DIGESTS: Final = 65_536
 GET_NAMESRV_CONFIG: Final = 319
@@ -146,15 +146,13 @@ class Exchange:
             self._digests.add(topics.digest)
             self.ledger.emit(topic_configs_row(topics))
         seq = self.ledger.slot()
-        identity = digest_id(
-            self.ledger.id,
-            connection.channel_id,
-            "request",
-            frame.code,
-            cut.position,
-            frame.opaque,
-            content=frame.body,
-        )
+        if table == "heartbeats":
+            nth = connection.beat(frame.code, time_ns // 1_000)
+            identity = beat_id(self.ledger.id, connection.channel_id, frame.code, time_ns // 1_000, nth)
+            columns |= {"nth": nth, "stated_id": None}
+        else:
+            place_in_stream = ("request", frame.code, cut.position, frame.opaque)
+            identity = digest_id(self.ledger.id, connection.channel_id, *place_in_stream, content=frame.body)
         place = Place(*self.ledger.source, time_ns)
         values = envelope(self.ledger.id, seq, identity, time_ns, time_ns, connection.channel_id, place) | columns
         if connection.proxied is not None:

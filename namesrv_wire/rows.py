@@ -52,6 +52,15 @@ def digest_id(*parts: object, content: bytes = b"") -> str:
     return digest.hexdigest()[:32]
 
 
+def beat_id(namesrv_id: str, channel_id: str | None, code: int, event_us: int, nth: int) -> str:
+    """Return the id of a heartbeat: the same digest as of a stored row (`schemas.bronze.HEARTBEATS`).
+
+    `nth`: of its connection's beats with its code and microsecond the first is 0.
+    """
+    parts = (part for part in (namesrv_id, channel_id, code, event_us, nth) if part is not None)
+    return hashlib.md5("|".join(map(str, parts)).encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
 def quarantine_row(
     namesrv_id: str | None,
     channel_id: str | None,

@@ -36,6 +36,12 @@ def statement(name: str) -> str | None:
 
 
 @cache
+def derived(table: str, column: str) -> str:
+    """Return what a column that is not stored follows from."""
+    return (FOLDER / f"column.{table}.{column}.sql").read_text(encoding="utf-8")
+
+
+@cache
 def names() -> frozenset[str]:
     """Return the names of all views, functions and tables."""
     return frozenset(path.stem for path in FOLDER.glob("*.sql")) | frozenset(stored())

@@ -7,6 +7,9 @@ its connection closed), a close when the name server handled it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from schemas.table import (
     BOOLEAN,
     DATE,
@@ -77,17 +80,24 @@ BROKER = (
 )
 
 
-def _events(name: str, grain: str, *columns: Column) -> Table:
-    return Table(name, "bronze", grain, (*ENVELOPE, *columns, *SOURCE, DAY), key=("event_id",))
+def _events(name: str, grain: str, *columns: Column, derived: Mapping[str, str] | None = None) -> Table:
+    made = [replace(column, derived=(derived or {}).get(column.name)) for column in (*ENVELOPE, *columns, *SOURCE, DAY)]
+    return Table(name, "bronze", grain, tuple(made), key=("event_id",))
 
 
+_BEAT_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_id, channel_id, CAST(code AS STRING),
+CAST(unix_micros(event_time) AS STRING), CAST(nth AS STRING))))"""
 HEARTBEATS = _events(
     "heartbeats",
     "one QUERY_DATA_VERSION (322) or BROKER_HEARTBEAT (904)",
     *REQUEST,
     *BROKER,
     Column("data_version", DATA_VERSION, "Version sent; NULL for 904"),
+    Column("nth", INT, "Of its connection's beats with its code and event_time the first is 0", required=True),
+    Column("stated_id", STRING, "event_id as its source states it; NULL where that follows from the row"),
+    derived={"event_id": _BEAT_ID},
 )
+"""Ids of beats are not stored: tens of millions of digests a day would be most of all bytes (`namesrv_wire.rows.beat_id`)."""
 REGISTRATIONS = _events(
     "registrations",
     "one REGISTER_BROKER (103); its topics are in topic_configs under topic_config_digest",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -24,12 +25,16 @@ Layer = Literal["bronze", "gold", "truth"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its comment is what `DESCRIBE` shows; `required` columns are never NULL."""
+    """One column: its comment is what `DESCRIBE` shows; `required` columns are never NULL.
+
+    `derived`: Spark SQL of stored columns, whose value it is; it is not stored itself.
+    """
 
     name: str
     type: pa.DataType
     comment: str
     required: bool = False
+    derived: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +51,41 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """Return the Arrow schema, comments included; nullable wherever a column is not required."""
-        return pa.schema(
-            [
-                pa.field(column.name, column.type, nullable=not column.required, metadata={"comment": column.comment})
-                for column in self.columns
-            ]
-        )
+        return _schema(self.columns)
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        """Return the same of the columns that are stored."""
+        return _schema(column for column in self.columns if column.derived is None)
+
+    @property
+    def derived(self) -> tuple[Column, ...]:
+        """Return the columns that are not stored."""
+        return tuple(column for column in self.columns if column.derived is not None)
 
     @property
     def spark_schema(self) -> StructType:
-        """Return the same as Spark has it, comments included."""
+        """Return the stored columns as Spark has them, comments included."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  who asks has Spark, others need not wait for it
 
-        found = from_arrow_schema(self.schema)
-        for field, column in zip(found.fields, self.columns, strict=True):
-            field.metadata = {"comment": column.comment}
+        found, stored = from_arrow_schema(self.stored_schema), self.stored_schema
+        for field, column in zip(found.fields, stored, strict=True):
+            field.metadata = {"comment": column.metadata[b"comment"].decode()}
         return found
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """Return the column names in order."""
         return tuple(column.name for column in self.columns)
+
+
+def _schema(columns: Iterable[Column]) -> pa.Schema:
+    return pa.schema(
+        [
+            pa.field(column.name, column.type, nullable=not column.required, metadata={"comment": column.comment})
+            for column in columns
+        ]
+    )
 
 
 def struct_of(**fields: pa.DataType) -> pa.DataType:

@@ -55,10 +55,13 @@ def texts() -> Iterator[tuple[str, str]]:
         name: {
             "table": table.name,
             "layer": table.layer,
-            "columns": {column.name: _type(column.type) for column in table.columns},
+            "columns": {column.name: _type(column.type) for column in table.stored_schema},
         }
         for name, table in stored_tables().items()
     }
+    for table in stored_tables().values():
+        for column in table.derived:
+            yield f"column.{table.name}.{column.name}.sql", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
     yield "tables.json", json.dumps(tables, indent=1) + "\n"
     yield "days_in_force.sql", _days_in_force()
     for name, statement in statements().items():

@@ -1,8 +1,9 @@
 """The SQL that readers meet, one statement a file, in Spark's dialect: views and table functions.
 
 Below them lie the tables as they were published (a history table, and `findings`, as `<name>_slices`; `runs` and
-`restatements` as `<name>_committed`), `slice_days` (namesrv_id, day: the slices of histories that there are), `known_run`
-(finished_time: of the run as of which is read) and the function `days_in_force(t)`, which `days_in_force` writes.
+`restatements` as `<name>_committed`; one with columns that follow from others as `<name>_stored`), `slice_days` (namesrv_id,
+day: the slices of histories that there are), `known_run` (finished_time: of the run as of which is read) and the function
+`days_in_force(t)`, which `days_in_force` writes.
 """
 
 from __future__ import annotations
@@ -78,9 +79,11 @@ def stored_tables() -> dict[str, Table]:
     """Return the tables by the name under which readers' SQL finds their rows as they were published."""
     sliced = (*gold.HISTORY_TABLES, gold.FINDINGS)
     committed = (gold.RUNS, gold.RESTATEMENTS)
-    found = {f"{table.name}_slices": table for table in sliced}
-    found |= {f"{table.name}_committed": table for table in committed}
-    return found | {table.name: table for table in (*gold.TABLES, *bronze.TABLES) if table not in (*sliced, *committed)}
+    under = {f"{table.name}_slices": table for table in sliced}
+    under |= {f"{table.name}_committed": table for table in committed}
+    under |= {f"{table.name}_stored": table for table in bronze.TABLES if table.derived}
+    others = (table for table in (*gold.TABLES, *bronze.TABLES) if table not in under.values())
+    return under | {table.name: table for table in others}
 
 
 def statements() -> dict[str, Statement]:
@@ -89,6 +92,7 @@ def statements() -> dict[str, Statement]:
         *(Statement(table.name, _whole(table)) for table in gold.HISTORY_TABLES),
         Statement("findings", _sql("findings", "readers_view")),
         *(Statement(name, _sql("ledger", name)) for name in ("runs", "restatements")),
+        *(Statement(table.name, _with_derived(table)) for table in bronze.TABLES if table.derived),
         *views(),
         *functions(),
     ]
@@ -127,6 +131,17 @@ def _whole(table: Table) -> str:
         grain=_quoted(table.grain),
         declared=",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in columns),
         columns=", ".join(f"r.{column.name}" for column in columns),
+    )
+
+
+def _with_derived(table: Table) -> str:
+    return _sql("views", "with_derived").format(
+        table=table.name,
+        grain=_quoted(table.grain),
+        declared=",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in table.columns),
+        columns=", ".join(
+            f"{column.derived} AS {column.name}" if column.derived else column.name for column in table.columns
+        ),
     )
 
 

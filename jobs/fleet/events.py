@@ -104,14 +104,17 @@ class EventRows:
         """Return rows of `heartbeats`."""
         code = _HEARTBEAT_CODE.get(self._fleet.form, RequestCode.QUERY_DATA_VERSION)
         is_light = code is RequestCode.BROKER_HEARTBEAT
-        columns = self._requests(beats, code) | {"one_way": pa.repeat(is_light, len(beats.k))}
+        same = {"one_way": is_light, "nth": pa.scalar(0, pa.int32())}
+        columns = self._requests(beats, code) | {name: pa.repeat(value, len(beats.k)) for name, value in same.items()}
         return pa.table(columns if is_light else columns | {"data_version": self._data_version(beats)})
 
     def registrations(self, beats: Beats) -> pa.Table:
         """Return rows of `registrations`."""
         fleet, rows = self._fleet, len(beats.k)
         five = fleet.profile.own_heartbeat_timeout
+        of = pa.table({"origin": _taken(self._origins, beats.b), "k": beats.k})
         columns = self._requests(beats, RequestCode.REGISTER_BROKER) | {
+            "event_id": ask("SELECT md5(origin || k::VARCHAR) AS event_id FROM beats", {"beats": of})["event_id"],
             "ha_server_addr": _taken(self._ha_addrs, beats.b),
             "data_version": self._data_version(beats),
             "topic_config_digest": _taken(self._digests, self._version_of(beats)),
@@ -129,7 +132,6 @@ class EventRows:
 
     def _requests(self, beats: Beats, code: RequestCode) -> Columns:
         """Return the columns that heartbeats and registrations share. Nobody has seen what was answered."""
-        of = pa.table({"origin": _taken(self._origins, beats.b), "k": beats.k})
         same = {
             "namesrv_id": namesrv_id(self._plan.n),
             "code": int(code),
@@ -143,7 +145,6 @@ class EventRows:
         return {
             # In the middle of its microsecond: no name server starts or stops there.
             "seq": beats.at_us * NS_PER_US + NS_PER_US // 2,
-            "event_id": ask("SELECT md5(origin || k::VARCHAR) AS event_id FROM beats", {"beats": of})["event_id"],
             "event_time": at,
             "effect_time": at,
             "channel_id": _taken(self._channels, beats.life * self._fleet.brokers + beats.b),

@@ -31,7 +31,7 @@ from jobs.night import stash
 from jobs.night.passes import Passes
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import conformed, empty, rows_of, table_of
+from namesrv_day.rows import conformed, empty, rows_of, table_of, with_derived
 from namesrv_wire.bodies import TopicTable
 from namesrv_wire.rows import Row
 from schemas import bronze, truth
@@ -194,7 +194,10 @@ def write_beats(work: BeatsWork) -> Written:
     rows = _rows(work, plan)
     if delivery.is_late:
         tables = {table.name: empty(table) for table in _BEATS}
-        tables |= {table.name: pa.concat_tables(conformed(part, table) for part in parts) for table, parts in rows}
+        tables |= {
+            table.name: with_derived(pa.concat_tables(conformed(part, table) for part in parts), table)
+            for table, parts in rows
+        }
         events = sum(len(table) for table in tables.values())
         return Written(work.n, events, {}, [stash.put(delivery.staging, tables)] if events else [])
     files = {table.name: _write(delivery, table, parts) for table, parts in rows}

@@ -29,6 +29,8 @@ from schemas.table import Table
 
 _BYTES_AT_A_TIME = 128 << 20
 _WHENCE = ("ingest_run", "source_file", "source_offset")
+# What is filled in, besides.
+_NOT_SAID = (*_WHENCE, "day", "nth", "stated_id")
 Values = Mapping[str, Any]
 
 
@@ -105,7 +107,7 @@ def _judged(staging: Staging, table: Table, rows: pa.Table) -> pa.Table:
 
 def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
     """Return the quarantine row for a row of `table` that breaks these rules; the refused piece is the row as JSON."""
-    said = {name: row[name] for name in table.column_names if name not in (*_WHENCE, "day")}
+    said = {name: row[name] for name in table.column_names if name not in _NOT_SAID}
     piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_shown).encode()
     reason = Reason.SEQ_TAKEN.value if Reason.SEQ_TAKEN.value in broken else BROKEN_RULE
     identity = f"{reason}\n{table.name}\n".encode() + piece

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,7 +19,7 @@ from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
 from jobs.night.together import judged_together, what_is_left
-from jobs.store.files import DataFile, digests_of, local_path, read_files, rows_of_slices, table_path
+from jobs.store.files import DataFile, digests_of, read_files, relation_of, rows_of_slices
 from jobs.store.warehouse import Warehouse
 from namesrv_day import condense
 from namesrv_day.day_events import BEATS
@@ -29,7 +28,6 @@ from namesrv_day.keys import KEYS_AT_A_TIME
 from namesrv_day.restate import NewEvents, added_up, new_events
 from namesrv_day.rules import Measurement
 from namesrv_day.scan import scanned
-from namesrv_day.sql import connection
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -150,7 +148,7 @@ def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
         found.rows = Counter(rows_of_slices(work.root, piece.table, piece.file))
     if piece.table.layer != "bronze" or day is None:
         return found
-    rows = _relation(work.root, piece)
+    rows = relation_of(work.root, piece.table, piece.file)
     if work.is_gated and piece.name in _WITH_KEYS:
         scan = scanned(rows, piece.name, work.parts)
         found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
@@ -178,16 +176,6 @@ def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
         is_open = pc.field("closed_by").is_null() if table is gold.BROKER_LIVE_HISTORY else None
         said[table] = read_files(work.root, table, files, _LEASES, is_open)
     return condense.leases_from(said[gold.BROKER_LIVE_HISTORY], said[bronze.REGISTRATIONS])
-
-
-def _relation(root: str, piece: Piece) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a file as DuckDB reads them."""
-    folder = local_path(table_path(root, piece.table))
-    if folder is None:
-        return connection().from_arrow(read_files(root, piece.table, [piece.file]))
-    rows = connection().read_parquet([str(folder / piece.file.path)], hive_partitioning=False)
-    stored = [name for name in piece.table.column_names if name != "day"]
-    return rows.project(f"{', '.join(stored)}, DATE '{piece.file.day}' AS day")
 
 
 def _shared_out(pieces: Iterable[Piece], count: int) -> list[list[Piece]]:

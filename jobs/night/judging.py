@@ -169,20 +169,29 @@ def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
     today, tables = of.today.of(of.namesrv_id), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
     if not named.num_rows:
         return {table.name: empty(table) for table in tables}
+    placed, others = (named.filter(some) for some in (pc.field("seq").is_valid(), pc.field("seq").is_null()))
 
     def wanted(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-        return rows.join(connection().from_arrow(named), "event_id", how="semi")
+        # Where it is told where an event lies only that place is looked at: files are in order, and ids of beats must be made.
+        found = rows.join(connection().from_arrow(placed), "event_id, seq", how="semi")
+        if not others.num_rows:
+            return found
+        return found.union(rows.join(connection().from_arrow(others.select(["event_id"])), "event_id", how="semi"))
 
     return {table.name: conformed(today.few(table, _IDENTITY, wanted), table) for table in tables}
 
 
 _IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")
 _NAMED = """
-SELECT event_id FROM event_outcomes UNION SELECT event_id FROM route_mismatches
-UNION SELECT opened_by FROM data_version_history WHERE CAST(valid_from AS DATE) = $day
-UNION SELECT closed_by FROM data_version_history UNION SELECT opened_by FROM orphaned_topics
-UNION SELECT closed_by FROM orphaned_topics
+WITH others AS (
+    SELECT event_id FROM route_mismatches
+    UNION SELECT opened_by FROM data_version_history WHERE CAST(valid_from AS DATE) = $day
+    UNION SELECT closed_by FROM data_version_history UNION SELECT opened_by FROM orphaned_topics
+    UNION SELECT closed_by FROM orphaned_topics
+)
+SELECT event_id, seq FROM event_outcomes
+UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
 """
-"""The events that slices name and that may be recorded on their day."""
+"""The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""
 _ANSWERED = (bronze.ROUTE_OBSERVATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
 _PARTS = {OUTCOMES: _outcomes, FLAGS: _flags, VERIFY: _verdicts}

@@ -71,5 +71,5 @@ def _again(house: Warehouse, days: Sequence[dt.date], name: str, prints: Numbers
     return [
         event_id
         for file in files
-        for event_id in ask_file(house.path, table, file, lambda rows: keys.ids_with(rows, prints))
+        for event_id in ask_file(house.path, table, file, lambda rows: keys.ids_with(rows, name, prints))
     ]

@@ -162,7 +162,7 @@ def properties(retain_days: int = KEPT_DAYS) -> dict[str, str]:
 
 def create(root: str, table: Table, files: Iterable[DataFile], run_id: str) -> int:
     """Create `table`, which was never written, with its comments, its properties and `files`; return the version."""
-    fields = [pa.field(f.name, f.type, metadata=f.metadata) for f in table.schema]
+    fields = [pa.field(f.name, f.type, metadata=f.metadata) for f in table.stored_schema]
     create_table_with_add_actions(
         delta_uri(table_path(root, table)),
         Schema.from_arrow(pa.schema(fields)),

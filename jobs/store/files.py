@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import posixpath
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial, reduce
@@ -22,8 +23,9 @@ import pyarrow.parquet as pq
 from jobs.errors import TamperedError, UsageError, first_line
 from jobs.store.published import delta_uri, path_of
 from namesrv_day.digest import Digest, Slice, slices_of
-from namesrv_day.rows import conformed, plain
+from namesrv_day.rows import conformed, plain, with_derived
 from namesrv_day.sql import connection
+from schemas import asked
 from schemas.table import Table
 
 T = TypeVar("T")
@@ -40,6 +42,7 @@ _BOUNDED: Final = frozenset(
     }
 )
 """Columns by whose least and greatest values readers leave files out."""
+_WORD = re.compile(r"\w+")
 # Delta's own limit.
 _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
@@ -153,15 +156,33 @@ def read_files(
     if not listed:
         return schema.empty_table().select(names)
     try:
-        return _dataset(root, table, listed).to_table(names, filter=filter)
+        return _read(root, table, listed, names, filter)
     except (OSError, pa.ArrowException):
         for _ in batches_of(root, table, listed):
             pass
         raise  # each can be read: it is what was asked for that cannot be
 
 
+def _read(
+    root: str, table: Table, files: Sequence[DataFile], names: Sequence[str], where: pc.Expression | None
+) -> pa.Table:
+    """Return rows, those columns among them that are not stored: these follow from others, which are read for it."""
+    dataset, words = _dataset(root, table, files), set(_WORD.findall(str(where)))
+    made = {column.name: asked.derived(table.name, column.name) for column in table.derived}
+    if made.keys().isdisjoint([*names, *words]):
+        return dataset.to_table(names, filter=where)
+    is_late = not words.isdisjoint(made)  # what is looked for must be made first
+    inputs = {*names, *_WORD.findall(" ".join(made.values())), *(words if is_late else ())}
+    stored = [name for name in dataset.schema.names if name in inputs]
+    rows = with_derived(dataset.to_table(stored, filter=None if is_late else where), table)
+    return (rows.filter(where) if is_late else rows).select(names)
+
+
 def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
-    """Yield the rows of data files a part at a time: memory does not grow with their number. Raises as `read_files`."""
+    """Yield the rows of data files, as they are stored, a part at a time: memory does not grow with their number.
+
+    Raises as `read_files`.
+    """
     for file in files:
         yield from _batches(root, table, file)
 
@@ -185,13 +206,13 @@ def relation_of(root: str, table: Table, file: DataFile) -> duckdb.DuckDBPyRelat
         is_ours = fragment.physical_schema.equals(_stored(table))
     except (OSError, pa.ArrowException) as error:
         raise _unreadable(root, table, file.path, error) from error
-    if not is_ours or local_path(root) is None:
-        return connection().from_arrow(dataset)
-    rows = connection().read_parquet(fragment.path, hive_partitioning=False)
-    columns = (
-        f'"{name}"' if name != "day" or file.day is None else f"DATE '{file.day}' AS day" for name in table.column_names
-    )
-    return rows.project(", ".join(columns))
+    made = {column.name: asked.derived(table.name, column.name) for column in table.derived}
+    if is_ours and local_path(root) is not None:
+        rows = connection().read_parquet(fragment.path, hive_partitioning=False)
+        made |= {} if file.day is None else {"day": f"DATE '{file.day}'"}
+    else:
+        rows = connection().from_arrow(dataset)
+    return rows.project(", ".join(f'{made[n]} AS "{n}"' if n in made else f'"{n}"' for n in table.column_names))
 
 
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
@@ -240,7 +261,7 @@ def _dataset(root: str, table: Table, files: Sequence[DataFile]) -> ds.FileSyste
     system, folder = filesystem_of(table_path(root, table))
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     fragments = [form.make_fragment(f"{folder}/{file.path}", system, _guarantee(file)) for file in files]
-    return ds.FileSystemDataset(fragments, plain(table.schema), form, system)
+    return ds.FileSystemDataset(fragments, plain(table.stored_schema), form, system)
 
 
 def _guarantee(file: DataFile) -> pc.Expression:
@@ -269,8 +290,8 @@ def _unreadable(root: str, table: Table, path: str, error: BaseException) -> Tam
 
 
 def _stored(table: Table) -> pa.Schema:
-    """Return the columns of the table's files: all but those by which it is cut."""
-    return pa.schema([field for field in plain(table.schema) if field.name not in table.partition_by])
+    """Return the columns of the table's files: all that are stored but those by which it is cut."""
+    return pa.schema([field for field in plain(table.stored_schema) if field.name not in table.partition_by])
 
 
 def _groups(parts: Iterable[pa.Table | pa.RecordBatch], table: Table, names: Sequence[str]) -> Iterator[pa.Table]:

@@ -54,7 +54,7 @@ ROUTE = '{"queueDatas":[]}'
 
 # One good row of every table; what makes a row differ from its neighbours is added by `row`.
 GOOD: dict[str, dict] = {
-    "heartbeats": EVENT | REQUEST | BROKER | {"code": 322, "data_version": VERSION},
+    "heartbeats": EVENT | REQUEST | BROKER | {"code": 322, "data_version": VERSION, "nth": 0},
     "registrations": EVENT
     | REQUEST
     | BROKER
@@ -336,4 +336,6 @@ def frames(rows: dict[str, list[dict]]) -> dict[str, pa.Table]:
     if answers:
         recorded = [row("route_observations", event_id=event_id) for event_id in sorted(answers)]
         rows = rows | {"route_observations": rows["route_observations"] + recorded}
+    if "heartbeats" in rows:
+        rows = rows | {"heartbeats": [of | {"stated_id": of["event_id"]} for of in rows["heartbeats"]]}
     return {name: table_of(of, TABLES[name]) for name, of in rows.items()}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from namesrv_day import keys
+from namesrv_day.rows import with_derived
 from namesrv_day.sql import connection
+from namesrv_wire.rows import beat_id
+from schemas.bronze import HEARTBEATS
+from schemas.table import TIMESTAMP
 
 
 def digest(text: str) -> str:
@@ -17,7 +22,7 @@ def digest(text: str) -> str:
 
 
 def ids(*found: str | None) -> keys.Ids:
-    return keys.ids_of(relation(found))
+    return keys.ids_of(relation(found), "registrations")
 
 
 def relation(found):
@@ -26,7 +31,7 @@ def relation(found):
 
 def copies(*files, parts: int = 1) -> tuple[int, int]:
     """Return how many ids are different in files with these ids, and how many prints are there more than once."""
-    left = [keys.parts_of_ids("heartbeats", ids(*file).prints, parts) for file in files]
+    left = [keys.parts_of_ids("registrations", ids(*file), parts) for file in files]
     found = keys.copies_in(pa.concat_tables(left))
     return sum(part.keys for part in found), sum(len(part.repeated) for part in found)
 
@@ -112,7 +117,48 @@ def test_ids_with_equal_prints_are_looked_at_again():
 def test_the_ids_of_prints_are_found_again():
     """Of a file all ids are given that have one of the prints, as often as they are there."""
     rows = relation([digest("a"), "odd", digest("b"), None, "odd"])
-    assert keys.ids_with(rows, ids("odd", digest("b")).prints) == ["odd", digest("b"), "odd"]
+    assert keys.ids_with(rows, "registrations", ids("odd", digest("b")).prints) == ["odd", digest("b"), "odd"]
+
+
+def beats(*rows: tuple[int, str, int, str | None]) -> duckdb.DuckDBPyRelation:
+    """Return heartbeats by their microsecond, connection, place in it and stated id, as they are read."""
+    us, channels, nths, stated = zip(*rows, strict=True)
+    columns = {
+        "namesrv_id": ["10.0.0.9:9876"] * len(rows),
+        "channel_id": channels,
+        "code": pa.array([904] * len(rows), pa.int32()),
+        "event_time": pa.array(us, TIMESTAMP),
+        "nth": pa.array(nths, pa.int32()),
+        "stated_id": pa.array(stated, pa.string()),
+    }
+    return connection().from_arrow(with_derived(pa.table(columns), HEARTBEATS))
+
+
+def test_a_beats_id_follows_from_its_row_alike_everywhere():
+    """What reads rows makes the id that a reader of captures gives; a stated one, and a row without connection, are told apart."""
+    rows = beats((7, "a#1", 0, None), (7, "a#1", 1, None), (8, "a#1", 0, "x"), (8, None, 0, None))
+    expected = [beat_id("10.0.0.9:9876", *of) for of in (("a#1", 904, 7, 0), ("a#1", 904, 7, 1))]
+    last = beat_id("10.0.0.9:9876", None, 904, 8, 0)
+    assert [found for (found,) in rows.project("event_id").fetchall()] == [*expected, "x", last]
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_copies_of_beats_are_found_without_their_ids(parts):
+    """The same beat in two files is found, and named by its id; others in its microsecond, and a stated id, are none."""
+    one, other = (
+        beats((5_000_000_000, "a#1", 0, None), (6, "a#1", 0, None), (6, "b#1", 0, None), (6, "c#1", 0, digest("c"))),
+        beats((6, "a#1", 1, None), (6, "a#1", 0, None), (9, "d#1", 0, digest("c"))),
+    )
+    left = [keys.parts_of_ids("heartbeats", keys.ids_of(rows, "heartbeats"), parts) for rows in (one, other)]
+    found = keys.copies_in(pa.concat_tables(left))
+
+    def again(table: str, numbers: np.ndarray) -> list[str]:
+        return [event_id for rows in (one, other) for event_id in keys.ids_with(rows, table, numbers)]
+
+    (_, ids_judged) = keys.judged([], found, again)
+    copied = beat_id("10.0.0.9:9876", "a#1", 904, 6, 0)
+    assert (ids_judged.rows, ids_judged.broken) == (5, 2)
+    assert set(ids_judged.sample) == {f'{{"event_id":"{name}","copies":2}}' for name in (copied, digest("c"))}
 
 
 def test_positions_are_compared_in_whatever_order_they_lie():

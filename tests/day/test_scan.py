@@ -38,7 +38,7 @@ def gate(
 
     def again(table: str, prints: np.ndarray) -> list[str]:
         of_table = [connection().from_arrow(rows) for name, rows in files if name == table]
-        return [event_id for rows in of_table for event_id in keys.ids_with(rows, prints)]
+        return [event_id for rows in of_table for event_id in keys.ids_with(rows, table, prints)]
 
     scans: list[Scan] = [scanned(connection().from_arrow(rows), name, parts) for name, rows in files]
     connections, deciding, topics, ids, positions = (

@@ -15,7 +15,7 @@ from jobs.fleet.events import EventRows, tables_of
 from jobs.fleet.fleet import Fleet, fleet_of
 from jobs.fleet.plan import beats_of, plan_of, versions_on
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import conformed, rows_of
+from namesrv_day.rows import conformed, rows_of, with_derived
 from schemas import bronze
 from schemas.table import Table
 
@@ -51,7 +51,8 @@ def events_of(fleet: Fleet, day: dt.date, n: int, cuts: Sequence[range]) -> dict
         beats = beats_of(fleet, plan, numbers, is_late=False)
         made[bronze.HEARTBEATS].append(rows.heartbeats(beats.where(~beats.registers)))
         made[bronze.REGISTRATIONS].append(rows.registrations(beats.where(beats.registers)))
-    return {table: pa.concat_tables(conformed(part, table) for part in parts) for table, parts in made.items()}
+    tables = {table: pa.concat_tables(conformed(part, table) for part in parts) for table, parts in made.items()}
+    return {table: with_derived(rows, table) for table, rows in tables.items()}
 
 
 def beats_on(fleet: Fleet, day: dt.date) -> range:

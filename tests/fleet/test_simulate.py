@@ -137,8 +137,8 @@ def test_the_slices_of_its_days_belong_to_the_fleet(tmp_path: Path) -> None:
     topics = TROUBLED.topic_table(0, 0)
     told = {"topic_config_digest": topics.digest, "topics": topics.topics, "mappings": [], "topic_count": 3}
     for table, day, row in (
-        (bronze.HEARTBEATS, DAY, {"namesrv_id": "10.0.0.1:9876", "seq": 1, "event_id": "a"}),
-        (bronze.HEARTBEATS, NEXT, {"namesrv_id": "10.0.0.1:9876", "seq": 2, "event_id": "b"}),
+        (bronze.HEARTBEATS, DAY, {"namesrv_id": "10.0.0.1:9876", "seq": 1, "stated_id": "a"}),
+        (bronze.HEARTBEATS, NEXT, {"namesrv_id": "10.0.0.1:9876", "seq": 2, "stated_id": "b"}),
         (bronze.TOPIC_CONFIGS_TABLE, None, told),
         (bronze.SOURCES, None, {"content_sha256": "c", "source_file": "c.pcap", "ingest_run": "somebody", "days": []}),
     ):

@@ -25,7 +25,7 @@ from jobs.store.files import (
     write_file,
 )
 from namesrv_day.digest import Digest, digests_by, slices_of, sum_of
-from namesrv_day.rows import plain, table_of
+from namesrv_day.rows import plain, table_of, with_derived
 from schemas import bronze, gold
 from schemas.table import (
     BOOLEAN,
@@ -74,7 +74,7 @@ def test_rows_of_every_table_are_read_as_they_were_written(tmp_path: Path, table
     full = {field.name: some(field.type) for field in table.schema}
     given_rows: list[list[dict[str, object]]] = [[full, {}, full], [], [{}]]
     for rows in given_rows:
-        given = table_of(rows, table, **same)
+        given = with_derived(table_of(rows, table, **same), table)
         file = write_file(given, str(tmp_path), table, day, "part")
         assert read_files(str(tmp_path), table, [file]).equals(given)
         assert (file.rows, file.day) == (len(rows), day)
@@ -190,7 +190,7 @@ def test_digests_of_files_are_those_of_their_rows(tmp_path: Path) -> None:
     digests = digests_of(house.path, HEARTBEATS, found)
     assert digests == slices_of("heartbeats", table_of(rows, HEARTBEATS, day=DAY))
     assert {cut.namesrv_id: digest.rows for cut, digest in digests.items()} == {ONE: 2, TWO: 1}
-    renamed = [{**row, "event_id": "other", "source_file": "other", "ingest_run": "other"} for row in rows]
+    renamed = [{**row, "stated_id": "other", "nth": 1, "source_file": "other", "ingest_run": "other"} for row in rows]
     assert slices_of("heartbeats", table_of(renamed, HEARTBEATS, day=DAY)) == digests
     changed = [{**rows[0], "code": 904}, *rows[1:]]
     assert slices_of("heartbeats", table_of(changed, HEARTBEATS, day=DAY)) != digests

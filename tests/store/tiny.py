@@ -110,7 +110,8 @@ def night(path: Path, run_id: str, day: dt.date, *rows: Mapping[str, Any], at: d
 
 def somebody_appends(path: Path, table: Table, rows: pa.Table) -> None:
     """Write rows to a table without this software."""
-    write_deltalake(table_path(str(path), table), rows, mode="append")
+    stored = rows.select(table.stored_schema.names)
+    write_deltalake(table_path(str(path), table), stored, mode="append")
 
 
 def opened(path: Path, table: Table) -> DeltaTable:
