@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
@@ -34,6 +33,8 @@ from namesrv_day.rules import Measurement, measure
 from namesrv_day.sql import ask, connection
 from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
+from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
+from schemas.table import Table
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
 EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
@@ -165,20 +166,23 @@ def _measured(work: JudgeWork, slices: Frames) -> list[Measurement]:
 
 def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
     """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
-    named = ask(_NAMED, slices, day=of.day)
+    named = ask(_NAMED, slices, day=of.day, made=list(SYNTHETIC_OPERATIONS))
     today, tables = of.today.of(of.namesrv_id), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
-    if not named.num_rows:
-        return {table.name: empty(table) for table in tables}
-    placed, others = (named.filter(some) for some in (pc.field("seq").is_valid(), pc.field("seq").is_null()))
 
-    def wanted(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-        # Where it is told where an event lies only that place is looked at: files are in order, and ids of beats must be made.
-        found = rows.join(connection().from_arrow(placed), "event_id, seq", how="semi")
-        if not others.num_rows:
-            return found
-        return found.union(rows.join(connection().from_arrow(others.select(["event_id"])), "event_id", how="semi"))
+    def recorded(keys: pa.Table) -> dict[Table, pa.Table]:
+        on = ", ".join(keys.column_names)
+        return {
+            table: today.few(table, _IDENTITY, lambda rows: rows.join(connection().from_arrow(keys), on, how="semi"))
+            if keys.num_rows
+            else empty(table).select(_IDENTITY)
+            for table in tables
+        }
 
-    return {table.name: conformed(today.few(table, _IDENTITY, wanted), table) for table in tables}
+    # Nearly all lie where an outcome tells: elsewhere nothing is read. A decision on their order has moved a few.
+    found = recorded(named.filter(pc.field("seq").is_valid()))
+    known = pa.chunked_array([chunk for rows in found.values() for chunk in rows["event_id"].chunks], pa.string())
+    moved = recorded(named.filter(~pc.field("event_id").isin(known.combine_chunks())).select(["event_id"]))
+    return {table.name: conformed(pa.concat_tables([rows, moved[table]]), table) for table, rows in found.items()}
 
 
 _IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")
@@ -189,7 +193,7 @@ WITH others AS (
     UNION SELECT closed_by FROM data_version_history UNION SELECT opened_by FROM orphaned_topics
     UNION SELECT closed_by FROM orphaned_topics
 )
-SELECT event_id, seq FROM event_outcomes
+SELECT event_id, seq FROM event_outcomes WHERE NOT list_contains($made, operation)
 UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
 """
 """The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""
