@@ -120,7 +120,7 @@ def test_the_ids_of_prints_are_found_again():
     assert keys.ids_with(rows, "registrations", ids("odd", digest("b")).prints) == ["odd", digest("b"), "odd"]
 
 
-def beats(*rows: tuple[int, str, int, str | None]) -> duckdb.DuckDBPyRelation:
+def beats(*rows: tuple[int, str | None, int, str | None]) -> duckdb.DuckDBPyRelation:
     """Return heartbeats by their microsecond, connection, place in it and stated id, as they are read."""
     us, channels, nths, stated = zip(*rows, strict=True)
     columns = {
