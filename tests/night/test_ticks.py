@@ -1,0 +1,75 @@
+"""Ticks and expiries of two real name servers, held against the servers' own logs: scanners knock all the time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import os
+import re
+import socket
+import struct
+from pathlib import Path
+
+import pytest
+
+from schemas import gold
+from tests.night.nights import night, rows
+from tests.night.test_captures import FILES, VARIABLE
+
+SERVER = "10.77.1.2:9876"
+_FRAMES = {
+    socket.inet_pton(socket.AF_INET6, "fd77:1::2"): socket.inet_aton("10.77.1.2"),
+    socket.inet_pton(socket.AF_INET6, "fd77:2::2"): socket.inet_aton("10.77.2.99"),
+}
+_EXPIRED = re.compile(r"^(\S+ \S+) .*The broker channel expired, .*clusterName=(\S+), brokerAddr=(\S+)\]", re.MULTILINE)
+_TICK = re.compile(r"^(\S+ \S+) .*start scanNotActiveBroker", re.MULTILINE)
+
+
+def over_ipv4(capture: Path, out: Path) -> Path:
+    """Write `capture` (classic pcap, Ethernet) with the packets of one process's IPv6 address under its IPv4 address."""
+    data = gzip.decompress(capture.read_bytes())
+    parts, offset = [data[:24]], 24
+    while offset < len(data):
+        seconds, us, kept, length = struct.unpack_from("<IIII", data, offset)
+        frame = data[offset + 16 : offset + 16 + kept]
+        offset += 16 + kept
+        ends = frame[22:38], frame[38:54]
+        if frame[12:14] == b"\x86\xdd" and frame[20] == 6 and all(end in _FRAMES for end in ends):
+            size = 20 + struct.unpack_from(">H", frame, 18)[0]
+            ip = struct.pack(">BBHHHBBH", 0x45, 0, size, 0, 0x4000, 64, 6, 0) + _FRAMES[ends[0]] + _FRAMES[ends[1]]
+            frame, length = frame[:12] + b"\x08\x00" + ip + frame[54:], length - 20
+        parts.append(struct.pack("<IIII", seconds, us, len(frame), length) + frame)
+    out.write_bytes(b"".join(parts))
+    return out
+
+
+def at_us(text: str) -> int:
+    """Return the instant of a log line."""
+    at = dt.datetime.fromisoformat(text).replace(tzinfo=dt.timezone.utc)
+    return (at - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1)
+
+
+@pytest.mark.slow
+def test_scans_run_when_the_servers_log_says_so(tmp_path: Path) -> None:
+    """Each scan with effect is a tick of the log, each expiry stands there, and none is missing; all answers match."""
+    if VARIABLE not in os.environ:
+        pytest.skip(f"not in this repository: {VARIABLE} names the folder that has {FILES['network']}")
+    folder = Path(os.environ[VARIABLE]) / "network"
+    said = night(tmp_path / "w", over_ipv4(folder / "host.pcap.gz", tmp_path / "host.pcap"))
+    assert (said.verify["answers"], said.verify["same_bytes"], said.verify["explained"]) == (8_051, 8_051, {})
+    log = gzip.decompress((folder / "namesrv-9876.log.gz").read_bytes()).decode()
+    ticks = [at_us(text) for text in _TICK.findall(log)]
+    found = rows(tmp_path / "w", gold.EVENT_OUTCOMES)
+    scans = [row["effect_time"] for row in found if row["operation"] == "scan"]
+    assert scans
+    assert all(any(0 <= scan - tick < 8_000 for tick in ticks) for scan in scans), "within some ms of its line"
+    until = max(row["effect_time"] for row in found)
+    logged = {(at_us(at) // 100_000, addr) for at, _, addr in _EXPIRED.findall(log) if at_us(at) <= until}
+    expired = [row for row in rows(tmp_path / "w", gold.EXPIRED_BROKERS) if row["cause"] == "scan"]
+    told = {(row["removed_time"] // 100_000, row["broker_addr"]) for row in expired}
+    assert told <= logged
+    # Of a live entry whose address is in no group nothing is removed, and each scan meets it again.
+    assert {addr for _, addr in logged - told} == {"10.77.2.12:11121"}
+    (phase,) = (row for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["setting"] == "scan_phase_us")
+    assert abs(int(phase["value"]) - ticks[0] % 5_000_000) < 3_000
+    assert (phase["namesrv_id"], phase["answers_against"]) == (SERVER, 0)
