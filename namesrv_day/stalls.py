@@ -20,7 +20,10 @@ _TOLD = pa.schema([("arrival_seq", LONG), ("seq", LONG)])
 
 
 def stalls(given: SettleInput) -> list[Stall]:
-    """Return the stretches of a second or longer in which a request waited and the name server sent nothing to anybody."""
+    """Return the stretches of a second or longer in which a beat waited and the name server sent nothing to anybody.
+
+    That somebody else waits for his answer proves nothing: he may be slow to take it.
+    """
     # A beat that waited is in the hours; where none did, single ones need not be read.
     waited = (pc.max(given.today["hours"]["lag_ns"]).as_py() or 0) >= STALL_NS
     answered = pc.field("response_code").is_valid()
@@ -29,6 +32,7 @@ def stalls(given: SettleInput) -> list[Stall]:
     told = [_told(rows) for rows in (*(frame(given.today, t).filter(answered) for t in _ASKED), *beats)]
     tables = {
         "told": pa.concat_tables([_TOLD.empty_table(), *told]),
+        "beats": pa.concat_tables([_TOLD.empty_table(), *map(_told, beats)]),
         "observed": frame(given.today, bronze.ROUTE_OBSERVATIONS),
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),
     }
@@ -41,10 +45,12 @@ def _told(rows: pa.Table) -> pa.Table:
 
 
 _STALLS = """
-WITH answered AS (
+WITH waiting AS (
+    SELECT * FROM beats WHERE seq - arrival_seq >= $stall_ns
+), answered AS (
     SELECT arrival_seq, seq FROM told UNION ALL SELECT request_seq, seq FROM observed
 ), long AS (
-    SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns
+    SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns AND EXISTS (SELECT 1 FROM waiting)
 ), sent AS (
     SELECT seq FROM answered WHERE EXISTS (SELECT 1 FROM long)
     UNION ALL SELECT seq FROM ends WHERE closed_by = 'namesrv' AND EXISTS (SELECT 1 FROM long)
@@ -53,7 +59,9 @@ WITH answered AS (
 ), stalls AS (
     SELECT greatest(coalesce(from_seq, 0), min(arrival_seq)) AS from_seq, until_seq
     FROM pauses JOIN long ON arrival_seq <= until_seq - $stall_ns AND seq >= until_seq
-    WHERE until_seq - coalesce(from_seq, 0) >= $stall_ns
+    WHERE until_seq - coalesce(from_seq, 0) >= $stall_ns AND EXISTS (
+        SELECT 1 FROM waiting WHERE waiting.arrival_seq <= until_seq - $stall_ns AND waiting.seq >= until_seq
+    )
     GROUP BY from_seq, until_seq
 )
 SELECT from_seq, until_seq FROM stalls WHERE until_seq - from_seq >= $stall_ns ORDER BY from_seq

@@ -220,10 +220,19 @@ class Server:
 
     def _add(self, connection: Connection) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
-            self._drop(next(iter(self.connections.values())))
+            self._drop(self._dispensable())
         self.connections[connection.client] = connection
         self.idle.heard(connection, self.ledger.time_ns)
         self.ledger.tally.connections += 1
+
+    def _dispensable(self) -> Connection:
+        """Return the oldest connection that is no broker's, if there is one: strangers may be many."""
+        for _ in range(len(self.connections)):
+            client, connection = next(iter(self.connections.items()))
+            if not connection.beats:
+                break
+            self.connections[client] = self.connections.pop(client)
+        return connection
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)

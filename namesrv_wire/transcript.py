@@ -206,14 +206,14 @@ class Transcript:
         return server
 
     def _drop_candidate(self) -> None:
-        """Forget the endpoint that has been a candidate for longest."""
-        for namesrv_id, server in self._servers.items():
-            if not server.confirmed:
-                self._foreign_connections += server.tally.connections
-                for connection in list(server.connections.values()):
-                    self._leave(server, connection)
-                del self._servers[namesrv_id]
-                return
+        """Forget the endpoint that has been a candidate for longest, one that was only knocked at before others."""
+        candidates = [server for server in self._servers.values() if not server.confirmed]
+        server = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
+        if server is not None:
+            self._foreign_connections += server.tally.connections
+            for connection in list(server.connections.values()):
+                self._leave(server, connection)
+            del self._servers[server.id]
 
     def _enter(self, server: Server, connection: Connection) -> None:
         self._flows[connection.client, server.id] = (server, connection, False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from namesrv_wire import REVOKED, Row, Transcript
+from namesrv_wire import REVOKED, Row, Transcript, server, transcript
 from namesrv_wire.frames import ONE_WAY
 from schemas.bronze import TABLES
 from tests.wire.forge import (
@@ -268,6 +268,31 @@ def test_strangers_that_are_closed_together_are_no_stop() -> None:
     assert "stopped" not in life(rows_of(merged(broker, one, two, refused)))
     closed = Talk(client="10.0.0.4:1").open().ask(REGISTER).answer(response(3)).wait(SECOND_NS).server_fin()
     assert "stopped" in life(rows_of(merged(broker, one, two, closed, refused)))
+
+
+def test_a_flood_of_strangers_drops_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many connections, the oldest that is no broker's is forgotten."""
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    broker = Talk().open().ask(REGISTER).answer(response(3))
+    flood = [Talk(client=f"10.0.0.9:{n}", start_ns=EPOCH_NS + (n + 1) * SECOND_NS).open() for n in range(9)]
+    beat = Talk(start_ns=EPOCH_NS + 20 * SECOND_NS, client_seq=broker.client_seq, server_seq=broker.server_seq)
+    rows = rows_of(merged(broker, *flood, beat.exchange(322, BROKER)))
+    channels = {row["channel_id"] for table in ("registrations", "heartbeats") for row in of_table(rows, table)}
+    assert len(channels) == 1
+
+
+def test_a_scan_of_ports_drops_no_candidate_that_somebody_is_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endpoints that were only knocked at are forgotten before one that is not yet known to be a name server."""
+    monkeypatch.setattr(transcript, "MAX_CANDIDATES", 3)
+    broker = Talk().open()
+    knocks = [
+        Talk(server=f"10.0.0.1:{n}", client=f"10.0.0.9:{n}", start_ns=EPOCH_NS + n * MS_NS).refused()
+        for n in range(5, 15)
+    ]
+    beat = Talk(start_ns=EPOCH_NS + SECOND_NS, client_seq=broker.client_seq, server_seq=broker.server_seq)
+    found = rows_of(merged(broker, *knocks, beat.ask(REGISTER).answer(response(3))), Transcript())
+    (row,) = of_table(found, "registrations")
+    assert str(row["channel_id"]).endswith(f"#{EPOCH_NS + MS_NS}")
 
 
 def test_a_capture_that_begins_in_the_middle() -> None:
