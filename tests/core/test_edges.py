@@ -13,6 +13,7 @@ from namesrv_core.machine.draft import NULL_POINTER, Draft
 from namesrv_core.machine.register import RegisterResult, min_broker_id_notifications
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import (
+    UNRECORDED,
     BrokerData,
     DataVersion,
     KvValue,
@@ -188,6 +189,19 @@ def test_expired_entry_without_channel_ends_the_scan() -> None:
     assert (taken.outcome, taken.exception, taken.closed) == (Outcome.SCAN_FAILED, NULL_POINTER, ())
     assert registry.scan_halted
     assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
+
+
+@pytest.mark.parametrize("namesrv", [FOUR, FIVE], ids=["4.9.7", "5.4.0"])
+def test_entries_whose_channels_nobody_wrote_down_share_none(namesrv: Namesrv) -> None:
+    """A scan takes them all and goes on running; what it closed is not known."""
+    registry = Registry(namesrv.profile)
+    for addr, name in (("a:1", "a"), ("b:1", "b")):
+        take(registry, register(addr=addr, name=name)._replace(channel_id=UNRECORDED), 0, namesrv)
+    taken = take(registry, events.ScanNotActiveBroker(), 120_001, namesrv)
+    assert (taken.outcome, taken.exception, taken.closed) == (Outcome.EXPIRED, None, ())
+    assert not registry.scan_halted
+    assert list(registry.broker_live_table) == []
+    assert registry.broker_live_table.keys_of_channel(UNRECORDED) == []
 
 
 def test_member_without_address_ends_the_search_for_a_lost_one() -> None:

@@ -180,6 +180,7 @@ def test_the_phase_of_scans_is_known_by_process_or_not_at_all() -> None:
     assert (setting.answers_for, setting.answers_against) == (3, 1)
     assert values(Known([FIRST], hindsight={(SCAN_PHASE, 100): setting}), SCAN_PHASE) == [(100, 7_000, "inferred")]
     assert namesrv_of(settle(found)) == namesrv_of(settle(Known([FIRST, SECOND])))
+    assert value_of(SCAN_PHASE, text_of(setting.value)) == 7_000
 
 
 @pytest.mark.parametrize(

@@ -260,6 +260,20 @@ def test_what_the_replay_removed_itself_is_no_matter_of_the_past() -> None:
     assert (seen.outcome, server.members("a")) == (Outcome.NO_EFFECT, {0: A})
 
 
+@pytest.mark.parametrize(
+    "gone", [events.ScanNotActiveBroker(), events.ChannelDestroyed("c", None)], ids=["scan", "close"]
+)
+def test_a_group_of_which_all_is_known_is_known_to_be_gone(gone: events.Event) -> None:
+    """Its last member expires or loses its connection: its topics go with it, and nobody else has any."""
+    server = Server()
+    server.take(events.NamesrvStarted(), 0)
+    server.take(register(), 10)
+    server.take(gone, 200_000)
+    assert "a" not in server.registry.broker_addr_table
+    assert knows(server, "topic_queue", "T", "a")
+    assert past_of(server).knows_all("broker_addr", "a")
+
+
 def test_a_deletion_within_a_cluster_needs_the_names_place_in_it() -> None:
     """The name stands in the set, but may have left it unseen: its row of the topic has gone, or is still there."""
     server = Server()
