@@ -24,11 +24,11 @@ def stalls(given: SettleInput) -> list[Stall]:
 
     That somebody else waits for his answer proves nothing: he may be slow to take it.
     """
-    # A beat that waited is in the hours; where none did, single ones need not be read.
-    waited = (pc.max(given.today["hours"]["lag_ns"]).as_py() or 0) >= STALL_NS
+    if (pc.max(given.today["hours"]["lag_ns"]).as_py() or 0) < STALL_NS:
+        return []
     answered = pc.field("response_code").is_valid()
     columns = ["seq", "event_time", "response_code"]
-    beats = [given.raw_beats(table.name, columns=columns, where=answered) for table in BEATS if waited]
+    beats = [given.raw_beats(table.name, columns=columns, where=answered) for table in BEATS]
     told = [_told(rows) for rows in (*(frame(given.today, t).filter(answered) for t in _ASKED), *beats)]
     tables = {
         "told": pa.concat_tables([_TOLD.empty_table(), *told]),
@@ -50,10 +50,9 @@ WITH waiting AS (
 ), answered AS (
     SELECT arrival_seq, seq FROM told UNION ALL SELECT request_seq, seq FROM observed
 ), long AS (
-    SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns AND EXISTS (SELECT 1 FROM waiting)
+    SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns
 ), sent AS (
-    SELECT seq FROM answered WHERE EXISTS (SELECT 1 FROM long)
-    UNION ALL SELECT seq FROM ends WHERE closed_by = 'namesrv' AND EXISTS (SELECT 1 FROM long)
+    SELECT seq FROM answered UNION ALL SELECT seq FROM ends WHERE closed_by = 'namesrv'
 ), pauses AS (
     SELECT lag(seq) OVER (ORDER BY seq) AS from_seq, seq AS until_seq FROM sent
 ), stalls AS (
