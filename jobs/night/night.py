@@ -36,9 +36,10 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.findings import across
 from namesrv_day.restate import compare
-from namesrv_day.rows import conformed, empty, with_microseconds
+from namesrv_day.rows import conformed, empty
 from namesrv_day.rules import Measurement, merged
 from namesrv_day.settings import settings_of
+from namesrv_day.sql import ask
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.times import day_of, day_start_seq
@@ -55,6 +56,11 @@ _ROWS_PER_PACK = 20_000
 _WAITED_DAYS = 7
 # So many packs for each core: the last ones to end are small.
 _ROUNDS = 2
+_FIRST_UNREAD = """
+SELECT namesrv_id, epoch_us(min(seen.event_time)) AS first_us
+FROM seen ANTI JOIN ends ON ends.channel_id = seen.channel_id AND ends.event_time < seen.event_time + INTERVAL 30 SECOND
+GROUP BY namesrv_id
+"""
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
@@ -320,11 +326,18 @@ class Night:
         self._judged[day] = self._told_together(day, judged) if FLAGS in parts and judged else judged
 
     def _unread_from_us(self) -> dict[str, int]:
-        """Return when the first connection that cannot be read was seen, by name server."""
+        """Return when the first connection was seen that cannot be read and may be a broker's, by name server.
+
+        A broker goes with its connection, and beats over it twice a minute: one that ends sooner is somebody else's.
+        """
         is_tls = (pc.field("reason") == Reason.TLS.value) & pc.field("namesrv_id").is_valid()
-        seen = self._house.rows(bronze.QUARANTINE, None, ["namesrv_id", "event_time"], is_tls)
-        first = with_microseconds(seen).group_by("namesrv_id").aggregate([("event_time", "min")])
-        return dict(zip(first["namesrv_id"].to_pylist(), first["event_time_min"].to_pylist(), strict=True))
+        seen = self._house.rows(bronze.QUARANTINE, None, ["namesrv_id", "channel_id", "event_time"], is_tls)
+        if not seen.num_rows:
+            return {}
+        named = pc.field("channel_id").isin(seen["channel_id"].combine_chunks())
+        ends = self._house.rows(bronze.CHANNEL_EVENTS, None, ["channel_id", "event_time"], named)
+        found = ask(_FIRST_UNREAD, {"seen": seen, "ends": ends})
+        return dict(zip(found["namesrv_id"].to_pylist(), found["first_us"].to_pylist(), strict=True))
 
     def _told_together(self, day: dt.date, judged: Sequence[Judged]) -> list[Judged]:
         """Add the findings that show only where name servers are compared; return what was judged, these compared, too."""
