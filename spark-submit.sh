@@ -360,8 +360,40 @@ split_arguments() {
   done
 }
 
+# What Spark would refuse after seconds, with a page of Java, is refused now.
+judge_spark_option() {
+  local option=$1 value=$2 expected='' file files=()
+  case $option in
+    --master)
+      [[ $value =~ ^(local|local\[[0-9*]+(,\ *[0-9]+)?\]|local-cluster\[[0-9,\ ]+\]|yarn|(spark|k8s)://.+)$ ]] ||
+        expected='local, local[N], spark://host:port, yarn or k8s://https://host:port'
+      ;;
+    --deploy-mode) [[ $value == client || $value == cluster ]] || expected='client or cluster' ;;
+    --driver-memory | --executor-memory) [[ $value =~ ^[1-9][0-9]*[kKmMgGtT]$ ]] || expected='a size such as 4g or 512m' ;;
+    --driver-cores | --executor-cores | --total-executor-cores | --num-executors)
+      [[ $value =~ ^[1-9][0-9]*$ ]] || expected='a number'
+      ;;
+    --conf | -c)
+      [[ $value == *?=* ]] || expected='name=value'
+      case $value in
+        spark.master=*) judge_spark_option --master "${value#*=}" ;;
+        spark.driver.memory=* | spark.executor.memory=*) judge_spark_option --driver-memory "${value#*=}" ;;
+      esac
+      ;;
+    --properties-file | --jars | --py-files | --files | --archives)
+      IFS=, read -ra files <<<"$value"
+      for file in "${files[@]}"; do
+        file=${file%%#*}
+        [[ $file == *:* || $file == *[*?[]* || -e $file ]] || fail "$EXIT_USAGE" "$option $file: no such file"
+      done
+      ;;
+  esac
+  [[ -z $expected ]] || fail "$EXIT_USAGE" "$option $value: expected $expected"
+}
+
 take_spark_option() {
   local option=$1 value=$2
+  judge_spark_option "$option" "$value"
   case $option in
     --jars) USER_JARS=$value && return ;;
     --py-files) USER_PY_FILES=$value && return ;;

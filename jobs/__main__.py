@@ -20,6 +20,7 @@ if not __package__:
     sys.path[:] = [str(_here.parent), *(p for p in sys.path if Path(p).resolve() != _here)]
 
 from jobs.cli.arguments import parser
+from jobs.cli.judged import judged
 from jobs.cli.output import Guarded
 
 
@@ -44,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if arguments.job == "audit":
             from jobs.cli.audit import audit as job  # noqa: PLC0415  as above
         return run_without_jvm(job, arguments)
+    code = judged(arguments)
+    if code is not None:
+        return code
     session = None
     if arguments.job == "demo":
         from jobs.session import SessionLater  # noqa: PLC0415  a JVM starts while the rest is imported

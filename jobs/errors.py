@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
 EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK, EXIT_ONGOING = 7, 8, 9, 10, 11, 12
+FROM_BACKUP: Final = "Bring the table's folder back from a backup"
 
 
 class JobError(Exception):
@@ -73,9 +74,19 @@ class MissingDayError(JobError):
 
 
 class TamperedError(JobError):
-    """Rows on disk are not those that a published run read or wrote, or cannot be read."""
+    """Rows on disk are not those that a published run read or wrote, or cannot be read.
+
+    `said`: what is wrong, and where; `remedy`: what brings it back.
+    """
 
     exit_code = EXIT_TAMPERED
+
+    def __init__(self, said: str, remedy: str = FROM_BACKUP) -> None:
+        super().__init__(said)
+        self.said, self.remedy = said, remedy
+
+    def __str__(self) -> str:
+        return f"{self.said}. {self.remedy}"
 
 
 class BrokenLogError(TamperedError):
@@ -84,6 +95,10 @@ class BrokenLogError(TamperedError):
 
 class TableFeatureError(TamperedError):
     """Somebody gave a table a feature with which it is more than its files, or that nobody but him can write."""
+
+
+class LedgerBehindError(TamperedError):
+    """The ledger lacks a run that was published, or says something else of it than was noted outside the ledger."""
 
 
 class CompactionError(TamperedError):

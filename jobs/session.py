@@ -9,7 +9,11 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from jobs.errors import UsageError, first_line
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -26,7 +30,12 @@ def spark_session(app_name: str, *, brief: bool = False) -> SparkSession:
     builder = SparkSession.builder.appName(app_name)
     # Progress is drawn over the current line, which in a log file leaves rubbish.
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-    return builder.getOrCreate()
+    try:
+        session = builder.getOrCreate()
+        session.conf.get("spark.app.name")  # has Spark judge its settings now
+    except (PySparkException, Py4JError, ValueError) as error:
+        raise UsageError(f"Spark does not start: {first_line(error)}. Are its options right?") from error
+    return session
 
 
 class SessionLater:

@@ -17,7 +17,7 @@ from namesrv_wire.codes import request_name
 from schemas.table import INT
 
 _ABOUT_ROUTES = pc.field("code").isin(pa.array(sorted(map(int, ROUTE_QUESTIONS)), INT))
-_SUMS = ("answers", "matched", "same_order", "same_bytes", "in_flight", "mismatched")
+_SUMS = ("answers", "matched", "same_order", "same_bytes", "in_flight")
 
 
 def report_of(frames: Frames, days: Collection[dt.date]) -> dict[str, Any]:
@@ -62,15 +62,16 @@ FROM namesrv_settings GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting
 def verify_numbers(frames: Frames) -> dict[str, Any]:
     """Return how the answers compare: those about routes, clusters and topics, and beside them all `others`.
 
-    Answers, matched, explained by class, mismatched, and of the matched those equal in order and in bytes. `others`:
-    answers and matched by name of the request, for KV entries, member groups and responses to events.
+    Answers and matched, and of the matched those equal in order and in bytes. `others`: answers and matched by name of the
+    request, for KV entries, member groups and responses to events. Explained, by class, and mismatched count both kinds.
     """
     checks, mismatches = frames["answer_checks"], frames["route_mismatches"]
     about_routes, others = checks.filter(_ABOUT_ROUTES), checks.filter(~_ABOUT_ROUTES)
     of_code = others.group_by("code").aggregate([("answers", "sum"), ("matched", "sum")]).sort_by("code").to_pylist()
-    explained = mismatches.filter(_ABOUT_ROUTES & (pc.field("classification") != "mismatched"))
+    explained = mismatches.filter(pc.field("classification") != "mismatched")
     return {
         **{name: pc.sum(about_routes[name]).as_py() or 0 for name in _SUMS},
+        "mismatched": pc.sum(checks["mismatched"]).as_py() or 0,
         "explained": counted(explained, "classification"),
         "others": {
             request_name(row["code"]): {"answers": row["answers_sum"], "matched": row["matched_sum"]} for row in of_code

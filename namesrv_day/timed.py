@@ -15,6 +15,7 @@ from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappin
 from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.rows import rows_of
 from namesrv_day.sql import ask
+from namesrv_wire.bodies import content_digest
 from schemas import codec
 
 # Columns that differ from row to row, and such as neither the core nor an outcome looks at.
@@ -107,6 +108,15 @@ def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
     """Return the core's topic tables of rows of topic_configs, by their digests."""
     topics, mappings = _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo)
     return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, mappings), strict=True))
+
+
+def wrong_configs(configs: pa.Table) -> list[str]:
+    """Return those digests of rows of topic_configs that are not those of what the rows hold."""
+    held = zip(
+        _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo), strict=True
+    )
+    said = configs["topic_config_digest"].to_pylist()
+    return [digest for digest, content in zip(said, held, strict=True) if content_digest(*content) != digest]
 
 
 def _records(lists: pa.ChunkedArray, record: type[TopicConfig | TopicQueueMappingInfo]) -> list[list[Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from namesrv_core.asking.requests import java_int
@@ -128,15 +129,15 @@ def decode_queue_datas(body: bytes) -> list[Record] | None:
 
 
 def topic_table(topics: list[Record], mappings: list[Record]) -> TopicTable:
-    """Return a topic table with its digest.
+    """Return a topic table with its digest."""
+    digest = content_digest([tuple(topic.values()) for topic in topics], [tuple(m.values()) for m in mappings])
+    return TopicTable(digest, topics, mappings)
 
-    SHA-256 over canonical JSON, sorted by name, first 32 hex digits.
-    """
-    ordered = [
-        sorted(list(topic.values()) for topic in topics),
-        sorted([list(mapping.values()) for mapping in mappings], key=canonical_json),
-    ]
-    return TopicTable(hashlib.sha256(canonical_json(ordered).encode()).hexdigest()[:32], topics, mappings)
+
+def content_digest(topics: Iterable[tuple[Any, ...]], mappings: Iterable[tuple[Any, ...]]) -> str:
+    """Return the digest of topics and mappings, each as its values: SHA-256 over canonical JSON, sorted, first 32 hex digits."""
+    ordered = [sorted(topics), sorted(mappings, key=canonical_json)]
+    return hashlib.sha256(canonical_json(ordered).encode()).hexdigest()[:32]
 
 
 def _wrapper(value: object, now_ms: int, *, mapped: bool) -> tuple[Record | None, TopicTable | None]:

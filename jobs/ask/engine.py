@@ -9,19 +9,32 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from jobs.errors import BrokenLogError, NothingPublishedError, TamperedError, UsageError, first_line
-from jobs.store.published import IN_FORCE, delta_table, delta_uri, path_of, require_kept, require_layout
+from jobs.errors import BrokenLogError, NothingPublishedError, TamperedError, UsageError
+from jobs.store.published import (
+    IN_FORCE,
+    LAST_RUN,
+    delta_table,
+    delta_uri,
+    noted_in,
+    path_of,
+    require_kept,
+    require_layout,
+    require_not_behind,
+)
 from schemas import asked
 
 if TYPE_CHECKING:  # Arrow takes longer to import than many a question
     import pyarrow as pa
     import pyarrow.dataset as ds
+
+    from jobs.store.damage import Holder
 
 _SETTINGS = {"parquet_metadata_cache": True, "python_enable_replacements": False, "autoinstall_known_extensions": False}
 _LAST_RUN = """
@@ -33,8 +46,8 @@ _SLICE_DAYS = f"""
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": ""}
 _BATCH = 1_000
-# What an error about an object says, wherever it comes from.
-_OF_OBJECT = "in bucket"
+# Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
+_OF_THE_QUESTION = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError)
 # What DuckDB would take a file's name for a pattern by.
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -57,26 +70,33 @@ class Answer(NamedTuple):
 class Answers:
     """A warehouse that is asked. One thread at a time; what a question needs is opened once and stays open."""
 
-    def __init__(self, warehouse: str, as_known_at: str | dt.datetime | None = None) -> None:
+    def __init__(
+        self, warehouse: str, as_known_at: str | dt.datetime | None = None, *, is_verified: bool = False
+    ) -> None:
         """Find the run as of which is read: the last, one by its id, or the last one published by an instant.
 
-        Raises NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError.
+        `is_verified`: what a question touches is held against the ledger first. Raises NothingPublishedError where there is no
+        such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
         """
-        if "://" in warehouse:
-            from jobs.store.files import require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
-
-            require_store(warehouse)
         self._root = warehouse
         self._made: set[str] = set()
         self._connection = duckdb.connect(config=_SETTINGS)
         self._connection.execute("SET TimeZone = 'UTC'")
+        self._noted = noted_in(_note_of(warehouse), warehouse)
+        self._opened: dict[str, int] = {}
         try:
             self._runs = delta_table(path_of(warehouse, "gold", "runs"), "runs", (), None)
         except BrokenLogError as error:
             if isinstance(error.__cause__, TableNotFoundError):
+                require_not_behind(self._noted, warehouse, ())
                 raise self._nothing() from error
             raise
+        self._holder: Holder | None = None
         self.known = self._run_in_force(as_known_at)
+        if is_verified:
+            from jobs.store.damage import Holder  # noqa: PLC0415  Arrow takes longer than many a question
+
+            self._holder = Holder.at(warehouse, self.known.run_id)
 
     def ask(self, sql: str, **values: Any) -> Answer:
         """Return what a statement in DuckDB's dialect gives; it reads `values` as `$name`.
@@ -105,6 +125,9 @@ class Answers:
         folder = path_of(self._root, table.layer, table.table)
         if delta is None:
             return []
+        self._opened[table.table] = delta.version()
+        if self._holder is not None:
+            self._holder.hold(table.table)
         return sorted(f"{folder}/{path}" for path in delta.get_add_actions().column("path").to_pylist())
 
     def _make_needed(self, sql: str) -> None:
@@ -116,8 +139,15 @@ class Answers:
     def _told(self, error: duckdb.Error) -> TamperedError | UsageError:
         """Return what is the matter: a file that cannot be read, or a question that cannot be."""
         said = str(error).strip()
-        if self._root in said or ("://" in self._root and _OF_OBJECT in said):
-            return TamperedError(f"cannot be read: {first_line(error)}")
+        if not isinstance(error, _OF_THE_QUESTION):
+            from jobs.store.damage import require_readable  # noqa: PLC0415  as above
+
+            try:
+                require_readable(
+                    self._root, self._opened, said, deep=not isinstance(error, duckdb.InvalidInputException)
+                )
+            except TamperedError as damage:
+                return damage
         return UsageError(said)
 
     def _rows(self, found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
@@ -128,9 +158,10 @@ class Answers:
             raise self._told(error) from error
 
     def _run_in_force(self, as_known_at: str | dt.datetime | None) -> Known:
-        layouts = "SELECT DISTINCT layout FROM runs_committed WHERE status = 'published' ORDER BY layout"
-        for (layout,) in self.ask(layouts).rows:
+        published = dict(self.ask("SELECT run_id, layout FROM runs_committed WHERE status = 'published'").rows)
+        for layout in published.values():
             require_layout(self._root, layout)
+        require_not_behind(self._noted, self._root, published)
         run, by = (as_known_at, None) if isinstance(as_known_at, str) else (None, as_known_at)
         found = next(self.ask(_LAST_RUN, run=run, by=by).rows, None)
         if found is None:
@@ -207,6 +238,20 @@ def _remote(files: list[str]) -> ds.Dataset:
     system = filesystem_of(files[0])[0]
     cut = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
     return ds.dataset([filesystem_of(file)[1] for file in files], filesystem=system, format="parquet", partitioning=cut)
+
+
+def _note_of(warehouse: str) -> str | None:
+    """Return what is noted outside the ledger.
+
+    It is read first: of a run that is published meanwhile both know, or only the ledger. Raises UsageError.
+    """
+    if "://" in warehouse:
+        from jobs.store.files import read_text, require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
+
+        require_store(warehouse)
+        return read_text(f"{warehouse}/{LAST_RUN}")
+    note = Path(warehouse, LAST_RUN)
+    return note.read_text("utf-8", "replace") if note.is_file() else None
 
 
 def _made_by(name: str) -> str:

@@ -109,6 +109,7 @@ def _add_nights(jobs: Jobs) -> None:
     _input_options(nightly, required=False)
     _days_options(nightly, "day to recompute even if nothing new is known of it", "")
     _warehouse_options(nightly)
+    _namesrv_options(nightly)
     _engine_option(nightly)
     nightly.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
     _snapshot_option(nightly)
@@ -119,6 +120,7 @@ def _add_nights(jobs: Jobs) -> None:
         if step in ("ingest", "replay"):
             _snapshot_option(job)
         _warehouse_options(job)
+        _namesrv_options(job, versions=step in ("ingest", "replay"))
         _engine_option(job)
         if step in ("replay", "flag", "verify"):
             _days_options(job, "day", " (default: the {} recorded)")
@@ -128,6 +130,7 @@ def _add_care(jobs: Jobs) -> None:
     """Add what publishes, judges and maintains a warehouse."""
     publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
     _warehouse_options(publish)
+    _namesrv_options(publish)
     check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
     _warehouse_options(check)
     care = jobs.add_parser("maintain", help="compact files, and delete what no readable run needs")
@@ -174,9 +177,7 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--namesrv", metavar="ADDR", help="name server, ip:port")
     audit.add_argument("--snapshot", metavar="FILE", help="state to start from (default: from the first event on)")
     audit.add_argument("--check", metavar="FILE", help="verify an attestation: the same again, and the same result")
-    audit.add_argument(
-        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
-    )
+    _warehouse_options(audit)
     audit.add_argument("--as-known-at", metavar="RUN|TIME", help="of an earlier run: its id, or an instant")
     audit.add_argument(
         "--output", metavar="FILE", help="write the attestation to a file; .gz compresses (default: standard output)"
@@ -192,9 +193,7 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
         for argument in arguments:
             many = "?" if argument == "query" else None
             question.add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, _WHEN))
-        question.add_argument(
-            "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
-        )
+        _warehouse_options(question)
         _answer_options(question)
         if name == "query":
             _param_option(question)
@@ -228,6 +227,11 @@ def _answer_options(job: argparse.ArgumentParser) -> None:
         "--as-known-at",
         metavar="RUN|TIME",
         help="answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then",
+    )
+    job.add_argument(
+        "--verified",
+        action="store_true",
+        help="hold the tables that are asked, all their slices, against their digests in the ledger first",
     )
     job.add_argument("--format", choices=FORMS, default="table", help="output; json: an object a line (default: table)")
     job.add_argument("--output", metavar="FILE", help="write to a file; .gz compresses (default: standard output)")
@@ -288,9 +292,7 @@ def _simulate_options(job: argparse.ArgumentParser) -> None:
     _engine_option(job)
     job.add_argument("--from", dest="first", metavar="DAY", help="first day to write (default: the fleet's first)")
     job.add_argument("--days", type=_count, default=1, metavar="N", help="days to write (default: 1)")
-    job.add_argument(
-        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
-    )
+    _warehouse_options(job)
 
 
 def _input_options(job: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -325,14 +327,19 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
     )
-    job.add_argument(
-        "--namesrv",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="ADDR=VERSION",
-        help="name servers and their versions, e.g. 127.0.0.1:9876=4.9.7 (default: found in the traffic)",
-    )
+
+
+def _namesrv_options(job: argparse.ArgumentParser, *, versions: bool = True) -> None:
+    """Add the settings; look-ups use none."""
+    if versions:
+        job.add_argument(
+            "--namesrv",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="ADDR=VERSION",
+            help="name servers and their versions, e.g. 127.0.0.1:9876=4.9.7 (default: found in the traffic)",
+        )
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
 
 

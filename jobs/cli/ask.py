@@ -15,6 +15,7 @@ from jobs.ask.instants import instant, is_instant
 from jobs.ask.restated import restated
 from jobs.ask.saved import query_named, values_of
 from jobs.ask.tables import FUNCTIONS
+from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, write_rows
 from jobs.cli.prometheus import metrics
 from jobs.errors import EXIT_DISK_FULL, EXIT_OK, EXIT_ONGOING, JobError, UsageError
@@ -61,8 +62,9 @@ def ask(given: argparse.Namespace) -> int:
 def answers_of(given: argparse.Namespace, known_at: str | None) -> Answers:
     """Return the warehouse that is asked, as of a run, or of an instant; None: the last."""
     return Answers(
-        str(Path(given.warehouse).resolve()) if "://" not in given.warehouse else given.warehouse,
+        warehouse_at(given.warehouse),
         instant(known_at) if known_at is not None and is_instant(known_at) else known_at,
+        is_verified=getattr(given, "verified", False),
     )
 
 

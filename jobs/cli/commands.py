@@ -8,23 +8,22 @@ import logging
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
-from jobs.ask.instants import instant, is_instant
-from jobs.ask.saved import Value, query_named, values_of
 from jobs.cli import report
 from jobs.cli.console import Console
 from jobs.cli.export import export
 from jobs.cli.output import opened
 from jobs.cli.snapshot import snapshot_at
-from jobs.cli.views import register_views
-from jobs.conf import DEFAULT_CONF, load_conf
+from jobs.cli.views import register_views, run_in_force
 from jobs.errors import (
     EXIT_DISK_FULL,
     EXIT_INPUT,
     EXIT_OK,
+    EXIT_USAGE,
+    FROM_BACKUP,
     JobError,
     TamperedError,
     UsageError,
@@ -32,7 +31,6 @@ from jobs.errors import (
 )
 from jobs.fleet.asking import traffic_of
 from jobs.fleet.capture import capture
-from jobs.fleet.fleet import fleet_of
 from jobs.fleet.simulate import simulate
 from jobs.ingest.ingest import ingest
 from jobs.night import nightly, steps
@@ -42,15 +40,15 @@ from jobs.night.gate import docs_dir
 from jobs.night.passes import InProcess, OnSpark, Passes
 from jobs.session import CHECKOUT, SessionLater
 from jobs.store.check import check
-from jobs.store.disk import full_disk
-from jobs.store.lock import locked
+from jobs.store.damage import require_small
+from jobs.store.disk import full_disk, not_allowed
+from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
+from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import Warehouse
-from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_day.numbers import verify_numbers
 from schemas import gold
 
-_MAX_SNAPSHOT_BYTES = 256 << 20
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
 
@@ -59,14 +57,12 @@ class Command:
     """One command: its arguments, where it works, and what it works with."""
 
     def __init__(self, arguments: argparse.Namespace, session: SessionLater | None = None) -> None:
-        """Check the arguments: a typing mistake should not cost a JVM. Raises UsageError, FileNotFoundError."""
-        _check_arguments(arguments)
+        """Take arguments that were judged."""
         self.arguments, self.console = arguments, Console()
-        conf = load_conf(Path(getattr(arguments, "conf_file", None) or DEFAULT_CONF), getattr(arguments, "namesrv", []))
         path = arguments.warehouse or str(DEMO_WAREHOUSE)
         started = dt.datetime.now(dt.timezone.utc)
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-        self.house = Warehouse(path if "://" in path else str(Path(path).resolve()), conf, run_id, started)
+        self.house = Warehouse(path, arguments.conf, run_id, started)
         self._sessions = [session] if session is not None else []
 
     @cached_property
@@ -107,50 +103,16 @@ def run_command(arguments: argparse.Namespace, session: SessionLater | None = No
     except (JobError, FileNotFoundError) as error:
         return _say(error.sentence if isinstance(error, JobError) else error, exit_code_of(error))
     except Exception as error:
-        full = full_disk(error, getattr(arguments, "warehouse", None))
-        if full is None:
-            raise
-        return _say(full, EXIT_DISK_FULL)
+        if full := full_disk(error, getattr(arguments, "warehouse", None)):
+            return _say(full, EXIT_DISK_FULL)
+        if refused := not_allowed(error):
+            return _say(refused, EXIT_USAGE)
+        raise
 
 
 def _say(what: object, code: int) -> int:
     sys.stderr.write(f"namesrv-history: {what}\n")
     return code
-
-
-# -- arguments ---------------------------------------------------------------------------------------------------------
-
-
-def _check_arguments(arguments: argparse.Namespace) -> None:
-    for name in getattr(arguments, "input", None) or []:
-        if "://" not in name and not Path(name).exists():
-            raise FileNotFoundError(f"input {name}: no such file or folder")
-    for name in getattr(arguments, "snapshot", None) or []:
-        if "://" not in name:
-            _check_snapshot(Path(name))
-    for name in ("first", "last", "start"):
-        if getattr(arguments, name, None):
-            setattr(arguments, name, _day(getattr(arguments, name)))
-    known_at: str | None = getattr(arguments, "as_known_at", None)
-    if known_at is not None and is_instant(known_at):
-        arguments.as_known_at = instant(known_at)
-
-
-def _check_snapshot(path: Path) -> None:
-    """Read a snapshot once before anything is started."""
-    try:
-        if path.stat().st_size > _MAX_SNAPSHOT_BYTES:
-            raise UsageError(f"snapshot {path}: longer than {_MAX_SNAPSHOT_BYTES >> 20} MiB")
-        snapshot_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, SnapshotError) as error:
-        raise UsageError(f"snapshot {path}: {error}") from error
-
-
-def _day(text: str) -> dt.date:
-    try:
-        return dt.date.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"day {text!r}: expected YYYY-MM-DD") from error
 
 
 # -- the night and its steps -------------------------------------------------------------------------------------------
@@ -178,6 +140,8 @@ def _demo(command: Command) -> int:
             for path in Path(command.house.path).iterdir():
                 if path.is_dir():
                     shutil.rmtree(path)
+                elif path.name == LAST_RUN:
+                    path.unlink()
     command.arguments.input = [str(DEMO_CAPTURE)]
     code = _nightly(command)
     report.show_questions(command.house, command.console)
@@ -188,6 +152,7 @@ def _ingest(command: Command) -> int:
     given, house = command.arguments, command.house
     with locked(house.path):
         house.start_from_published()
+        require_small(house)
         ingested = ingest(house, given.input, given.snapshot)
         house.clear_staging()
     report.show_ingested(ingested, command.console)
@@ -232,7 +197,7 @@ def _publish(command: Command) -> int:
 
 
 def _check(command: Command) -> int:
-    with locked(command.house.path):
+    with read_locked(command.house.path):
         checked = check(command.house)
     for sentence in checked.wrong:
         command.console.line(sentence)
@@ -241,7 +206,7 @@ def _check(command: Command) -> int:
     )
     if checked.wrong:
         raise TamperedError(
-            f"{command.house.path}: {len(checked.wrong)} slice(s) or table(s) are not what was published"
+            f"{command.house.path}: {len(checked.wrong)} slice(s) or table(s) are not what was published", FROM_BACKUP
         )
     return EXIT_OK
 
@@ -259,34 +224,25 @@ def _maintain(command: Command) -> int:
 
 def _sql(command: Command) -> int:
     given = command.arguments
-    values: Mapping[str, Value] = {}
-    if given.saved is not None:
-        if given.query is not None or given.file is not None:
-            raise UsageError("--query and other SQL: one of them, please")
-        saved = query_named(given.saved)
-        statements, values = [saved.sql], values_of(saved, given.param)
-    else:
-        statements = report.statements_of(_sql_text(given))
+    statements = report.statements_of(_sql_text(given)) if given.saved is None else [given.query]
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
-    register_views(command.session.get(), command.house, given.as_known_at, statements)
-    report.show_sql(command.session.get(), statements, values, given, command.console)
+    run_in_force(command.house, given.as_known_at)  # a warehouse of which nothing can be asked costs no JVM
+    spark = command.session.get()
+    spark.sparkContext.setLogLevel(
+        "OFF"
+    )  # what fails is said in one sentence; Spark would say it in a hundred lines before
+    views = register_views(spark, command.house, given.as_known_at, statements, is_verified=given.verified)
+    report.show_sql(spark, statements, views, given, command.console)
     return EXIT_OK
 
 
 def _sql_text(given: argparse.Namespace) -> str:
-    if given.query is not None and given.file is not None:
-        raise UsageError("SQL as an argument and --file: one of them, please")
     if given.query is not None:
         return str(given.query)
-    if given.file in (None, "-"):
-        if sys.stdin.isatty():
-            sys.stderr.write("namesrv-history: SQL on standard input is run when it ends (Ctrl-D)\n")
-        return sys.stdin.read()
-    try:
-        return Path(given.file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"SQL file {given.file}: cannot be read: {error}") from error
+    if sys.stdin.isatty():
+        sys.stderr.write("namesrv-history: SQL on standard input is run when it ends (Ctrl-D)\n")
+    return sys.stdin.read()
 
 
 def _export(command: Command) -> int:
@@ -297,16 +253,16 @@ def _export(command: Command) -> int:
 
 def _snapshot(command: Command) -> int:
     given = command.arguments
-    text = snapshot_at(command.house, given.of, instant(given.at))
+    text = snapshot_at(command.house, given.of, given.at)
     with opened(Path(given.output)) as file:
         file.write(text)
-    command.console.line(f"{given.output}: {given.of} at {given.at}")
+    command.console.line(f"{given.output}: {given.of} at {given.at.isoformat()}")
     return EXIT_OK
 
 
 def _simulate(command: Command) -> int:
     given = command.arguments
-    fleet = fleet_of(vars(given))
+    fleet = given.fleet
     first = given.first or fleet.start
     days = [first + dt.timedelta(days=n) for n in range(given.days)]
     if given.capture:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from jobs.cli.output import opened
+from jobs.night.work import require_configs
 from jobs.store.warehouse import Warehouse, days_of
 from namesrv_day.rows import rows_of
 from namesrv_wire.event_log import line_of
@@ -16,8 +17,13 @@ from schemas import bronze
 
 
 def export(house: Warehouse, output: Path) -> int:
-    """Write every recorded event and answer to `output`, ordered by name server and position; return the lines."""
-    configs = {row["topic_config_digest"]: row for row in rows_of(house.rows(bronze.TOPIC_CONFIGS_TABLE))}
+    """Write every recorded event and answer to `output`, ordered by name server and position; return the lines.
+
+    Raises TamperedError.
+    """
+    stored = house.rows(bronze.TOPIC_CONFIGS_TABLE)
+    require_configs(house.path, stored)
+    configs = {row["topic_config_digest"]: row for row in rows_of(stored)}
     days = days_of(house.recorded())
     lines = 0
     with opened(output) as file:

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +19,7 @@ from jobs.ask.engine import Answers
 from jobs.ask.saved import Value
 from jobs.cli.console import Console
 from jobs.cli.output import opened, write_rows
+from jobs.cli.views import Views
 from jobs.errors import UsageError
 from jobs.ingest.ingested import Ingested
 from jobs.night.nightly import Summary
@@ -57,7 +59,8 @@ def show_run(summary: Summary, console: Console) -> None:
         what = "nothing in what was read belongs to the history" if summary.errors else "every input was read before"
         console.line(f"Nothing to do: {what}, and everything recorded is published. The last run said:")
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
-    console.line(f"Read         {', '.join(s for s in summary.sources)}")
+    known = [f"(read before: {', '.join(summary.known_sources)})"] if summary.known_sources else []
+    console.line(f"Read         {' '.join([', '.join(summary.sources) or 'nothing new', *known])}")
     console.line(f"Name servers {servers or 'none'}")
     for name, values in sorted(summary.settings.items()):
         for line in setting_lines(values):
@@ -165,21 +168,25 @@ def asked(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> D
 def show_sql(
     spark: SparkSession,
     statements: Sequence[str],
-    values: Mapping[str, Value],
+    views: Views,
     arguments: argparse.Namespace,
     console: Console,
 ) -> None:
-    """Run statements, with the values of their parameters, and write their rows. Raises UsageError for a mistake in one."""
+    """Run statements, with the values of a saved one's parameters, and write their rows.
+
+    Raises UsageError for a mistake in one, TamperedError for a file that cannot be read.
+    """
     with opened(Path(arguments.output)) if arguments.output else nullcontext(console.out) as out:
         for number, statement in enumerate(statements):
             try:
-                frame = asked(spark, statement, values)
+                frame = asked(spark, statement, getattr(arguments, "values", {}))
                 if not frame.columns:
                     continue
                 if number and arguments.format != "json":
                     out.write("\n")
                 more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
-            except PySparkException as error:
+            except (PySparkException, Py4JError) as error:
+                views.require_readable(str(error))
                 raise UsageError(str(error).strip()) from error
             if more and arguments.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.errors import NothingPublishedError, UsageError
-from jobs.store.delta_log import head_of
+from jobs.store.damage import Holder, require_readable
+from jobs.store.delta_log import head_of, open_version
 from jobs.store.files import table_path
 from jobs.store.ledger import Run, run_known_at
 from jobs.store.retention import require_kept
@@ -26,6 +26,7 @@ from schemas.table import Table
 from schemas.views import days_in_force, statements, stored_tables
 
 _SLICE_DAYS = pa.schema([pa.field("namesrv_id", pa.string()), pa.field("day", pa.date32())])
+VERIFIED = "spark.namesrvHistory.verified"
 # The words of statements that ask for names.
 _ASKS_FOR_NAMES = frozenset({"show", "list"})
 
@@ -37,16 +38,25 @@ class Views:
     interval or finding. A table that the run did not know is empty.
     """
 
-    def __init__(self, spark: SparkSession, house: Warehouse, as_known_at: str | dt.datetime | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        house: Warehouse,
+        as_known_at: str | dt.datetime | None = None,
+        *,
+        is_verified: bool = False,
+    ) -> None:
         """Find the run: the last one; one by its id; or the last one published by an instant (with a time zone).
 
-        Raises NothingPublishedError where there is none, NoLongerReadableError where maintenance has deleted what it pinned.
+        `is_verified`, or the session's setting `spark.namesrvHistory.verified`: tables are held against the ledger before they
+        are asked. Raises as `run_in_force`, LedgerBehindError.
         """
         _require_reader(spark, house.path)
         self._spark, self._house = spark, house
-        self._run = _run_in_force(house, as_known_at)
-        if as_known_at is not None:
-            require_kept(house, self._run)
+        self._run = run_in_force(house, as_known_at)
+        self._opened: dict[str, int] = {}
+        is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
+        self._holder = Holder(house, self._run) if is_verified else None
         self._stored, self._statements = stored_tables(), statements()
         self._of_ledger: dict[str, Callable[[], None]] = {
             "known_run": self._make_known_run,
@@ -86,14 +96,17 @@ class Views:
             version = head if head >= 0 else None
         if version is None:
             return self._spark.createDataFrame([], table.spark_schema)
+        open_version(self._house.path, table, version)  # what is wrong with a log Spark says in other words
+        self._opened[table.name] = version
+        if self._holder is not None:
+            self._holder.hold(table.name)
         # Hadoop's name for it.
         path = table_path(self._house.path, table).replace("s3://", "s3a://", 1)
-        try:
-            return self._spark.read.format("delta").option("versionAsOf", version).load(path)
-        except AnalysisException as error:
-            raise NothingPublishedError(
-                f"{path}: version {version}, of run {self._run.run_id}, is not there"
-            ) from error
+        return self._spark.read.format("delta").option("versionAsOf", version).load(path)
+
+    def require_readable(self, said: str) -> None:
+        """Raise TamperedError if it is a file of a registered table that has led Spark to say this."""
+        require_readable(self._house.path, self._opened, said)
 
     def _make_known_run(self) -> None:
         at = pa.table({"finished_time": pa.array([self._run.finished_time], pa.timestamp("us", tz="UTC"))})
@@ -119,9 +132,13 @@ def register_views(
     house: Warehouse,
     as_known_at: str | dt.datetime | None = None,
     texts: Iterable[str] | None = None,
-) -> None:
-    """Make the views and functions that some texts touch, or all. Raises as `Views`."""
-    Views(spark, house, as_known_at).register(None if texts is None else "\n".join(texts))
+    *,
+    is_verified: bool = False,
+) -> Views:
+    """Make the views and functions that some texts touch, or all. Raises as `Views`, and TamperedError."""
+    views = Views(spark, house, as_known_at, is_verified=is_verified)
+    views.register(None if texts is None else "\n".join(texts))
+    return views
 
 
 def _require_reader(spark: SparkSession, path: str) -> None:
@@ -136,7 +153,11 @@ def _require_reader(spark: SparkSession, path: str) -> None:
         ) from error
 
 
-def _run_in_force(house: Warehouse, as_known_at: str | dt.datetime | None) -> Run:
+def run_in_force(house: Warehouse, as_known_at: str | dt.datetime | None) -> Run:
+    """Return the run as of which is read.
+
+    Raises NothingPublishedError where there is none, NoLongerReadableError where maintenance has deleted what it pinned.
+    """
     last = house.ledger().last
     where = table_path(house.path, gold.RUNS)
     if last is None:
@@ -146,4 +167,6 @@ def _run_in_force(house: Warehouse, as_known_at: str | dt.datetime | None) -> Ru
         raise NothingPublishedError(
             f"{where}: no published run is or was known at {as_known_at}; the last one is {last.run_id}"
         )
+    if as_known_at is not None:
+        require_kept(house, known)
     return known

@@ -19,6 +19,7 @@ from jobs.night.night import Night
 from jobs.night.passes import Passes
 from jobs.night.publish import Published, gold_digests, publish
 from jobs.store.crash import crash_points
+from jobs.store.damage import require_small
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
 
@@ -38,13 +39,13 @@ class Summary:
     """A run in numbers; the fields are the keys of the summary file.
 
     A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all
-    days; `findings` and `verify` are about the days that were recomputed. `verify`: answers = matched + the sum of
-    `explained` + mismatched, of questions about routes, clusters and topics; `others` counts the rest by request.
-    `seconds` by step. `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets
-    that were seen before, on another interface or before an address translation. `reasons`: the quarantined by
-    reason. `refused`: of the quarantined, rows that were too late or whose clock went back. `restated`: published
-    slices that the run changed, rows of `restatements`. `settings`: by name server and setting, the last value and
-    how it is known.
+    days; `findings` and `verify` are about the days that were recomputed. `verify`: answers and matched of questions
+    about routes, clusters and topics; `others` counts the rest by request. All answers = all matched + the sum of
+    `explained` + mismatched. `seconds` by step. `sources` were read now, `known_sources` before. `pieces`: what was no
+    whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on another
+    interface or before an address translation. `reasons`: the quarantined by reason. `refused`: of the quarantined,
+    rows that were too late or whose clock went back. `restated`: published slices that the run changed, rows of
+    `restatements`. `settings`: by name server and setting, the last value and how it is known.
     """
 
     run_id: str = ""
@@ -62,6 +63,7 @@ class Summary:
     packets: int = 0
     sightings: int = 0
     sources: list[str] = field(default_factory=list)
+    known_sources: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     days: list[str] = field(default_factory=list)
     namesrvs: dict[str, str] = field(default_factory=dict)
@@ -87,7 +89,7 @@ class Summary:
         self.ignored = dict(sorted(ingested.ignored.items()))
         self.reasons = dict(sorted(ingested.reasons.items()))
         self.refused = dict(sorted(ingested.refused.items()))
-        self.sources = [*ingested.sources, *ingested.known_sources]
+        self.sources, self.known_sources = list(ingested.sources), list(ingested.known_sources)
         self.errors = list(ingested.errors)
 
     def note_report(self, report: Mapping[str, Any]) -> None:
@@ -131,6 +133,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
     with locked(house.path):
         with step("ingest"):
             house.start_from_published()
+            require_small(house)
             ingested = ingest(house, asked.inputs, asked.snapshots)
         summary.note_ingested(ingested)
         wanted = asked_days(house.recorded(), asked.first, asked.last) if asked.first or asked.last else []

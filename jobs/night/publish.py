@@ -13,6 +13,7 @@ from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
 from jobs.night.restated import note_restatements
+from jobs.store.files import digest_of
 from jobs.store.ledger import Ledger, as_rows, require_same
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.digest import Digest, Slice, sum_of
@@ -56,8 +57,8 @@ def publish(
         raise
     restated = note_restatements(house, night, done)
     outputs = night.outputs
-    digests = _whole(house.ledger(), known, {**inputs, **outputs})
-    report = {**_report(house, done), "tables": _rows(house, digests)}
+    digests = {**_whole(house.ledger(), known, {**inputs, **outputs}), **_of_small(house)}
+    report = {**_report(house, done), "tables": _rows(digests)}
     house.commit([*DATA_TABLES, gold.RESTATEMENTS])
     house.note_run(
         done,
@@ -98,10 +99,22 @@ def _whole(ledger: Ledger, replaced: Mapping[Slice, Digest], written: Mapping[Sl
     return {name: before.get(name, Digest()) - of(name, replaced) + of(name, written) for name in names}
 
 
-def _rows(house: Warehouse, digests: Mapping[str, Digest]) -> dict[str, int]:
+def _of_small(house: Warehouse) -> dict[str, Digest]:
+    """Return the digest of each table that is not cut by day, from that of the last run and the files that have changed."""
+    last, found = house.ledger().last, {}
+    for table in SMALL:
+        now = {file.path: file for file in house.files(table)}
+        known = None if last is None else last.digests.get(table.name)
+        was = {} if known is None else {file.path: file for file in house.published_files(table)}
+        added, gone = ([of[path] for path in sorted(of.keys() - other)] for of, other in ((now, was), (was, now)))
+        of_added, of_gone = (digest_of(house.path, table, files) for files in (added, gone))
+        found[table.name] = (known or Digest()) - of_gone + of_added
+    return found
+
+
+def _rows(digests: Mapping[str, Digest]) -> dict[str, int]:
     """Return how many rows each table has, bronze tables first."""
-    rows = {table.name: sum(file.rows for file in house.files(table)) for table in SMALL}
-    rows |= {name: digest.rows for name, digest in digests.items()}
+    rows = {name: digest.rows for name, digest in digests.items()}
     first = [table.name for table in bronze.TABLES]
     return {name: rows[name] for name in (*first, *sorted(rows.keys() - set(first)))}
 

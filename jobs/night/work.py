@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from duckdb import ColumnExpression as Column
 from duckdb import ConstantExpression as Constant
 
+from jobs.errors import TamperedError
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files, OfNamesrv
-from jobs.store.files import DataFile, write_file
+from jobs.store.files import DataFile, table_path, write_file
 from namesrv_core.inference.settings import Value
 from namesrv_day.condense import HOURS, PERIOD_US
 from namesrv_day.context import NamesrvDay
@@ -26,6 +27,7 @@ from namesrv_day.placing import packed
 from namesrv_day.plan import planned
 from namesrv_day.rows import empty
 from namesrv_day.settle import SettleInput, settle
+from namesrv_day.timed import wrong_configs
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -193,11 +195,21 @@ def _keys(before: OfNamesrv) -> dict[str, pa.Table]:
 
 
 def topic_configs(files: Files, digests: pa.ChunkedArray) -> pa.Table:
-    """Return the topic tables of some digests."""
+    """Return the topic tables of some digests. Raises TamperedError if one is not there, or is not what its digest says."""
     table = bronze.TOPIC_CONFIGS_TABLE
     if not len(digests):
         return empty(table)
-    return files.rows(table, where=pc.field("topic_config_digest").isin(_flat(digests)))
+    found = files.rows(table, where=pc.field("topic_config_digest").isin(_flat(digests)))
+    require_configs(files.root, found, digests.to_pylist())
+    return found
+
+
+def require_configs(root: str, configs: pa.Table, digests: Iterable[str | None] = ()) -> None:
+    """Raise TamperedError if one of `digests` is not there, or a row of topic_configs is not what its digest says."""
+    missing = set(digests).difference(configs["topic_config_digest"].to_pylist(), [None])
+    if wrong := [*wrong_configs(configs), *sorted(map(str, missing))]:
+        where = table_path(root, bronze.TOPIC_CONFIGS_TABLE)
+        raise TamperedError(f"topic_configs: {where} does not hold what was read as {wrong[0]}")
 
 
 def raw_beats(

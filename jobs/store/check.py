@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jobs.errors import NothingPublishedError, TamperedError
-from jobs.store.files import batches_of, digests_of
-from jobs.store.ledger import differing
+from jobs.store.damage import differences
+from jobs.store.ledger import Run
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.digest import Digest, Slice
 from schemas.table import Table
@@ -26,26 +26,22 @@ class Checked:
 def check(house: Warehouse) -> Checked:
     """Read every table as the last published run pins it, and compare every slice with its digest.
 
-    Bronze tables may have got rows since, which are no part of that run. Raises NothingPublishedError.
+    Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
+    night would refuse, is wrong, too. Raises NothingPublishedError, LedgerBehindError.
     """
     last = house.ledger().last
     if last is None:
         raise NothingPublishedError(f"{house.path}/gold/runs: no run with status 'published'; nothing to check")
+    house.require_ledger()
     expected = house.slices_in_force()
     judged = [table for table in WRITTEN_TABLES if table.name in last.versions]
-    wrong = [sentence for table in judged for sentence in _wrong(house, table, expected)]
-    return Checked(last.run_id, len(judged), len(expected), wrong)
+    wrong = dict.fromkeys(sentence for table in judged for sentence in _wrong(house, table, last, expected))
+    return Checked(last.run_id, len(judged), len(expected), list(wrong))
 
 
-def _wrong(house: Warehouse, table: Table, expected: Mapping[Slice, Digest]) -> list[str]:
-    days = house.ledger().days if table.partition_by else None
+def _wrong(house: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> Iterator[str]:
     try:
-        files = house.published_files(table, days)
-        if days is None:
-            for _ in batches_of(house.path, table, files):
-                pass
-            return []
-        found = digests_of(house.path, table, files)
+        yield from differences(house, table, run, expected)
+        house.require_published(table)
     except TamperedError as error:
-        return [str(error)]
-    return differing(found, {cut: digest for cut, digest in expected.items() if cut.table == table.name})
+        yield error.said

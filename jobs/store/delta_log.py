@@ -23,7 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 
 from jobs.errors import BrokenLogError, TableFeatureError, WarehouseBusyError, first_line
 from jobs.store.files import DataFile, described, filesystem_of, table_path
-from jobs.store.published import FROM_BACKUP, delta_table, delta_uri
+from jobs.store.published import delta_table, delta_uri
 from schemas.table import Table
 
 LOG: Final = "_delta_log"
@@ -194,9 +194,7 @@ def commit(
         if head_of(version.root, version.table) != version.number:
             raise busy(version.root, version.table) from error
         if "features required" in str(error):
-            raise TableFeatureError(
-                f"{version.table.name}: cannot be written: {first_line(error)}. {FROM_BACKUP}"
-            ) from error
+            raise TableFeatureError(f"{version.table.name}: cannot be written: {first_line(error)}") from error
         raise
     return version.number + 1
 

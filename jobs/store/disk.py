@@ -1,4 +1,4 @@
-"""A disk that is full, told from other failures."""
+"""A disk that is full, or a file that may not be written, told from other failures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _SAYS_SO = "No space left on device"
+_NOT_ALLOWED = ("Permission denied", "Read-only file system", "Operation not permitted")
 
 
 def full_disk(error: BaseException, warehouse: str | None) -> str | None:
@@ -23,6 +24,12 @@ def full_disk(error: BaseException, warehouse: str | None) -> str | None:
     named = [folder for folder in named if not any(other.startswith(f"{folder}/") for other in named)]
     shown = " or ".join(f"{folder} ({_free_mib(folder)} MiB free)" for folder in named or folders)
     return f"the disk of {shown} is full. Nothing was published; make room and run the same again"
+
+
+def not_allowed(error: BaseException) -> str | None:
+    """Return a sentence if `error` says that a file may not be read or written; None if it does not."""
+    said = next((text for text in _said(error) if any(word in text for word in _NOT_ALLOWED)), None)
+    return None if said is None else f"{said.strip().splitlines()[0]}. Nothing was published"
 
 
 def _free_mib(folder: str) -> int:

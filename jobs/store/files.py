@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from jobs.errors import TamperedError, UsageError, first_line
 from jobs.store.published import delta_uri, path_of
-from namesrv_day.digest import Digest, Slice, slices_of
+from namesrv_day.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.rows import conformed, plain, with_derived
 from namesrv_day.sql import connection
 from schemas import asked
@@ -128,6 +128,26 @@ def write_file(
     return DataFile(path, size, footer.num_rows, day, _stats(footer))
 
 
+def read_text(path: str) -> str | None:
+    """Return the text of a small file, wherever it lies; None if it is not there."""
+    system, place = filesystem_of(path)
+    try:
+        with system.open_input_stream(place) as stream:
+            return str(stream.read(), "utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a small file: whoever reads it, whenever a process dies, finds the old text or the new one."""
+    local = local_path(path)
+    system, place = filesystem_of(path if local is None else f"{local}.part")
+    with system.open_output_stream(place) as stream:
+        stream.write(text.encode())
+    if local is not None:
+        Path(place).replace(local)
+
+
 def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:
     """Return a data file with all that its footer says of it. Raises TamperedError."""
     system, folder = filesystem_of(table_path(root, table))
@@ -136,7 +156,7 @@ def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFi
             footer = pq.read_metadata(file)
             return DataFile(path, file.size(), footer.num_rows, day, _stats(footer))
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(root, table, path, error) from error
+        raise unreadable(root, table, path, error) from error
 
 
 def read_files(
@@ -192,7 +212,7 @@ def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
         for batch in _dataset(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
             yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(root, table, file.path, error) from error
+        raise unreadable(root, table, file.path, error) from error
 
 
 def relation_of(root: str, table: Table, file: DataFile) -> duckdb.DuckDBPyRelation:
@@ -205,7 +225,7 @@ def relation_of(root: str, table: Table, file: DataFile) -> duckdb.DuckDBPyRelat
     try:
         is_ours = fragment.physical_schema.equals(_stored(table))
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(root, table, file.path, error) from error
+        raise unreadable(root, table, file.path, error) from error
     made = {column.name: asked.derived(table.name, column.name) for column in table.derived}
     if is_ours and local_path(root) is not None:
         rows = connection().read_parquet(fragment.path, hive_partitioning=False)
@@ -222,6 +242,11 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
         for cut, digest in ask_file(root, table, file, partial(slices_of, table.name)).items():
             found[cut] = found.get(cut, Digest()) + digest
     return found
+
+
+def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
+    """Return the digest of all rows of data files. Raises as `read_files`."""
+    return sum_of(digest for file in files for digest in ask_file(root, table, file, digests_by).values())
 
 
 def rows_of_slices(root: str, table: Table, file: DataFile) -> dict[Slice, int]:
@@ -282,8 +307,13 @@ def bounds_of(file: DataFile) -> tuple[str | None, str | None]:
     return (low, high) if low is not None and high is not None else (None, None)
 
 
-def _unreadable(root: str, table: Table, path: str, error: BaseException) -> TamperedError:
-    return TamperedError(f"{table.name}: cannot be read: {table_path(root, table)}/{path}: {first_line(error)}")
+def unreadable(root: str, table: Table, path: str, error: BaseException | str) -> TamperedError:
+    """Return the error that names a data file that cannot be read, and says why."""
+    where = f"{table_path(root, table)}/{path}"
+    why = "it is not there" if isinstance(error, FileNotFoundError) else error
+    if isinstance(why, BaseException):
+        why = first_line(why).rpartition(f"'{where}': ")[2].rstrip(".")
+    return TamperedError(f"{table.name}: cannot be read: {where}: {why}")
 
 
 # -- how rows are stored ---------------------------------------------------------------------------------------------

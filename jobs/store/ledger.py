@@ -44,11 +44,12 @@ class Run:
 class Ledger:
     """What the published runs say together; `last` is None where nothing has been published.
 
-    `covered`: ingest runs whose rows are published; `days`: days that are; `halting_days`: those of runs in which a scan
-    failed; `scan_days`: those of runs in which a scan failed or a name server started or stopped.
+    `runs`: their ids; `covered`: ingest runs whose rows are published; `days`: days that are; `halting_days`: those of runs in
+    which a scan failed; `scan_days`: those of runs in which a scan failed or a name server started or stopped.
     """
 
     last: Run | None = None
+    runs: frozenset[str] = frozenset()
     covered: frozenset[str] = frozenset()
     days: frozenset[dt.date] = frozenset()
     halting_days: frozenset[dt.date] = frozenset()
@@ -69,6 +70,7 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
     scans = {day for *counted, of in zip(*happened.values(), days, strict=True) if any(counted) for day in of}
     return Ledger(
         _last(published),
+        frozenset(published.column("run_id").to_pylist()),
         frozenset(run for of in published.column("ingest_runs").to_pylist() for run in of),
         frozenset(day for of in days for day in of),
         frozenset(halting),
@@ -116,7 +118,7 @@ def require_same(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]
     wrong = differing(found, expected)
     if wrong:
         more = f" ({len(wrong) - 1} more slices differ)" if len(wrong) > 1 else ""
-        raise TamperedError(f"{wrong[0]}{more}. Nothing was published. `check` lists every such slice. {remedy}")
+        raise TamperedError(f"{wrong[0]}{more}. Nothing was published. `check` lists every such slice", remedy)
 
 
 def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -> list[str]:

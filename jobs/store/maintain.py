@@ -22,7 +22,7 @@ from jobs.store import delta_log, retention
 from jobs.store.delta_log import LOG, Version
 from jobs.store.files import DataFile, batches_of, bounds_of, filesystem_of, table_path, write_file
 from jobs.store.published import oldest_kept
-from jobs.store.warehouse import Warehouse
+from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.digest import Digest, digests_by, sum_of
 from schemas import bronze, gold
 from schemas.table import Table
@@ -81,8 +81,12 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
     To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
     are. Raises CompactionError before anything is deleted, BrokenLogError for a log with a hole, LayoutError.
     """
-    house.ledger()  # another layout is refused before anything is changed
+    house.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
     root = house.path
+    for table in WRITTEN_TABLES:
+        house.published_files(
+            table
+        )  # of a log that is behind, or has a hole, files that are needed would look like rubbish
     existing = {
         table.name: (table, delta_log.open_version(root, table, head))
         for table in _ALL_TABLES
@@ -162,7 +166,7 @@ def _rewritten(house: Warehouse, table: Table, files: Sequence[DataFile]) -> Dat
     written = write_file(parts(), house.path, table, files[0].day, f"compacted-{house.run_id}")
     after = [_digest(rows) for rows in batches_of(house.path, table, [written])]
     if sum_of(before) != sum_of(after):
-        raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted")
+        raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     return written
 
 

@@ -5,21 +5,32 @@ Nothing here imports Arrow, which takes longer than many a question.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from jobs.errors import BrokenLogError, LayoutError, NoLongerReadableError, TableFeatureError, UsageError, first_line
+from jobs.errors import (
+    BrokenLogError,
+    LayoutError,
+    LedgerBehindError,
+    NoLongerReadableError,
+    TableFeatureError,
+    UsageError,
+    first_line,
+)
 
 LAYOUT: Final = 4
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
+LAST_RUN: Final = "last_run.json"
+"""File below the warehouse that notes the last published run outside of the tables. It is written last."""
 OLDEST: Final = "namesrvHistory.oldestVersions"
 """Property of the ledger: from which version on each table is readable."""
-FROM_BACKUP: Final = "Bring the table's folder back from a backup"
 IN_FORCE: Final = """
     WITH published AS (
         SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
@@ -31,6 +42,9 @@ IN_FORCE: Final = """
     FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
     JOIN last ON last.number = cuts.number AND last.day = cut.day"""
 """The slices as the ledger has them, in DuckDB: of `$bronze` tables as read, of the others as written."""
+_BEHIND = (
+    f"Bring the whole warehouse back from one backup; if an older state was brought back on purpose, delete {LAST_RUN}"
+)
 # Features with which the rows of a table may still be those of its files.
 _PLAIN = frozenset({"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 _UNNUMBERED_LAYOUT = 1
@@ -73,9 +87,28 @@ def delta_table(path: str, name: str, partition_by: Sequence[str], version: int 
         wanted = "" if version is None else f"version {version} is needed, and "
         raise BrokenLogError(f"{name}: {wanted}there is no table at {path}") from error
     except (DeltaError, OSError) as error:
-        raise BrokenLogError(f"{name}: the log of {path} cannot be read: {first_line(error)}") from error
+        why = _log_damage(path, version) or first_line(error)
+        raise BrokenLogError(f"{name}: the log of {path} cannot be read: {why}") from error
     _require_plain(delta, name, tuple(partition_by))
     return delta
+
+
+def _log_damage(path: str, version: int | None) -> str | None:
+    """Return which commit of a log in a local folder is not there, or cannot be read; None if that is not it."""
+    folder = Path(path, "_delta_log")
+    numbers = sorted(int(file.stem) for file in folder.glob("*.json") if file.stem.isdecimal())
+    if not numbers:
+        return None
+    for number in range(numbers[0], max(numbers[-1], version or 0) + 1):
+        file = folder / f"{number:020d}.json"
+        try:
+            for line in file.read_text(encoding="utf-8").splitlines():
+                json.loads(line)
+        except FileNotFoundError:
+            return f"{file} is not there"
+        except (OSError, ValueError):
+            return f"{file} is damaged"
+    return None
 
 
 def _require_plain(delta: DeltaTable, name: str, partition_by: tuple[str, ...]) -> None:
@@ -86,11 +119,11 @@ def _require_plain(delta: DeltaTable, name: str, partition_by: tuple[str, ...]) 
     if features:
         raise TableFeatureError(
             f"{name}: somebody gave the table {', '.join(sorted(features))}, with which its rows are not those of its "
-            f"files: {delta.table_uri} is not read. {FROM_BACKUP}"
+            f"files: {delta.table_uri} is not read"
         )
     if tuple(known.partition_columns) != partition_by:
         cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, partition_by))
-        raise TableFeatureError(f"{name}: somebody has the table cut by {cut}; it was cut by {was}. {FROM_BACKUP}")
+        raise TableFeatureError(f"{name}: somebody has the table cut by {cut}; it was cut by {was}")
 
 
 def require_layout(warehouse: str, layout: int | None) -> None:
@@ -108,6 +141,39 @@ def require_layout(warehouse: str, layout: int | None) -> None:
         f"{warehouse} has layout {found}, of {'an older' if older else 'a newer'} version of this software; this one reads and "
         f"writes layout {LAYOUT}. {advice}. Nothing was changed"
     )
+
+
+class Noted(NamedTuple):
+    """What stands outside the ledger: its last published run, and the digest of the rows of all published runs up to it."""
+
+    run_id: str
+    finished_time: dt.datetime
+    digest: str
+
+    def text(self) -> str:
+        """Return the content of the file."""
+        return json.dumps({**self._asdict(), "finished_time": self.finished_time.isoformat()}) + "\n"
+
+
+def noted_in(text: str | None, warehouse: str) -> Noted | None:
+    """Return what the file says; None where there is none. Raises LedgerBehindError for what nobody has written."""
+    if text is None:
+        return None
+    try:
+        said = json.loads(text)
+        return Noted(said["run_id"], dt.datetime.fromisoformat(said["finished_time"]), said["digest"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise LedgerBehindError(f"{warehouse}/{LAST_RUN}: cannot be read", _BEHIND) from error
+
+
+def require_not_behind(noted: Noted | None, warehouse: str, runs: Collection[str]) -> None:
+    """Raise LedgerBehindError if the run that is noted outside the ledger is none of its published `runs`."""
+    if noted is not None and noted.run_id not in runs:
+        raise LedgerBehindError(
+            f"{path_of(warehouse, 'gold', 'runs')}: lacks run {noted.run_id}, published at "
+            f"{noted.finished_time.isoformat()}, which {warehouse}/{LAST_RUN} names: the ledger is older than what was published",
+            _BEHIND,
+        )
 
 
 def oldest_kept(runs: DeltaTable) -> dict[str, int]:

@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 
 from jobs import __version__
 from jobs.conf import PipelineConf
-from jobs.errors import TamperedError
+from jobs.errors import LedgerBehindError, TamperedError
 from jobs.store import delta_log
 from jobs.store.crash import crash_points
 from jobs.store.delta_log import Version
@@ -29,8 +29,10 @@ from jobs.store.files import (
     filesystem_of,
     namesrvs_in,
     read_files,
+    read_text,
     table_path,
     write_file,
+    write_text,
 )
 from jobs.store.ledger import (
     COLUMNS,
@@ -41,8 +43,8 @@ from jobs.store.ledger import (
     require_same,
     slices_in_force,
 )
-from jobs.store.published import LAYOUT
-from namesrv_day.digest import Digest, Slice
+from jobs.store.published import LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
+from namesrv_day.digest import Digest, Slice, digests_by, sum_of
 from namesrv_day.rows import table_of
 from schemas import bronze, gold
 from schemas.table import Table
@@ -118,7 +120,11 @@ class Warehouse:
     def published_files(self, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
         """Return the data files of `table` as the last published run left it; none where that run did not know it."""
         last = self.ledger().last
-        return [] if last is None else self._files_at(table, last.versions.get(table.name, -1), days)
+        return [] if last is None else self.files_of(last, table, days)
+
+    def files_of(self, run: Run, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
+        """Return the data files of `table` as a published run left it."""
+        return self._files_at(table, run.versions.get(table.name, -1), days)
 
     def published_rows(
         self,
@@ -145,24 +151,35 @@ class Warehouse:
 
         Raises TamperedError where somebody else has changed what is published.
         """
+        self.require_ledger()
         self.clear_staging()
         self._from_published = True
         self._bases.clear()
-        last = self.ledger().last
+        self.note_last()
         for table in WRITTEN_TABLES:
-            base, pinned = self._base(table), -1 if last is None else last.versions.get(table.name, -1)
-            if pinned >= 0 and table.partition_by and self._heads[table.name] != pinned:
-                self._require_published(table, pinned)
+            base = self._base(table)
+            self.require_published(table)
             if base != self._heads[table.name]:
                 reason = "no run has published it" if table.name in _DATA else "the run that wrote it noted no file"
                 log.warning("taken back, since %s: %s", reason, table.name)
 
-    def _require_published(self, table: Table, pinned: int) -> None:
-        """Raise TamperedError if somebody else has changed published slices. Days with new rows are not judged."""
-        head = self._heads[table.name]
+    def require_published(self, table: Table) -> None:
+        """Raise TamperedError if somebody else has changed published rows. Days with new rows are not judged."""
+        base, last = self._base(table), self.ledger().last
+        pinned, head = -1 if last is None else last.versions.get(table.name, -1), self._heads[table.name]
+        if pinned < 0 or head == pinned:
+            return
         commits = delta_log.commits_of(self.path, table, pinned, head)
         foreign = [commit for commit in commits if commit.days and commit.run_id is None]
         if not foreign:
+            return
+        first = foreign[-1].version
+        restore = f"RESTORE TABLE delta.`{table_path(self.path, table)}` TO VERSION AS OF {first - 1}"
+        remedy = f"Version {first} of the table is not ours; take it back with `sql`: {restore}"
+        if not table.partition_by:
+            was, found = (self._digests_by_ingest(table, version) for version in (first - 1, base))
+            if any(found.get(run) != digest for run, digest in was.items()):
+                raise TamperedError(f"{table.name}: rows that were there are gone or changed", remedy)
             return
         days = set(self.ledger().days)
         if table.name not in _DATA:
@@ -171,13 +188,11 @@ class Warehouse:
         changed = {day for commit in foreign for day in commit.days}
         days = days if None in changed else days & changed
         expected = {cut: of for cut, of in self.slices_in_force(days).items() if cut.table == table.name}
-        first = foreign[-1].version
-        restore = f"RESTORE TABLE delta.`{table_path(self.path, table)}` TO VERSION AS OF {first - 1}"
-        require_same(
-            digests_of(self.path, table, self._files_at(table, head, days)),
-            expected,
-            f"Version {first} of the table is not ours; take it back with `sql`: {restore}",
-        )
+        require_same(digests_of(self.path, table, self._files_at(table, head, days)), expected, remedy)
+
+    def _digests_by_ingest(self, table: Table, version: int) -> Mapping[tuple[Any, ...], Digest]:
+        rows = read_files(self.path, table, self._files_at(table, version, None))
+        return digests_by(rows, "ingest_run")
 
     def _base(self, table: Table) -> int:
         """Return the version from which this run starts, or that it has made; -1: there is none."""
@@ -283,8 +298,25 @@ class Warehouse:
     def ledger(self) -> Ledger:
         """Return what the published runs say together. Raises LayoutError where the warehouse has another layout."""
         if self._ledger is None:
+            noted = self._noted()  # first: of a run that is published meanwhile both know, or only the ledger
             self._ledger = read_ledger(self.rows(gold.RUNS, columns=COLUMNS), self.path)
+            require_not_behind(noted, self.path, self._ledger.runs)
         return self._ledger
+
+    def require_ledger(self) -> None:
+        """Raise LedgerBehindError unless the ledger's published rows are those that were noted outside of it."""
+        noted = self._noted()
+        if noted is not None and (self.ledger().last is None or self._noting(noted).digest != noted.digest):
+            raise LedgerBehindError(f"{table_path(self.path, gold.RUNS)}: its rows are not those that were published")
+
+    def _noted(self) -> Noted | None:
+        return noted_in(read_text(f"{self.path}/{LAST_RUN}"), self.path)
+
+    def _noting(self, run: Run | Noted) -> Noted:
+        """Return what is to be noted of a run."""
+        until = (pc.field("status") == "published") & (pc.field("finished_time") <= run.finished_time)
+        digest = sum_of(digests_by(self.rows(gold.RUNS, filter=until)).values())
+        return Noted(run.run_id, run.finished_time, str(digest))
 
     def slices_in_force(
         self, days: Collection[dt.date] | None = None, known_at: Run | None = None
@@ -321,6 +353,13 @@ class Warehouse:
         with crash_points("ledger"):
             self.append(gold.RUNS, table_of([pairs], gold.RUNS))
             self.commit([gold.RUNS])
+            self.note_last()
+
+    def note_last(self) -> None:
+        """Note the last published run outside of the ledger, too: a ledger that is taken back is told by that."""
+        last, noted = self.ledger().last, self._noted()
+        if last is not None and (noted is None or noted.run_id != last.run_id):
+            write_text(f"{self.path}/{LAST_RUN}", self._noting(last).text())
 
     def recorded(self) -> list[Recorded]:
         """Return the files that were read."""

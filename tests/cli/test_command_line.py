@@ -59,6 +59,47 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nightly", "--input", "not-there.pcap"],
+        ["nightly", "--from", "tomorrow"],
+        ["nightly", "--from", "2026-03-01", "--conf-file", "not-there.toml"],
+        ["nightly", "--from", "2026-03-01", "--summary", "not-there/summary.json"],
+        ["nightly", "--from", "2026-03-01", "--namesrv", "x:1=3.2.6"],
+        ["nightly", "--snapshot", "not-there.json"],
+        ["snapshot", "x:1", "--at", "noon", "--output", "state.json"],
+        ["sql", "--query", "nope"],
+        ["sql", "--file", "not-there.sql"],
+        ["sql", "SELECT 1", "--file", "-"],
+        ["sql", "SELECT 1", "--output", "."],
+        ["sql", "SELECT 1", "--as-known-at", "2026-13-01"],
+        ["export", "--output", "not-there/log.jsonl"],
+        ["simulate", "--start", "2026-03-01", "--brokers", "0"],
+    ],
+)
+def test_what_cannot_be_is_one_line_before_anything_is_loaded(arguments: list[str]) -> None:
+    """Code 2, and neither Spark nor what reads tables has been imported: so it takes less than a second."""
+    code = (
+        "import sys; from jobs.__main__ import main; code = main(sys.argv[1:]); "
+        "print(code, *{'pyspark', 'pyarrow', 'duckdb', 'deltalake'}.intersection(sys.modules))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.split() == ["2"]
+    assert len(ran.stderr.splitlines()) == 1
+    assert ran.stderr.startswith("namesrv-history: ")
+
+
+def test_look_ups_take_no_settings_that_they_do_not_use() -> None:
+    """Who only reads is not asked how name servers are configured."""
+    for job in (["check"], ["maintain"], ["sql", "SELECT 1"], ["export", "--output", "x"]):
+        for option in (["--namesrv", "x:1"], ["--conf-file", "x"]):
+            with pytest.raises(SystemExit):
+                parser().parse_args([*job, *option])
+
+
 def test_name_servers_may_be_given_several_times() -> None:
     """`--namesrv` takes one or more and may be repeated."""
     arguments = parser().parse_args(

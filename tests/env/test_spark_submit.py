@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -187,9 +188,34 @@ def test_incomplete_command_line_is_a_usage_error(bin_dir: Path, arguments: tupl
     assert start(bin_dir, *arguments, environment={"NAMESRV_DRY_RUN": "1"}).returncode == 2
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--master", "loca"),
+        ("--master=spark:/host",),
+        ("--deploy-mode", "clustr"),
+        ("--driver-memory", "banana"),
+        ("--conf", "spark.driver.memory"),
+        ("--conf", "spark.executor.memory=4x"),
+        ("--num-executors", "0"),
+        ("--jars", "there.jar,not-there.jar"),
+        ("--properties-file", "not-there.conf"),
+    ],
+)
+def test_wrong_options_of_spark_are_refused_at_once(bin_dir: Path, options: tuple[str, ...]) -> None:
+    """What Spark would refuse seconds later, with a page of Java, is one line that names the option; nothing is started."""
+    add_command(bin_dir, "java", "echo started >&2; exit 1")
+    (bin_dir / "there.jar").touch()
+    done = start(bin_dir, "some-job", *options)
+    assert done.returncode == 2
+    (said,) = done.stderr.splitlines()
+    assert re.fullmatch(r"namesrv-history: --\S+ \S+: (expected|no such file).*", said)
+
+
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "yarn", "local-cluster[1,1,1024]"])
 def test_packages_travel_to_executors_elsewhere(bin_dir: Path, master: str) -> None:
     """Any master but local[...] gets the packages as a zip, before the user's own files."""
+    (bin_dir / "mine.py").touch()
     command = dry_run(bin_dir, "some-job", "--master", master, "--py-files", "mine.py")
     archive, mine = value_of(command, "--py-files").split(",")
     assert archive.endswith("/packages.zip")
@@ -200,6 +226,7 @@ def test_packages_travel_to_executors_elsewhere(bin_dir: Path, master: str) -> N
 def test_executors_elsewhere_get_the_packed_environment(bin_dir: Path, tmp_path: Path) -> None:
     """Their Python is the archive's, the driver's stays the environment's own, and the user's archives travel, too."""
     venv = str(tmp_path / "venv")
+    (bin_dir / "mine.zip").touch()
     command = dry_run(bin_dir, "some-job", "--master", "yarn", "--archives", "mine.zip#mine", NAMESRV_VENV=venv)
     assert value_of(command, "--archives") == f"{venv}.packed.tar.gz#environment,mine.zip#mine"
     assert "spark.pyspark.python=./environment/bin/python" in spark_part(command)
@@ -238,6 +265,7 @@ def test_users_jars_are_added_to_deltas(bin_dir: Path, tmp_path: Path) -> None:
     jars = tmp_path / "ivy" / "jars"
     jars.mkdir(parents=True)
     (jars / "delta.jar").touch()
+    (bin_dir / "mine.jar").touch()
     command = dry_run(bin_dir, "some-job", "--jars", "mine.jar", NAMESRV_IVY=str(tmp_path / "ivy"))
     assert value_of(command, "--jars") == f"{jars}/delta.jar,mine.jar"
 
@@ -296,7 +324,7 @@ def test_the_line_with_which_readme_replays_a_trace_works(tmp_path: Path) -> Non
         CHECKOUT / "tests" / "core" / "traces" / "5.4.0" / "000.jsonl.gz", "rt", encoding="utf-8"
     ) as recorded:
         events = list(recorded)[:50]
-    (tmp_path / "events.jsonl").write_text("".join(events), encoding="utf-8")
+    (tmp_path / "trace.jsonl").write_text("".join(events), encoding="utf-8")
     done = subprocess.run(
         ["bash", "-c", line],
         cwd=tmp_path,

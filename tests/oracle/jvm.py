@@ -20,6 +20,7 @@ from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 _IVY = Path(os.environ.get("NAMESRV_IVY", _HERE.parents[1] / ".ivy2")) / "oracle"
+_SETTINGS = _HERE / "ivysettings.xml"
 _ECLIPSE_COMPILER = "org.eclipse.jdt:ecj:3.33.0"
 _RELEASE = "17"  # of the Java language; the project asks for Java 17 anyway
 
@@ -132,11 +133,13 @@ class Jvm:
 
 def _fetch(coordinates: str, listed: Path) -> None:
     own_settings = Path.home() / ".ivy2" / "ivysettings.xml"
-    settings = own_settings if own_settings.is_file() else _HERE / "ivysettings.xml"
-    partly = listed.with_suffix(".part")
+    settings = own_settings if own_settings.is_file() else _SETTINGS
+    partly, cache = listed.with_suffix(".part"), _IVY / "cache" / listed.stem
+    # What Ivy noted when it failed, or when JARs lay elsewhere, would be believed.
+    shutil.rmtree(cache, ignore_errors=True)
     done = _run(
         [
-            _java(), "-jar", str(pyspark_jar("ivy")), "-settings", str(settings), "-cache", str(_IVY / "cache"),
+            _java(), "-jar", str(pyspark_jar("ivy")), "-settings", str(settings), "-cache", str(cache),
             "-dependency", *coordinates.split(":"), "-confs", "default", "-cachepath", str(partly),
         ]
     )  # fmt: skip

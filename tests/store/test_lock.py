@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,11 +23,12 @@ from jobs.errors import (
     BrokenLogError,
     ConfError,
     GateError,
+    UsageError,
     WarehouseBusyError,
     exit_code_of,
 )
-from jobs.store.disk import full_disk
-from jobs.store.lock import locked
+from jobs.store.disk import full_disk, not_allowed
+from jobs.store.lock import locked, read_locked
 from tests.store.tiny import DAY, NUMBERS, house_at, put
 
 
@@ -39,6 +42,52 @@ def test_a_second_run_is_told_who_is_writing(tmp_path: Path) -> None:
         pass
     with locked(f"file:{tmp_path}"):
         pass
+
+
+def test_a_process_that_is_dead_is_not_named(tmp_path: Path) -> None:
+    """A child may hold the lock of one that has ended: the file's text is no evidence; nothing is left of a run that ends."""
+    with locked(str(tmp_path)):
+        pass
+    assert (tmp_path / ".lease").read_text(encoding="utf-8") == ""
+    with subprocess.Popen(["true"]) as process:
+        pass
+    with (tmp_path / ".lease").open("w", encoding="utf-8") as file:
+        file.write(f"process {process.pid} on {socket.gethostname()}\n")
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(WarehouseBusyError, match="another run, or a check, is at work on"), locked(str(tmp_path)):
+            pass
+
+
+def test_who_checks_keeps_runs_out_and_no_other_check(tmp_path: Path) -> None:
+    """Also on a warehouse that was never written to, in which it leaves nothing."""
+    with read_locked(str(tmp_path)):
+        assert list(tmp_path.iterdir()) == []
+    with locked(str(tmp_path)):
+        pass
+    with (
+        read_locked(str(tmp_path)),
+        read_locked(str(tmp_path)),
+        pytest.raises(WarehouseBusyError, match="a check, is at work"),
+        locked(str(tmp_path)),
+    ):
+        pass
+    with locked(str(tmp_path)), pytest.raises(WarehouseBusyError, match="is writing to"), read_locked(str(tmp_path)):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_a_usage_error(small_disk: Path) -> None:
+    """Whoever writes is told so; who reads is not kept from it."""
+    with locked(str(small_disk)):
+        pass
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for folder in (small_disk, small_disk / "new"):
+        with pytest.raises(UsageError, match=f"{folder}: cannot be written: Read-only"), locked(str(folder)):
+            pass
+    with read_locked(str(small_disk)):
+        pass
+    assert not_allowed(DeltaError("Generic error: x: Read-only file system (os error 30)")) is not None
+    assert not_allowed(OSError(errno.ENOENT, "No such file or directory")) is None
 
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:

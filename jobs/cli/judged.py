@@ -1,0 +1,117 @@
+"""Arguments are judged before anything is started: a typing mistake costs no JVM, and no second."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jobs.ask.instants import instant, is_instant
+from jobs.errors import JobError, UsageError, exit_code_of
+
+_MAX_SNAPSHOT_BYTES = 256 << 20
+
+
+def judged(arguments: argparse.Namespace) -> int | None:
+    """Put values in the place of texts; return the exit code of a command that cannot be, which is said on standard error."""
+    try:
+        _judge(arguments)
+    except (JobError, FileNotFoundError) as error:
+        sys.stderr.write(f"namesrv-history: {error.sentence if isinstance(error, JobError) else error}\n")
+        return exit_code_of(error)
+    return None
+
+
+def _judge(arguments: argparse.Namespace) -> None:
+    given = vars(arguments)
+    _judge_files(given)
+    if given.get("warehouse"):
+        given["warehouse"] = warehouse_at(given["warehouse"])
+    for name in ("first", "last", "start"):
+        if given.get(name):
+            given[name] = _day(given[name])
+    for name in ("at", "as_known_at"):
+        if given.get(name) and (name == "at" or is_instant(given[name])):
+            given[name] = instant(given[name])
+    if given["job"] == "sql":
+        _judge_sql(arguments)
+    if given["job"] == "simulate":
+        from jobs.fleet.fleet import fleet_of  # noqa: PLC0415  whoever does not simulate does not wait for it
+
+        given["fleet"] = fleet_of(given)
+    from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
+
+    given["conf"] = load_conf(Path(given.get("conf_file") or DEFAULT_CONF), given.get("namesrv") or ())
+
+
+def warehouse_at(name: str) -> str:
+    """Return the whole path of a warehouse. Raises UsageError for one below which Delta's reader would look elsewhere."""
+    if "://" in name:
+        return name
+    path = str(Path(name).resolve())
+    if found := re.search(r"[%\\\x00-\x1f\x7f]", path):
+        raise UsageError(
+            f"warehouse {path}: Delta cannot read below a folder with {found[0]!r} in its name; take another one"
+        )
+    return path
+
+
+def _judge_files(given: Mapping[str, Any]) -> None:
+    for name in given.get("input") or []:
+        if "://" not in name and not Path(name).exists():
+            raise FileNotFoundError(f"input {name}: no such file or folder")
+    for name in given.get("snapshot") or []:
+        if "://" not in name:
+            _judge_snapshot(Path(name))
+    for name in ("output", "summary"):
+        if given.get(name):
+            _judge_output(name, Path(given[name]))
+
+
+def _judge_snapshot(path: Path) -> None:
+    """Read a snapshot once before anything is started."""
+    from namesrv_core.history.snapshot import SnapshotError, snapshot_of  # noqa: PLC0415  as above
+
+    try:
+        if path.stat().st_size > _MAX_SNAPSHOT_BYTES:
+            raise UsageError(f"snapshot {path}: longer than {_MAX_SNAPSHOT_BYTES >> 20} MiB")
+        snapshot_of(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, SnapshotError) as error:
+        raise UsageError(f"snapshot {path}: {error}") from error
+
+
+def _judge_output(name: str, path: Path) -> None:
+    """Raise UsageError for a file that could not be written once all is done."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(f"{name} {path}: there is no folder {folder}")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise UsageError(f"{name} {path}: cannot be written")
+
+
+def _day(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise UsageError(f"day {text!r}: expected YYYY-MM-DD") from error
+
+
+def _judge_sql(given: argparse.Namespace) -> None:
+    """Look at where the SQL comes from; what stands in a file is read now."""
+    if sum(one is not None for one in (given.query, given.file, given.saved)) > 1:
+        raise UsageError("SQL as an argument, --file and --query: one of them, please")
+    if given.saved is not None:
+        from jobs.ask.saved import query_named, values_of  # noqa: PLC0415  as above
+
+        saved = query_named(given.saved)
+        given.query, given.values = saved.sql, values_of(saved, given.param)
+    elif given.file not in (None, "-"):
+        try:
+            given.query = Path(given.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"SQL file {given.file}: cannot be read: {error}") from error

@@ -1,0 +1,98 @@
+"""What is wrong on disk where another engine fails or would not notice: files that it could not read, rows that were rewritten."""
+
+from __future__ import annotations
+
+import datetime as dt
+import posixpath
+from collections.abc import Mapping
+
+from jobs.conf import PipelineConf
+from jobs.errors import TamperedError
+from jobs.store import delta_log
+from jobs.store.files import batches_of, digest_of, digests_of, filesystem_of, table_path, unreadable
+from jobs.store.ledger import Run, differing, run_known_at
+from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
+from namesrv_day.digest import Digest, Slice
+from schemas import bronze, gold
+from schemas.table import Table
+
+TABLES = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)}
+
+
+def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep: bool = False) -> None:
+    """Raise TamperedError for a log, or the first data file, that cannot be read of tables at `versions`.
+
+    Looked for are files that are not there or have other bytes than the log says; those that the failure `said` names, or if
+    it is to go `deep` all, are read.
+    """
+    for name, number in versions.items():
+        table = TABLES[name]
+        system, folder = filesystem_of(table_path(root, table))
+        files = delta_log.open_version(root, table, number).files()
+        for file, info in zip(files, system.get_file_info([f"{folder}/{file.path}" for file in files]), strict=True):
+            if info.size != file.size:
+                found = (
+                    "it is not there" if info.size is None else f"it has {info.size} bytes, the log says {file.size}"
+                )
+                raise unreadable(root, table, file.path, found)
+            if deep or posixpath.basename(file.path) in said:
+                for _ in batches_of(root, table, [file]):
+                    pass
+
+
+def differences(house: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> list[str]:
+    """Return a sentence for each slice of a table, as a run pinned it, that is not what the ledger says. Raises TamperedError.
+
+    `expected`: the slices in force as of that run; of a table that is not cut by day the run has the digest.
+    """
+    if table.partition_by:
+        slices = {cut: digest for cut, digest in expected.items() if cut.table == table.name}
+        return differing(digests_of(house.path, table, house.files_of(run, table, house.ledger().days)), slices)
+    known, found = run.digests.get(table.name), digest_of(house.path, table, house.files_of(run, table))
+    where = table_path(house.path, table)
+    return (
+        []
+        if known in (None, found)
+        else [f"{table.name}: rows of {where} have digest {found}, the ledger says {known}"]
+    )
+
+
+def require_small(house: Warehouse) -> None:
+    """Raise TamperedError unless the small tables from which a night starts are what the last run left.
+
+    Of topic_configs, which may be large, each row is held against its digest where it is used.
+    """
+    last = house.ledger().last
+    for table in bronze.TABLES if last is not None else ():
+        if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE and last is not None:
+            for wrong in differences(house, table, last, {}):
+                raise TamperedError(wrong)
+
+
+class Holder:
+    """Holds tables against the ledger before they are asked, each once."""
+
+    def __init__(self, house: Warehouse, run: Run) -> None:
+        """Hold the ledger itself; `run`: as of which is asked. Raises LedgerBehindError."""
+        house.require_ledger()
+        self._house, self._run, self._held = house, run, set[str]()
+        self._expected = house.slices_in_force(known_at=run)
+
+    @classmethod
+    def at(cls, warehouse: str, run_id: str) -> Holder:
+        """Return one for a published run of a warehouse."""
+        house = Warehouse(warehouse, PipelineConf(), "held", dt.datetime.now(dt.timezone.utc))
+        run = run_known_at(house.rows(gold.RUNS), run_id)
+        if run is None:
+            raise TamperedError(f"{table_path(warehouse, gold.RUNS)}: run {run_id} is not in it any more")
+        return cls(house, run)
+
+    def hold(self, name: str) -> None:
+        """Raise TamperedError unless all slices of a table are what the ledger says; the ledger's own tables were held before."""
+        if name in self._held or name not in self._run.versions:
+            return
+        wrong = differences(self._house, TABLES[name], self._run, self._expected)
+        if wrong:
+            more = f" ({len(wrong) - 1} more slices differ)" if len(wrong) > 1 else ""
+            raise TamperedError(f"{wrong[0]}{more}")
+        self._held.add(name)

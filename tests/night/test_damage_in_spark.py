@@ -1,0 +1,75 @@
+"""What `sql` says of a damaged warehouse: the file, not a page of Java; only what touches it fails."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.cli import report
+from jobs.cli.console import Console
+from jobs.cli.views import VERIFIED, register_views
+from jobs.errors import LedgerBehindError, TamperedError, UsageError
+from jobs.store.files import table_path
+from schemas import gold
+from tests.night.nights import house_at
+from tests.night.test_damage import QUEUES, data_of, log_of, rewrite, tear
+from tests.night.three_days import DAYS
+
+COUNT = "SELECT count(*) AS n FROM {}"
+ON_DAY = "SELECT count(*) AS n FROM topic_queue_history_slices WHERE day = DATE'{}'"
+
+
+def asked(spark: SparkSession, warehouse: Path, sql: str, *, is_verified: bool = False) -> str:
+    """Ask Spark as `sql` does; return what it writes."""
+    views = register_views(spark, house_at(warehouse), None, [sql], is_verified=is_verified)
+    out = io.StringIO()
+    given = argparse.Namespace(output=None, format="csv", limit=None)
+    report.show_sql(spark, [sql], views, given, Console(out, io.StringIO()))
+    return out.getvalue()
+
+
+def refused(spark: SparkSession, warehouse: Path, sql: str) -> str:
+    with pytest.raises(TamperedError) as found:
+        asked(spark, warehouse, sql)
+    (line,) = found.value.sentence.splitlines()
+    return line
+
+
+def test_only_what_touches_the_damage_fails(spark: SparkSession, copied: Path) -> None:
+    """A file that is gone or torn is named with what helps; other days of its table, and other tables, are answered."""
+    for damage in (tear, Path.unlink):
+        path = data_of(copied, QUEUES, DAYS[-1])
+        damage(path)
+        line = refused(spark, copied, COUNT.format("topic_queue_history"))
+        assert line.startswith(f"topic_queue_history: cannot be read: {path}: ")
+        assert line.endswith("from a backup")
+        assert asked(spark, copied, ON_DAY.format(DAYS[1])) == "n\n4\n"
+        assert asked(spark, copied, COUNT.format("runs")) == "n\n3\n"
+    shutil.rmtree(log_of(copied, QUEUES).parent)
+    assert "there is no table at" in refused(spark, copied, COUNT.format("topic_queue_history"))
+    with pytest.raises(UsageError, match="nope"):
+        asked(spark, copied, "SELECT nope FROM findings")
+
+
+def test_values_rewritten_in_place_are_found_by_whoever_verifies(spark: SparkSession, copied: Path) -> None:
+    """By the command's option or the session's setting, before a row is answered; and so is a ledger with other rows."""
+    rewrite(data_of(copied, QUEUES, DAYS[-1]), "perm", lambda _: 2)
+    sql = COUNT.format("topic_queue_history")
+    assert asked(spark, copied, sql).startswith("n\n")
+    with pytest.raises(TamperedError, match=f"topic_queue_history of {DAYS[-1]} "):
+        asked(spark, copied, sql, is_verified=True)
+    spark.conf.set(VERIFIED, "true")
+    try:
+        assert f"topic_queue_history of {DAYS[-1]} " in refused(spark, copied, sql)
+        assert asked(spark, copied, COUNT.format("findings")).startswith("n\n")
+        (file, *_) = Path(table_path(str(copied), gold.RUNS)).glob("*.parquet")
+        rewrite(file, "code_version", lambda _: "9")
+        with pytest.raises(LedgerBehindError):
+            asked(spark, copied, COUNT.format("findings"))
+    finally:
+        spark.conf.unset(VERIFIED)
