@@ -74,7 +74,7 @@ def read_capture(path: str | PathLike[str], stats: CaptureStats | None = None) -
 
     pcap (microseconds, nanoseconds, both byte orders) and pcapng, gzip'd or not; Ethernet with VLAN tags,
     Linux cooked v1 and v2, loopback, raw IP. Fragments and packets that are not TCP are counted in `stats`,
-    not yielded. Raises `CaptureError` at once for a foreign file, and after the last whole packet for one
+    not yielded. Raises `CaptureError` at once for a foreign file, and after the last one that can be read for one
     that ends early.
     """
     stats = CaptureStats() if stats is None else stats

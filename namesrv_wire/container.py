@@ -22,10 +22,17 @@ from pcapng.exceptions import StreamEmpty
 
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES
+from namesrv_wire.recovery import form_of, packets_behind
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 16
 _SECOND_NS = 1_000_000_000
+_ORDERS = {
+    pcap.TCPDUMP_MAGIC: ">",
+    pcap.TCPDUMP_MAGIC_NANO: ">",
+    pcap.PMUDPCT_MAGIC: "<",
+    pcap.PMUDPCT_MAGIC_NANO: "<",
+}
 _NANO_MAGICS = frozenset({pcap.TCPDUMP_MAGIC_NANO, pcap.PMUDPCT_MAGIC_NANO})
 
 # The fields of blocks in front of their options. Options are decoded where one is used and nowhere else:
@@ -85,7 +92,7 @@ class _Source:
 
     def __init__(self, stream: IO[bytes], path: str | PathLike[str], unreadable: str) -> None:
         self._stream = stream
-        self._path = path
+        self._path = self.path = path
         self._unreadable = unreadable
         self._record_offset = 0
         self._offset = 0
@@ -140,7 +147,7 @@ def read_packets(path: str | PathLike[str]) -> Iterator[Packet]:
     """Yield the packets of a capture file in file order; memory does not grow with the file.
 
     The format is told by its first bytes, not by its name. Raises `CaptureError` at once for a foreign file,
-    and after the last whole packet for one that ends early or is damaged.
+    and after the last packet that can be read for one that ends early or is damaged.
     """
     with Path(path).open("rb") as raw:
         start = raw.read(2)
@@ -154,7 +161,8 @@ def read_packets(path: str | PathLike[str]) -> Iterator[Packet]:
 
 
 def _packets(source: _Source) -> Iterator[Packet]:
-    magic = source.first_bytes(4)
+    head = source.first_bytes(40)
+    magic = head[:4]
     number = int.from_bytes(magic, "big")
     if number in pcap.MAGIC_TO_PKT_HDR:
         packets = _pcap(source, number)
@@ -165,10 +173,27 @@ def _packets(source: _Source) -> Iterator[Packet]:
         raise source.error(f"not a capture: it starts with {shown}, not with pcap or pcapng")
     try:
         yield from packets
-    except CaptureError:
+    except CaptureError as error:
+        if number in _ORDERS:
+            yield from _behind(source, head, error, is_nano=number in _NANO_MAGICS)
         raise
     except Exception as error:  # whatever a library says to damage, it is the file's
         raise source.error(f"a damaged record ({type(error).__name__}: {error})") from error
+
+
+def _behind(source: _Source, head: bytes, error: CaptureError, *, is_nano: bool) -> Iterator[Packet]:
+    """Yield the packets of a pcap, which begins with `head`, behind damage; then raise what was wrong, and what was read."""
+    order = _ORDERS[int.from_bytes(head[:4], "big")]
+    form = form_of(head, order, is_nano=is_nano)
+    snap_length, link_type = struct.unpack_from(order + "II", head.ljust(24, b"\x00"), 16)
+    count = passed = 0
+    for found in packets_behind(source.path, error.offset, form):
+        count, passed = count + 1, passed + found.passed
+        lost = 0 if len(found.data) < snap_length else max(0, found.original - len(found.data))
+        yield Packet(found.time_ns, link_type & 0xFFFF, found.data, lost)
+    if count:
+        what = f"{error.what}; {passed:,} bytes were passed over, and {count:,} packets behind them were read"
+        raise CaptureError(source.path, error.offset, what) from error
 
 
 def _pcap(source: _Source, magic: int) -> Iterator[Packet]:

@@ -1,0 +1,192 @@
+"""What can still be read of a pcap behind damage: a record whose length lies, a torn gzip member, a part that cannot be read.
+
+Where the chain of records goes on is told by plausibility: several records that follow each other, with times and lengths
+that can be.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from os import PathLike, fstat
+from pathlib import Path
+from struct import Struct
+from typing import IO, Final, NamedTuple
+
+from namesrv_wire.limits import MAX_PACKET_BYTES
+
+_GZIP_MEMBER = b"\x1f\x8b\x08"
+_CHUNK: Final = 1 << 18
+_BLOCK: Final = 1 << 12
+"""What is passed over where a file cannot be read."""
+_HEADER, _RECORD = 24, 16
+_CHAIN: Final = 8
+"""So many records must follow each other, or all up to the end."""
+_MAX_PASSED: Final = 16 << 20
+"""Bytes that are looked through for a record."""
+_MAX_PARTS: Final = 64
+"""After so much damage the rest is given up."""
+_DAY_S: Final = 86_400
+_MAX_DAYS: Final = 40
+"""Records are no later than this after the first."""
+
+
+class Form(NamedTuple):
+    """How records of a pcap are written. `first_s`: the time of its first record."""
+
+    record: Struct
+    per_second: int
+    first_s: int
+
+
+class Found(NamedTuple):
+    """A packet behind damage: its time and bytes, how long it was, and how many bytes were passed over before it."""
+
+    time_ns: int
+    data: bytes
+    original: int
+    passed: int
+
+
+def form_of(head: bytes, order: str, *, is_nano: bool) -> Form:
+    """Return the form of a pcap by its first 40 bytes."""
+    record = Struct(order + "IIII")
+    first_s = record.unpack_from(head, _HEADER)[0] if len(head) >= _HEADER + _RECORD else 0
+    return Form(record, 1_000_000_000 if is_nano else 1_000_000, first_s)
+
+
+def packets_behind(path: str | PathLike[str], offset: int, form: Form) -> Iterator[Found]:
+    """Yield the packets behind damage at a byte of the unpacked data, in order."""
+    buffer, passed, parts, is_lost = bytearray(), 0, 0, True
+    for piece in (*_pieces(Path(path), offset), b""):
+        if piece is None:
+            passed, is_lost = passed + len(buffer), True
+            buffer.clear()
+            continue
+        buffer += piece
+        while buffer and parts <= _MAX_PARTS and passed <= _MAX_PASSED:
+            if is_lost:
+                at, is_lost = _next_chain(buffer, form, is_end=not piece)
+                passed += at
+                del buffer[:at]
+                if is_lost:
+                    break
+                parts += 1
+            size = _size(buffer, 0, form)
+            if size is None:
+                is_lost = True
+                continue
+            if not size <= len(buffer):
+                break
+            seconds, fraction, _, original = form.record.unpack_from(buffer)
+            time_ns = seconds * 1_000_000_000 + fraction * (1_000_000_000 // form.per_second)
+            yield Found(time_ns, bytes(buffer[_RECORD:size]), original, passed)
+            passed = 0
+            del buffer[:size]
+
+
+def _next_chain(buffer: bytearray, form: Form, *, is_end: bool) -> tuple[int, bool]:
+    """Return where records follow each other, and whether that is still to be found with more bytes."""
+    for at in range(len(buffer)):
+        verdict = _is_chain(buffer, at, form, is_end=is_end)
+        if verdict is not False:
+            return at, verdict is None
+    return len(buffer), True
+
+
+def _is_chain(buffer: bytearray, at: int, form: Form, *, is_end: bool) -> bool | None:
+    """Return whether records follow each other from here; None if more bytes are needed to tell."""
+    for number in range(_CHAIN):
+        if at + _RECORD > len(buffer):
+            return number > 0 if is_end else None
+        size = _size(buffer, at, form)
+        if size is None:
+            return False
+        at += size
+    return True
+
+
+def _size(buffer: bytearray, at: int, form: Form) -> int | None:
+    """Return the size of the record here, or of what is there of its header; None if it cannot be one."""
+    if len(buffer) - at < _RECORD:
+        return _RECORD
+    seconds, fraction, kept, original = form.record.unpack_from(buffer, at)
+    can_be = fraction < form.per_second and 0 < kept <= original <= MAX_PACKET_BYTES
+    if not can_be or not form.first_s - _DAY_S <= seconds <= (form.first_s or 1 << 32) + _MAX_DAYS * _DAY_S:
+        return None
+    return _RECORD + int(kept)
+
+
+def _pieces(path: Path, offset: int) -> Iterator[bytes | None]:
+    """Yield the unpacked bytes of a file from an offset on; None where some are missing."""
+    with path.open("rb") as raw:
+        try:
+            is_packed = raw.read(2) == _GZIP_MEMBER[:2]
+        except OSError:
+            is_packed = False
+        if not is_packed:
+            yield from _readable(raw, offset)
+            return
+        raw.seek(0)
+        for piece in _unpacked(raw):
+            if piece is None or offset < len(piece):
+                yield None if piece is None else piece[offset:]
+                offset = 0
+            else:
+                offset -= len(piece)
+
+
+def _readable(raw: IO[bytes], offset: int) -> Iterator[bytes | None]:
+    """Yield what can be read of a file, block by block where something cannot."""
+    end = fstat(raw.fileno()).st_size
+    while offset < end:
+        raw.seek(offset)
+        try:
+            piece = raw.read(_CHUNK)
+        except OSError:
+            offset += _BLOCK
+            yield None
+            continue
+        if not piece:
+            return
+        offset += len(piece)
+        yield piece
+
+
+def _unpacked(raw: IO[bytes]) -> Iterator[bytes | None]:
+    """Yield what is in the members of a gzip file; None for one that is torn, after which the next one is looked for."""
+    inflate, data = zlib.decompressobj(31), raw.read(_CHUNK)
+    while data:
+        try:
+            piece = inflate.decompress(data, _CHUNK)
+        except zlib.error:
+            yield None
+            inflate, data = zlib.decompressobj(31), _next_member(raw, data[1:])
+            continue
+        if piece:
+            yield piece
+        data = inflate.unused_data.lstrip(b"\x00") if inflate.eof else inflate.unconsumed_tail
+        if inflate.eof:
+            inflate = zlib.decompressobj(31)
+        data = data or raw.read(_CHUNK)
+
+
+def _next_member(raw: IO[bytes], data: bytes) -> bytes:
+    """Return the bytes from the next member on; nothing if there is none."""
+    while True:
+        at = data.find(_GZIP_MEMBER)
+        if at < 0:
+            more = raw.read(_CHUNK)
+            if not more:
+                return b""
+            data = data[-2:] + more
+            continue
+        data = data[at:]
+        if len(data) < _CHUNK:
+            data += raw.read(_CHUNK)
+        try:
+            if zlib.decompressobj(31).decompress(data, _RECORD):
+                return data
+        except zlib.error:
+            pass
+        data = data[1:]
