@@ -44,8 +44,8 @@ class VerifyInput:
 
     `today`: its rows of route_observations, unregistrations and admin_events; `raw_beats` reads heartbeats and
     registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
-    tables, event_outcomes and order_decisions. `namesrv`: as the day was replayed. `unread_from_us`: when the first connection
-    to it was seen that cannot be read; None: there was none.
+    tables, event_outcomes and order_decisions. `namesrv`: as the day was replayed. `unread`: from when and until when
+    (microseconds; None: it still was) connections to it were open that cannot be read.
     """
 
     namesrv_id: str
@@ -54,7 +54,7 @@ class VerifyInput:
     today: Frames
     raw_beats: RawBeats
     replayed: Frames
-    unread_from_us: int | None = None
+    unread: Sequence[tuple[int, int | None]] = ()
 
 
 class Verified(NamedTuple):
@@ -163,16 +163,21 @@ def _judged(answers: pa.Table, given: VerifyInput) -> pa.Table:
     return pa.table({"code": answers["code"].take(alike["row"]), "rows": alike["rows"], **columns})
 
 
+_EVER = (1 << 63) - 1
 _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
 
 
 def _unseen(verdicts: Sequence[Verdict], given: VerifyInput) -> pa.Array:
-    """Return which verdicts differ only by brokers that may have registered over a connection that cannot be read."""
-    from_seq = None if given.unread_from_us is None else given.unread_from_us * NS_PER_US
+    """Return which verdicts differ only by brokers that may have registered over a connection that cannot be read.
+
+    A broker goes with its connection: it was open when the question was asked.
+    """
+    spans = [(begin * NS_PER_US, _EVER if end is None else (end + 1) * NS_PER_US) for begin, end in given.unread]
     wrong = {
         number
         for number, (observed, matched, *_) in enumerate(verdicts)
-        if not matched and from_seq is not None and from_seq <= observed.seq and isinstance(observed.question, Question)
+        if not matched and isinstance(observed.question, Question)
+        if any(begin <= observed.seq and observed.request_seq < end for begin, end in spans)
     }
     seen = _registered(given) if wrong else set()
     return pa.array(

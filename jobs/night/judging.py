@@ -53,7 +53,7 @@ class JudgeWork:
     `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight;
     `outcomes`: where packs stashed their parts of event_outcomes; `told`: files of findings and expired_brokers of days
     before, and of orphaned_topics of the last one; `published_told`: of findings of days before, as they were published.
-    `published`: files of the day's gold tables as they were published; None: they never were. `unread_from_us`: see
+    `published`: files of the day's gold tables as they were published; None: they never were. `unread`: see
     `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken.
     """
 
@@ -67,7 +67,7 @@ class JudgeWork:
     published_told: Files
     published: Files | None
     is_gated: bool
-    unread_from_us: int | None = None
+    unread: tuple[tuple[int, int | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _flags_otherwise(work: JudgeWork, slices: Frames, before: Frames) -> bool:
 def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     of = work.of
     today = {table.name: of.today.of(of.namesrv_id).rows(table) for table in _ANSWERED}
-    beats, unread = partial(raw_beats, of), work.unread_from_us
+    beats, unread = partial(raw_beats, of), work.unread
     found = verdicts(VerifyInput(of.namesrv_id, of.day, work.namesrv, today, beats, slices, unread))
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
 

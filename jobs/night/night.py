@@ -56,10 +56,9 @@ _ROWS_PER_PACK = 20_000
 _WAITED_DAYS = 7
 # So many packs for each core: the last ones to end are small.
 _ROUNDS = 2
-_FIRST_UNREAD = """
-SELECT namesrv_id, epoch_us(min(seen.event_time)) AS first_us
-FROM seen ANTI JOIN ends ON ends.channel_id = seen.channel_id AND ends.event_time < seen.event_time + INTERVAL 30 SECOND
-GROUP BY namesrv_id
+_UNREAD = """
+SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
+FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
@@ -295,7 +294,7 @@ class Night:
         away = files_of(house, [gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:])
         last = files_of(house, [gold.ORPHANED_TOPICS], [start] if start else [])
         before = Files(house.path, {**of_before.named, **away.named, **last.named})
-        unread = self._unread_from_us()
+        unread = self._unread()
         published = None
         if self._is_gated and day in house.ledger().days:
             published = Files(
@@ -316,7 +315,7 @@ class Night:
                 ),
                 published,
                 self._is_gated,
-                unread.get(of.namesrv_id),
+                tuple(unread.get(of.namesrv_id, ())),
             )
             for of, namesrv in namesrvs.values()
         ]
@@ -325,19 +324,18 @@ class Night:
             house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
         self._judged[day] = self._told_together(day, judged) if FLAGS in parts and judged else judged
 
-    def _unread_from_us(self) -> dict[str, int]:
-        """Return when the first connection was seen that cannot be read and may be a broker's, by name server.
-
-        A broker goes with its connection, and beats over it twice a minute: one that ends sooner is somebody else's.
-        """
+    def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
+        """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""
         is_tls = (pc.field("reason") == Reason.TLS.value) & pc.field("namesrv_id").is_valid()
         seen = self._house.rows(bronze.QUARANTINE, None, ["namesrv_id", "channel_id", "event_time"], is_tls)
+        found: dict[str, list[tuple[int, int | None]]] = {}
         if not seen.num_rows:
-            return {}
+            return found
         named = pc.field("channel_id").isin(seen["channel_id"].combine_chunks())
         ends = self._house.rows(bronze.CHANNEL_EVENTS, None, ["channel_id", "event_time"], named)
-        found = ask(_FIRST_UNREAD, {"seen": seen, "ends": ends})
-        return dict(zip(found["namesrv_id"].to_pylist(), found["first_us"].to_pylist(), strict=True))
+        for span in ask(_UNREAD, {"seen": seen, "ends": ends}).to_pylist():
+            found.setdefault(span["namesrv_id"], []).append((span["from_us"], span["until_us"]))
+        return found
 
     def _told_together(self, day: dt.date, judged: Sequence[Judged]) -> list[Judged]:
         """Add the findings that show only where name servers are compared; return what was judged, these compared, too."""

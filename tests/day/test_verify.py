@@ -202,9 +202,20 @@ def route(*names: str, perm: int = 6) -> str:
     return json.dumps({"brokerDatas": groups, "filterServerTable": {}, "queueDatas": queues}, separators=(",", ":"))
 
 
-@pytest.mark.parametrize("unread_ms", [None, 0, 250])
-def test_brokers_that_nobody_registered_are_a_gap_where_something_could_not_be_read(unread_ms: int | None) -> None:
-    """From the first such connection on; what they hide nothing of stays a mismatch: seen brokers, fewer topics, errors."""
+@pytest.mark.parametrize(
+    ("spans_ms", "explained"),
+    [
+        ((), (4, 4)),
+        (((0, None),), (0, 4)),
+        (((250, None),), (3, 4)),
+        (((0, 225),), (0, 2)),
+        (((0, 9), (245, 300)), (3, 4)),
+    ],
+)
+def test_brokers_that_nobody_registered_are_a_gap_where_something_could_not_be_read(
+    spans_ms: tuple[tuple[int, int | None], ...], explained: tuple[int, int]
+) -> None:
+    """While such a connection is open; what they hide nothing of stays a mismatch: seen brokers, fewer topics, errors."""
     server = Server((100, "r", broker("TU")), (101, "s", broker("TW", "broker-s")))
     both = ("broker-a", "broker-s")
     members = '{"brokerMemberGroup":{"brokerName":"broker-x"}}'
@@ -224,10 +235,10 @@ def test_brokers_that_nobody_registered_are_a_gap_where_something_could_not_be_r
     ]
     registrations = [registered(100 + number, f"b{number}", broker_name=name) for number, name in enumerate(both)]
     given = given_of(server, {"route_observations": rows, "registrations": registrations})
-    unread_us = None if unread_ms is None else seq_at(unread_ms) // 1_000
-    found = verdicts(replace(given, unread_from_us=unread_us))
+    unread = [(seq_at(begin) // 1_000, None if end is None else seq_at(end) // 1_000) for begin, end in spans_ms]
+    found = verdicts(replace(given, unread=unread))
     gaps = {row["event_id"] for row in found.route_mismatches.to_pylist() if row["classification"] == "unseen_broker"}
-    assert gaps == set([*said][{None: 4, 0: 0, 250: 3}[unread_ms] : 4])
+    assert gaps == set([*said][slice(*explained)])
     counts = checks(found)
     assert sum(of["mismatched"] for of in counts.values() if "mismatched" in of) == len(said) - len(gaps)
     assert sum(of.get("unknown_past", 0) for of in counts.values()) == len(gaps)

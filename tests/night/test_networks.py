@@ -20,7 +20,7 @@ A = BROKER | {"brokerName": "a", "brokerAddr": "a:1"}
 def test_a_broker_that_registers_in_tls_is_a_gap(tmp_path: Path, tls: str | None) -> None:
     """Answers that show it agree in all else: they count as not known. Where all was read, they are wrong.
 
-    A connection that ends at once was no broker's, and explains nothing.
+    A connection that ended before was no broker's, and explains nothing: with it the broker would have gone.
     """
     broker = Talk().refused().open().ask(request(103, A, register_json({"T": 1, "U": 1}), opaque=3)).answer(response(3))
     client = Talk(client="10.0.0.3:40000", start_ns=EPOCH_NS + 5 * SECOND_NS, client_seq=77).open()
