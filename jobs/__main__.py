@@ -38,12 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jobs.cli.pack import run_pack  # noqa: PLC0415  as above
 
         return run_pack(Path(arguments.output), sys.stdout)
-    if arguments.job in ("ask", "audit"):
+    if arguments.job in ("ask", "audit", "report"):
         from jobs.cli.ask import ask, run_without_jvm  # noqa: PLC0415  as above
 
         job = ask
         if arguments.job == "audit":
             from jobs.cli.audit import audit as job  # noqa: PLC0415  as above
+        elif arguments.job == "report":
+            from jobs.cli.pages import report as job  # noqa: PLC0415  as above
         return run_without_jvm(job, arguments)
     code = judged(arguments)
     if code is not None:

@@ -24,13 +24,15 @@ from namesrv_day.context import SettleInput
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.rows import conformed
 from namesrv_day.sequential import Sequential
-from schemas import bronze, gold
+from schemas import asked, bronze, gold
 from schemas.table import Table
 from schemas.times import day_of, instant_us
 
 # What a snapshot does not say of its rows.
 _UNSAID_BY_SNAPSHOTS = {"valid_from", "opened_by"}
 _UNSAID_OF_LIVE = _UNSAID_BY_SNAPSHOTS | {"broker_name"}
+# Tables of which readers see a view under their own name.
+_READERS_NAMES = {stored.table: name for name, stored in asked.stored().items()}
 _BEGINNINGS = ("started", "observed_from")
 
 
@@ -203,7 +205,7 @@ class _Audit:
     def _note_files(self, table: Table, folders: set[str] | None) -> None:
         noted = self._done.files.setdefault(table.name, {})
         root = f"{table.layer}/{table.name}/"
-        for path in self._answers.files(table.name):
+        for path in self._answers.files(_READERS_NAMES[table.name]):
             below = path[path.rindex(root) :]
             if below not in noted and (folders is None or below.removeprefix(root).partition("/")[0] in folders):
                 noted[below] = sha256_of_file(path)

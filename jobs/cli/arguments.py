@@ -160,6 +160,9 @@ def _add_readers(jobs: Jobs) -> None:
     _add_audit(
         jobs.add_parser("audit", help="rebuild an instant from the recorded events, and attest what is published of it")
     )
+    _add_report(
+        jobs.add_parser("report", help="write what happened in a stretch of time as one HTML file, without Java")
+    )
     export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
     _warehouse_options(export)
     export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
@@ -181,6 +184,26 @@ def _add_audit(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--as-known-at", metavar="RUN|TIME", help="of an earlier run: its id, or an instant")
     audit.add_argument(
         "--output", metavar="FILE", help="write the attestation to a file; .gz compresses (default: standard output)"
+    )
+
+
+def _add_report(report: argparse.ArgumentParser) -> None:
+    """Add the options of a report."""
+    of_time = f"{{}}; a day, or an {_WHEN} (default: {{}})"
+    report.add_argument(
+        "--from", dest="first", metavar="TIME", help=of_time.format("start", "the last day's, or the incident's")
+    )
+    report.add_argument(
+        "--to", dest="last", metavar="TIME", help=of_time.format("end; a day is meant whole", "a day later")
+    )
+    report.add_argument("--topic", metavar="NAME", help="only what concerns a topic")
+    report.add_argument("--broker", metavar="NAME", help="only what concerns a broker, by its name")
+    report.add_argument("--namesrv", metavar="ADDR", help="only one name server, ip:port")
+    report.add_argument("--incident", metavar="ID", help="only one incident, by its id or the first digits of it")
+    report.add_argument("--output", required=True, metavar="FILE", help="file to write, .html")
+    report.add_argument("--as-known-at", metavar="RUN|TIME", help="as an earlier run did: its id, or an instant")
+    report.add_argument(
+        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
     )
 
 

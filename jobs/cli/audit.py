@@ -21,6 +21,8 @@ def audit(given: argparse.Namespace) -> int:
 
     Raises TamperedError where what is published does not follow from the events, or is not what was attested.
     """
+    if "://" in given.warehouse:
+        raise UsageError(f"{given.warehouse}: `audit` reads local folders")
     if given.check is not None:
         return _check(given)
     if given.at is None or given.namesrv is None:

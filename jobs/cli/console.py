@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from jobs.cli.output import Guarded, printable, write_table
+from jobs.cli.output import Guarded, write_table
+from jobs.printable import printable
 
 
 class Console:

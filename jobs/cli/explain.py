@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.ask.engine import Answers
-from jobs.cli.output import printable, write_rows
+from jobs.cli.output import write_rows
 from jobs.errors import UsageError
+from jobs.printable import printable
 from jobs.store.published import sha256_of_file
 from namesrv_wire.container import read_packets
 from namesrv_wire.errors import CaptureError

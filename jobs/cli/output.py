@@ -13,18 +13,17 @@ import itertools
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from jobs.errors import UsageError
+from jobs.printable import printable
 
 FORMS = ("table", "json", "csv")
 _CELL_CHARS = 60
 _TABLE_ROWS = 1_000
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\u00ac\u00ae-\u05ff]")
 
 
 class Guarded(io.TextIOBase):
@@ -49,15 +48,6 @@ class Guarded(io.TextIOBase):
     def fileno(self) -> int:
         """Return the descriptor of the stream."""
         return self.stream.fileno()
-
-
-def printable(text: str, keep: str = "") -> str:
-    r"""Return `text` with what is not printable (ESC, C1, marks of direction ...) as \uXXXX: JSON stays what it was."""
-    return _UNPRINTABLE.sub(lambda found: _escaped(found[0]) if found[0] not in keep else found[0], text)
-
-
-def _escaped(char: str) -> str:
-    return char if char.isprintable() else json.dumps(char)[1:-1]
 
 
 @contextmanager

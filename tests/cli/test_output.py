@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from jobs.cli.output import Guarded, opened, printable, write_rows
+from jobs.cli.output import Guarded, opened, write_rows
 from jobs.errors import UsageError
+from jobs.printable import printable
 
 AT = dt.datetime(2026, 3, 1, 12, 0, 0, 5)  # noqa: DTZ001  as Spark gives instants of a session in UTC
 ZONED = dt.datetime(2026, 3, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1)))

@@ -17,7 +17,7 @@ from tests.night.nights import CAPTURE, Capture
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/sres.md", "docs/auditors.md")
 _BLOCK = re.compile(r"```sql\n(.*?)```", re.DOTALL)
-_COMMAND = re.compile(r"^\./spark-submit\.sh ((?:ask|audit) [^#\n]*)", re.MULTILINE)
+_COMMAND = re.compile(r"^\./spark-submit\.sh ((?:ask|audit|report) [^#\n]*)", re.MULTILINE)
 
 
 def texts() -> dict[str, str]:

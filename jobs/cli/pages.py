@@ -1,0 +1,52 @@
+"""`report`, and the pages that a night leaves in its warehouse."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import re
+import sys
+from pathlib import Path
+
+from jobs.ask.engine import Answers
+from jobs.ask.instants import instant
+from jobs.cli.ask import answers_of
+from jobs.cli.output import opened
+from jobs.errors import EXIT_OK, UsageError
+from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
+from jobs.report.page import report as page_of
+
+_DAY = dt.timedelta(days=1)
+_A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def report(given: argparse.Namespace) -> int:
+    """Write the report of a stretch of time and return the exit code."""
+    answers = answers_of(given, given.as_known_at)
+    html = page_of(facts_of(answers, _scope(answers, given)))
+    with opened(Path(given.output)) as file:
+        file.write(html)
+    sys.stdout.write(f"{given.output}\n")
+    return EXIT_OK
+
+
+def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
+    """Return what is asked for; without any time it is the last day that is published, or the incident's."""
+    about = {"topic": given.topic, "broker": given.broker, "namesrv": given.namesrv}
+    if given.incident is not None:
+        around = scope_of_incident(answers, given.incident)
+        start, end = (around.start, around.end)
+    else:
+        end = answers_end(answers)
+        start = end - _DAY
+    if given.first is not None:
+        start = instant(given.first)
+        end = start + _DAY if given.last is None and given.incident is None else end
+    if given.last is not None:
+        # A day is meant whole.
+        end = instant(given.last) + (_DAY if _A_DATE.fullmatch(given.last) else dt.timedelta())
+        start = start if given.first is not None or start < end else end - _DAY
+    if start >= end:
+        raise UsageError(f"--from {given.first} lies not before --to {given.last}")
+    incident = around.incident if given.incident is not None else None
+    return Scope(start, end, **about, incident=incident)

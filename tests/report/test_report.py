@@ -1,0 +1,326 @@
+"""The report of a stretch of time: what it tells is what the tables say, in one file that nothing can break out of."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.__main__ import main
+from jobs.ask.engine import Answers
+from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE
+from jobs.report.charts import WIDE, drawn, silences, timeline
+from jobs.report.facts import Facts, Scope, facts_of
+from jobs.report.markup import MOST_ROWS, table, text
+from jobs.report.page import report
+from tests.ingest.given import write
+from tests.night.nights import Capture, night
+
+UTC = dt.timezone.utc
+DAY = dt.datetime(2026, 11, 21, tzinfo=UTC)
+SCOPE = Scope(DAY, DAY + dt.timedelta(days=1))
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(2)>',
+    "' onmouseover='alert(3)",
+    "</svg></style></script><b>out</b>",
+    "\u202egnissap\u202c",
+    "\u001b[31mred\u0007",
+    "&lt;twice&amp;",
+    "javascript:alert(4)",
+    "=HYPERLINK(1)",
+    "x" * 10_000,
+]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+class Page(HTMLParser):
+    """The elements of a page, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        """Note text."""
+        self.texts.append(data)
+
+
+def told(warehouse: Path, **about: Any) -> Facts:
+    """Return the facts of the capture's day."""
+    return facts_of(Answers(str(warehouse)), SCOPE._replace(**about))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a warehouse in which every name that comes from outside is hostile."""
+    path = tmp_path_factory.mktemp("hostile")
+    head = {"schema": "namesrv-event/1", "namesrv_id": "10.0.0.1:9876"}
+    lines: list[dict[str, Any]] = [
+        {**head, "kind": "namesrv", "time": "2026-11-21T10:00:00Z", "event": "started"},
+        {**head, "kind": "namesrv", "time": "2026-11-21T10:00:01Z", "event": "identified", "version": 493},
+    ]
+    for number, name in enumerate(HOSTILE):
+        broker = {"cluster_name": name, "broker_name": name, "broker_addr": f"10.0.1.{number}:10911", "broker_id": 0}
+        topics = [{"topic": f"{name}{n}", "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for n in range(6)]
+        channel = f"10.0.1.{number}:40000#1"
+        said = {"response_code": 0, "request_version": 493, "data_version": {"timestamp": 1, "counter": 1}}
+        lines.append(
+            {
+                **head,
+                **broker,
+                **said,
+                "kind": "registration",
+                "time": f"2026-11-21T10:01:{number:02}Z",
+                "channel_id": channel,
+                "topics": topics,
+                "heartbeat_timeout_ms": 30_000,
+            }
+        )
+    lines.append({**head, "kind": "namesrv", "time": "2026-11-21T11:00:00Z", "event": "stopped"})
+    night(path / "w", write(path / "hostile.jsonl", lines))
+    return path / "w"
+
+
+# -- what it tells -------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_tells_is_what_the_views_say(whole: Capture) -> None:
+    """Stays as in broker_lives, changes as in route_changes, each with its cause and where it is recorded."""
+    facts, answers = told(whole.path), Answers(str(whole.path))
+    lives = list(answers.ask("SELECT broker_addr, from_time, to_time, left_by, closed_by FROM broker_lives").rows)
+    names = ("broker_addr", "from_time", "to_time", "left_by", "closed_by")
+    assert sorted(map(str, lives)) == sorted(str(tuple(row[name] for name in names)) for row in facts.stays)
+    ((changes, events),) = answers.ask("SELECT count(*), count(DISTINCT caused_by) FROM route_changes").rows
+    assert len(facts.changes) == events
+    assert sum(row["appeared"] + row["changed"] + row["vanished"] + row["learned"] for row in facts.changes) == changes
+    assert {row["operation"] for row in facts.changes} >= {"register_broker", "channel_close", "delete_topic"}
+    assert all(row["source_file"] for row in facts.changes if row["operation"] != "scan")
+    ((incidents,),) = answers.ask("SELECT count(*) FROM incidents").rows
+    assert len(facts.incidents) == incidents > 3
+
+
+def test_silences_are_those_of_the_view_and_removals(whole: Capture) -> None:
+    """Every gap of more than half a lease, and every removal of a silent broker; what lies between two stays is none."""
+    answers = Answers(str(whole.path))
+    sql = "SELECT broker_addr, after_time, gap_ms FROM heartbeat_gaps WHERE gap_ms >= lease_ms / 2"
+    expected = {
+        *answers.ask(sql).rows,
+        *answers.ask("SELECT broker_addr, last_beat_time, detection_lag_ms FROM expired_brokers").rows,
+    }
+    assert {(row["broker_addr"], row["after_time"], row["gap_ms"]) for row in told(whole.path).gaps} == expected
+    assert expected
+
+
+@pytest.mark.parametrize(
+    ("about", "is_about"),
+    [
+        (
+            {"topic": "TopicD"},
+            lambda facts: {t for row in facts.changes for t in row["topics"]} == {"TopicD"} and facts.queues,
+        ),
+        ({"broker": "broker-b"}, lambda facts: {row["broker_name"] for row in facts.stays} == {"broker-b"}),
+        ({"namesrv": "127.0.0.1:9876"}, lambda facts: facts.stays and not facts.divergence),
+    ],
+)
+def test_a_report_can_be_about_one_thing(
+    whole: Capture, about: dict[str, str], is_about: Callable[[Facts], bool]
+) -> None:
+    """A topic, a broker, a name server: nothing else is told."""
+    facts = told(whole.path, **about)
+    assert is_about(facts)
+    assert len(facts.incidents) <= len(told(whole.path).incidents)
+    assert next(iter(about.values())) in report(facts)
+
+
+def test_an_incident_has_its_own_report(whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Some minutes around it, and no other incident."""
+    sql = "SELECT incident_id, subject FROM incidents WHERE code = 'EXPIRED_BROKER' ORDER BY 1"
+    incident, subject = next(Answers(str(whole.path)).ask(sql).rows)
+    words = [
+        "report",
+        "--incident",
+        incident[:10],
+        "--output",
+        str(tmp_path / "r.html"),
+        "--warehouse",
+        str(whole.path),
+    ]
+    assert main(words) == EXIT_OK
+    assert capsys.readouterr().out == f"{tmp_path / 'r.html'}\n"
+    page = Page((tmp_path / "r.html").read_text())
+    assert sum(of.get("class", "").startswith("incident") for tag, of in page.elements if tag == "details") == 1  # type: ignore[union-attr]
+    assert subject in "".join(page.texts)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--from", "2026-12-01"], EXIT_MISSING_DAY, "published are 2026-11-21 to 2026-11-21"),
+        (["--from", "2026-11-21", "--to", "2026-11-20"], EXIT_USAGE, "not before"),
+        (["--topic", "nobody's"], EXIT_USAGE, "no name server had it"),
+        (["--broker", "nobody"], EXIT_USAGE, "no name server had it"),
+        (["--incident", "zz"], EXIT_USAGE, "0 incidents"),
+        (["--from", "yesterday"], EXIT_USAGE, "ISO 8601"),
+    ],
+)
+def test_what_cannot_be_reported_is_said(
+    whole: Capture, tmp_path: Path, words: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A sentence and an exit code, and no file."""
+    assert main(["report", *words, "--output", str(tmp_path / "r.html"), "--warehouse", str(whole.path)]) == code
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
+
+
+# -- the file ------------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_one_file_that_asks_for_nothing(whole: Capture) -> None:
+    """No element loads anything, a policy forbids it, ids are unique, charts say what they show, and it is small."""
+    html = report(told(whole.path))
+    page = Page(html)
+    assert not [
+        tag
+        for tag, of in page.elements
+        if {"src", "href", "xlink:href"} & set(of) and not str(of.get("href", "#")).startswith("#")
+    ]
+    assert {tag for tag, _ in page.elements}.isdisjoint(
+        {"img", "iframe", "link", "object", "embed", "image", "foreignobject"}
+    )
+    policy = next(of["content"] for tag, of in page.elements if of.get("http-equiv") == "Content-Security-Policy")
+    assert (policy or "").startswith("default-src 'none'")
+    ids = [of["id"] for _, of in page.elements if "id" in of]
+    assert len(ids) == len(set(ids))
+    assert not re.search(r"url\((?!#)", html)
+    marks = [of for tag, of in page.elements if tag == "path" and of.get("aria-label")]
+    assert any("connection lost" in str(of["aria-label"]) for of in marks)
+    assert len(html) < 2_000_000
+
+
+def test_names_from_outside_are_text(hostile: Path) -> None:
+    """In brokers, topics and clusters: no element, no attribute, no mark of direction and no escape sequence comes of them."""
+    html = report(facts_of(Answers(str(hostile)), SCOPE))
+    page = Page(html)
+    assert [tag for tag, _ in page.elements].count("script") == 1
+    assert {tag for tag, _ in page.elements}.isdisjoint({"img", "b-out", "iframe"})
+    assert not [of for _, of in page.elements if any(name.startswith("on") for name in of)]
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u0007\u001b]", html)
+    shown = "".join(page.texts)
+    for name in HOSTILE[:4]:
+        assert name in shown
+    assert "\\u202e" in shown
+    assert "x" * 301 not in shown
+
+
+def test_parts_of_a_page_keep_to_their_length() -> None:
+    """A long table says what is left out; a text is escaped, isolated and cut."""
+    rows = [[text(n)] for n in range(MOST_ROWS + 7)]
+    assert "7 more rows are not shown" in table("t", "many", ["n"], rows)
+    assert table("t", "none", ["n"], []) == ""
+    assert text("<a>") == "<bdi>&lt;a&gt;</bdi>"
+    assert len(text("y" * 5_000)) < 400
+
+
+def test_charts_place_marks_where_things_happened() -> None:
+    """A bar spans its stay in proportion to the time; a silence beyond the lease lies above the limit."""
+    domain = DAY, DAY + dt.timedelta(hours=10)
+    stay = {"namesrv_id": "n", "broker_name": "b", "broker_addr": "a:1", "from_time": DAY + dt.timedelta(hours=2)}
+    stay |= {"to_time": DAY + dt.timedelta(hours=7), "left_by": "scan"}
+    svg = drawn(timeline([stay], [], domain, WIDE), "t")
+    path = re.search(r'aria-label="b  a:1: live[^"]*" d="([^"]*)"', svg)
+    assert path is not None
+    xs = [float(x) for x in re.findall(r"[ML]([\d.]+),", path[1])]
+    assert min(xs) == pytest.approx(WIDE * 0.2, abs=3)
+    assert max(xs) == pytest.approx(WIDE * 0.7, abs=3)
+    addr = "192.168.100.217:10911"
+    assert svg.count(addr) == 0
+    assert drawn(timeline([stay | {"broker_addr": addr}], [], domain, WIDE), "t").count(addr) > 2
+    assert {"02:00", "08:00"} <= set(re.findall(r">(\d\d:\d\d)<", svg))
+    assert "lease ended at 2026-11-21 07:00:00" in svg
+    gap = {
+        "namesrv_id": "n",
+        "broker_name": "b",
+        "until_time": DAY + dt.timedelta(hours=1),
+        "gap_ms": 150_000,
+        "lease_ms": 120_000,
+    }
+    assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE), "s")
+
+
+# -- in a browser --------------------------------------------------------------------------------------------------------
+
+_PROBE = """
+<script id="probe">addEventListener("load", () => { const found = {};
+  const seen = (s) => [...document.querySelectorAll(s)].filter((one) => one.getClientRects().length);
+  found.charts = seen(".chart").length; found.wider = document.documentElement.scrollWidth - innerWidth;
+  found.ink = getComputedStyle(document.body).color; found.paper = getComputedStyle(document.body).backgroundColor;
+  const chart = seen(".chart")[0]; chart.focus();
+  chart.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  found.said = chart.parentElement.querySelector("output").textContent; found.focused = document.activeElement === chart;
+  const bar = chart.querySelector(".chosen"); found.bar = bar ? getComputedStyle(bar).fill : null;
+  const box = document.querySelector("input[data-filters=changed]");
+  if (box) { box.value = "delete_topic"; box.dispatchEvent(new Event("input"));
+    const rows = [...document.querySelectorAll("#changed tbody tr")]; found.rows = rows.length;
+    found.left = rows.filter((row) => !row.hidden).length; }
+  document.querySelector("#theme").click(); found.turned = getComputedStyle(document.body).backgroundColor;
+  found.alerts = window.alerts || 0; document.documentElement.setAttribute("data-found", JSON.stringify(found)); });
+  window.alert = () => { window.alerts = (window.alerts || 0) + 1; };</script>"""
+
+
+def browsed(html: str, folder: Path, *options: str) -> dict[str, Any]:
+    """Return what a page says of itself in a browser, in which everything runs that would: the policy is left out."""
+    html = re.sub(r"<meta http-equiv[^>]*>", "", html, count=1).replace("<body>", f"<body>{_PROBE}", 1)
+    (folder / "page.html").write_text(html)
+    words = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"]
+    words += [
+        f"--user-data-dir={folder / 'profile'}",
+        "--virtual-time-budget=5000",
+        *options,
+        "--dump-dom",
+        (folder / "page.html").as_uri(),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    found = re.search(r'data-found="([^"]*)"', done.stdout)
+    assert found is not None, done.stderr[-2000:]
+    answer: dict[str, Any] = json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+@pytest.mark.parametrize(("size", "paper"), [("1200,900", "light"), ("500,900", "light"), ("1200,900", "dark")])
+def test_a_browser_shows_it_wide_narrow_and_dark(whole: Capture, tmp_path: Path, size: str, paper: str) -> None:
+    """Nothing is wider than the window, one chart of each pair is seen, keys walk through it, the filter filters, themes turn."""
+    options = [f"--window-size={size}", *(["--blink-settings=preferredColorScheme=0"] if paper == "dark" else [])]
+    found = browsed(report(told(whole.path)), tmp_path, *options)
+    assert found["wider"] <= 0
+    assert found["charts"] == 3
+    assert found["focused"]
+    assert "until" in found["said"] or "and on" in found["said"] or "at" in found["said"]
+    assert found["bar"] not in (None, "none", "rgb(0, 0, 0)")
+    assert 0 < found["left"] < found["rows"]
+    assert found["paper"] == ("rgb(15, 20, 25)" if paper == "dark" else "rgb(255, 255, 255)")
+    assert found["turned"] != found["paper"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_nothing_hostile_runs_in_a_browser(hostile: Path, tmp_path: Path) -> None:
+    """Even without the policy."""
+    found = browsed(report(facts_of(Answers(str(hostile)), SCOPE)), tmp_path)
+    assert (found["alerts"], found["wider"] <= 0) == (0, True)
