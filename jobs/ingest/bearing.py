@@ -7,7 +7,7 @@ from enum import Enum
 from itertools import islice
 from pathlib import Path
 
-from namesrv_wire.capture import Segment, read_capture
+from namesrv_wire.capture import SYN, Segment, read_capture
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.transcript import Transcript
 
@@ -15,6 +15,8 @@ _PEEKED_PACKETS = 2_000
 """Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
 OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
+_JUST_BEFORE = 64 << 20
+"""So many bytes before what is known of it a connection is the same one; what a port's next connection has is anywhere."""
 
 
 class Bearing(Enum):
@@ -29,24 +31,37 @@ def bearing_of(path: Path, transcript: Transcript, read: Iterable[tuple[int, int
     """Return how a capture lies to what `transcript` was fed; `read`: when captures that were read begin and end.
 
     One that begins before the end of what is known of a name server goes on all the same if its connections do: their
-    clock went back. If they are where they were before, in the time of a capture that was read, they come again.
+    clock went back. If they are where they were before, in the time of a capture that was read, they come again. One whose
+    connections are just before what is known of them came earlier, whatever its clock says.
     """
     last_ns = transcript.last_time_ns()
     try:
-        early = [
-            segment
-            for segment in islice(read_capture(path), _PEEKED_PACKETS if last_ns else 0)
-            if segment.time_ns < until_ns(segment, last_ns)
-        ]
+        peeked = list(islice(read_capture(path), _PEEKED_PACKETS if last_ns else 0))
     except (CaptureError, OSError):
         return Bearing.BEHIND  # its reader says what is wrong with it
+    early = [segment for segment in peeked if segment.time_ns < until_ns(segment, last_ns)]
     if not early:
-        return Bearing.BEHIND
+        late = [segment for segment in peeked if segment.time_ns > until_ns(segment, last_ns) + OVERLAP_NS]
+        return Bearing.EARLIER if _is_just_before(late, transcript) else Bearing.BEHIND
     ahead = [at for segment in early if segment.payload and (at := transcript.ahead(segment)) is not None]
     if ahead and 2 * sum(at >= 0 for at in ahead) > len(ahead):
         return Bearing.BEHIND
     is_read = any(first <= early[0].time_ns <= last for first, last in read)
     return Bearing.AGAIN if ahead and is_read else Bearing.EARLIER
+
+
+def _is_just_before(segments: Iterable[Segment], transcript: Transcript) -> bool:
+    """Return whether most connections are a little behind where they are known to have been, to the last of their segments."""
+    reached: dict[tuple[str, str], int] = {}
+    opened: set[tuple[str, str]] = set()
+    for segment in segments:
+        flow = (segment.src, segment.dst)
+        if segment.flags & SYN:
+            opened.update((flow, flow[::-1]))
+        elif segment.payload and flow not in opened and (at := transcript.ahead(segment)) is not None:
+            reached[flow] = max(reached.get(flow, -_JUST_BEFORE), at + len(segment.payload))
+    before = sum(-_JUST_BEFORE < at < 0 for at in reached.values())
+    return before > sum(at > 0 for at in reached.values())
 
 
 def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:

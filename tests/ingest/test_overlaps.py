@@ -61,6 +61,20 @@ def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path) -> None:
     assert ("clock_went_back",) in stored(tmp_path / "w", "namesrv_events", "kind")
 
 
+@pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
+def test_rotated_captures_whose_clock_went_back_by_an_hour_lose_nothing(tmp_path: Path, is_one_run: bool) -> None:  # noqa: FBT001
+    """The later one seems to be the earlier one: what then comes by itself counts once, too."""
+    talk = Talk(client="10.0.0.3:40000").open()
+    for opaque in range(1, 60):
+        talk.exchange(105, {"topic": "T"}, opaque=opaque).wait(SECOND_NS)
+    middle = len(talk.segments) // 2
+    back = [segment._replace(time_ns=segment.time_ns - 3_600 * SECOND_NS) for segment in talk.segments[middle:]]
+    paths = [written(tmp_path / "a.pcap", talk.segments[:middle]), written(tmp_path / "b.pcap", back)]
+    for some in [paths] if is_one_run else [[path] for path in paths]:
+        read_in(tmp_path / "w", *some)
+    assert len(stored(tmp_path / "w", "route_observations", "event_id")) == 59
+
+
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
