@@ -16,6 +16,7 @@ from jobs.cli import report
 from jobs.cli.console import Console
 from jobs.cli.export import export
 from jobs.cli.output import opened
+from jobs.cli.pages import write_pages
 from jobs.cli.snapshot import snapshot_at
 from jobs.cli.views import register_views, run_in_force
 from jobs.errors import (
@@ -131,6 +132,10 @@ def _nightly(command: Command) -> int:
     if given.summary:
         summary.write(Path(given.summary))
     report.show_run(summary, command.console)
+    days = [dt.date.fromisoformat(day) for day in summary.days] if summary.status == "published" else []
+    index = write_pages(command.house.path, days, Path(summary.data_docs))
+    if index is not None:
+        command.console.line(f"Pages        {index}")
     return EXIT_INPUT if summary.errors else EXIT_OK
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import os
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from jobs.ask.engine import Answers
 from jobs.ask.instants import instant
 from jobs.cli.ask import answers_of
 from jobs.cli.output import opened
-from jobs.errors import EXIT_OK, UsageError
+from jobs.errors import EXIT_OK, JobError, UsageError
 from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
+from jobs.report.index import CATALOGUE, INDEX, REPORTS, catalogue, index
 from jobs.report.page import report as page_of
+from schemas.queries import queries
 
 _DAY = dt.timedelta(days=1)
+_MOST_REPORTS = 3
 _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -50,3 +55,33 @@ def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
         raise UsageError(f"--from {given.first} lies not before --to {given.last}")
     incident = around.incident if given.incident is not None else None
     return Scope(start, end, **about, incident=incident)
+
+
+def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | None:
+    """Write the reports of days that a night has published, the last few, and the pages that lead to them; return the index.
+
+    What a night has published stays so whatever happens to its pages: a failure is told on standard error. None: the
+    warehouse is not local, or nothing is published.
+    """
+    if "://" in warehouse:
+        return None
+    root = Path(warehouse)
+    try:
+        answers = Answers(warehouse)
+        for day in sorted(days)[-_MOST_REPORTS:]:
+            start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+            _write(root / REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
+        reports = sorted((path.name for path in (root / REPORTS).glob("*.html")), reverse=True)
+        there = os.path.relpath(docs, root) if docs.is_file() else None
+        _write(root / CATALOGUE, catalogue(queries().values()))
+        _write(root / INDEX, index(answers.known.run_id, answers.known.finished_time, reports, there))
+    except (JobError, OSError) as error:
+        sys.stderr.write(f"namesrv-history: no pages: {error}\n")
+        return None
+    return root / INDEX
+
+
+def _write(path: Path, html: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with opened(path) as file:
+        file.write(html)

@@ -16,11 +16,13 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
+from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE
 from jobs.report.charts import WIDE, drawn, silences, timeline
 from jobs.report.facts import Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, table, text
 from jobs.report.page import report
+from schemas.queries import queries
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
 
@@ -260,6 +262,33 @@ def test_charts_place_marks_where_things_happened() -> None:
         "lease_ms": 120_000,
     }
     assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE), "s")
+
+
+def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: Path) -> None:
+    """The index links reports by day, newest first, Data Docs and the catalogue; every link leads to a file, none elsewhere."""
+    shutil.copytree(whole.path, tmp_path / "w")
+    docs = tmp_path / "w" / "data_docs" / "index.html"
+    docs.parent.mkdir(exist_ok=True)
+    docs.write_text("<h1>rules</h1>")
+    assert write_pages(str(tmp_path / "w"), [DAY.date()], docs) == tmp_path / "w" / "index.html"
+    assert write_pages(str(tmp_path / "w"), [], docs) is not None
+    for name in ("index.html", "queries.html"):
+        page = Page((tmp_path / "w" / name).read_text())
+        links = [str(of["href"]) for tag, of in page.elements if tag == "a" and not str(of["href"]).startswith("#")]
+        assert links
+        assert all((tmp_path / "w" / link).is_file() for link in links)
+    catalogue = Page((tmp_path / "w" / "queries.html").read_text())
+    assert "".join(catalogue.texts).count("ask query ") == len(queries())
+    assert "TopicD" in (tmp_path / "w" / "reports" / "2026-11-21.html").read_text()
+
+
+def test_pages_that_cannot_be_written_are_told_and_no_failure_of_the_night(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is published there: a sentence on standard error, and no page."""
+    assert write_pages(str(tmp_path), [], tmp_path / "none") is None
+    assert "no pages" in capsys.readouterr().err
+    assert write_pages("s3://bucket/w", [], tmp_path / "none") is None
 
 
 # -- in a browser --------------------------------------------------------------------------------------------------------
