@@ -187,7 +187,8 @@ def show_sql(
                 more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
             except (PySparkException, Py4JError) as error:
                 views.require_readable(str(error))
-                raise UsageError(str(error).strip()) from error
+                # Behind what is wrong Spark draws the whole plan.
+                raise UsageError(str(error).partition(";\n")[0].strip()) from error
             if more and arguments.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")
 
