@@ -364,21 +364,23 @@ split_arguments() {
 judge_spark_option() {
   local option=$1 value=$2 expected='' file files=()
   case $option in
-    --master)
+    --master | spark.master)
       [[ $value =~ ^(local|local\[[0-9*]+(,\ *[0-9]+)?\]|local-cluster\[[0-9,\ ]+\]|yarn|(spark|k8s)://.+)$ ]] ||
         expected='local, local[N], spark://host:port, yarn or k8s://https://host:port'
       ;;
     --deploy-mode) [[ $value == client || $value == cluster ]] || expected='client or cluster' ;;
-    --driver-memory | --executor-memory) [[ $value =~ ^[1-9][0-9]*[kKmMgGtT]$ ]] || expected='a size such as 4g or 512m' ;;
+    --driver-memory | spark.driver.memory) # it is the JVM that reads it
+      [[ $value =~ ^[1-9][0-9]*[kKmMgGtT]$ ]] || expected='a size such as 4g or 512m'
+      ;;
+    --executor-memory | spark.executor.memory)
+      [[ $value =~ ^[1-9][0-9]*([kKmMgGtTpP][bB]?)?$ ]] || expected='a size such as 4g or 512m'
+      ;;
     --driver-cores | --executor-cores | --total-executor-cores | --num-executors)
       [[ $value =~ ^[1-9][0-9]*$ ]] || expected='a number'
       ;;
     --conf | -c)
       [[ $value == *?=* ]] || expected='name=value'
-      case $value in
-        spark.master=*) judge_spark_option --master "${value#*=}" ;;
-        spark.driver.memory=* | spark.executor.memory=*) judge_spark_option --driver-memory "${value#*=}" ;;
-      esac
+      judge_spark_option "${value%%=*}" "${value#*=}"
       ;;
     --properties-file | --jars | --py-files | --files | --archives)
       IFS=, read -ra files <<<"$value"

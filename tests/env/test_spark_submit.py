@@ -197,6 +197,7 @@ def test_incomplete_command_line_is_a_usage_error(bin_dir: Path, arguments: tupl
         ("--driver-memory", "banana"),
         ("--conf", "spark.driver.memory"),
         ("--conf", "spark.executor.memory=4x"),
+        ("--conf=spark.driver.memory=2048",),
         ("--num-executors", "0"),
         ("--jars", "there.jar,not-there.jar"),
         ("--properties-file", "not-there.conf"),
@@ -209,7 +210,7 @@ def test_wrong_options_of_spark_are_refused_at_once(bin_dir: Path, options: tupl
     done = start(bin_dir, "some-job", *options)
     assert done.returncode == 2
     (said,) = done.stderr.splitlines()
-    assert re.fullmatch(r"namesrv-history: --\S+ \S+: (expected|no such file).*", said)
+    assert re.fullmatch(r"namesrv-history: \S+ \S+: (expected|no such file).*", said)
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "yarn", "local-cluster[1,1,1024]"])
