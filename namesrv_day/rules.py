@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from namesrv_day.sql import ask, connection
@@ -104,6 +105,11 @@ def _uncounted(table: str, rule: Rule, *, is_empty: bool) -> Measurement:
 def reasons(rows: pa.Table, table: str) -> pa.ChunkedArray:
     """Return for each row of `table` the names of the critical row rules that it breaks, in the order of `RULES`."""
     critical = [rule for rule in RULES[table] if rule.kind == "row" and rule.severity == "critical"]
+    if not ask(f"SELECT count(*) FROM rows WHERE {' OR '.join(map(breaks, critical)) or 'FALSE'}", {"rows": rows})[0][
+        0
+    ].as_py():
+        none = pa.array(np.zeros(len(rows) + 1, np.int32))
+        return pa.chunked_array([pa.ListArray.from_arrays(none, pa.array([], pa.string()))])
     named = ", ".join(f"CASE WHEN {breaks(rule)} THEN '{rule.name}' END" for rule in critical)
     return ask(f"SELECT list_filter([{named}], lambda name: name IS NOT NULL) AS reasons FROM rows", {"rows": rows})[0]
 

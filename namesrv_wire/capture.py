@@ -15,16 +15,18 @@ from namesrv_wire.limits import MAX_IPV6_EXTENSIONS, MAX_VLAN_TAGS
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 OUTGOING, INCOMING = -1, -2
+LINUX_SLL, LINUX_SLL2 = 113, 276
+SLL_OUTGOING = 4
+"""What the first cooked format says of a packet that this host sent."""
 
-_NULL, _ETHERNET, _LOOP, _LINUX_SLL, _LINUX_SLL2 = 0, 1, 108, 113, 276
+_NULL, _ETHERNET, _LOOP = 0, 1, 108
 _RAW = frozenset({12, 14, 101})
 _IPV4, _IPV6 = 228, 229
 _VLAN = frozenset({0x8100, 0x88A8, 0x9100})
 _BSD_IPV6 = frozenset({10, 24, 28, 30})
 _EXTENSIONS = frozenset({0, 43, 60, 135, 139, 140})
-_TCP_HEADER = Struct(">HHIIBB")
-_MAX_ENDPOINTS = 200_000
-_SLL_OUTGOING = b"\x00\x04"
+_TCP_HEADER = Struct(">4xIIBB")
+_MAX_PAIRS = 200_000
 
 
 class Segment(NamedTuple):
@@ -65,6 +67,33 @@ def snapshot_length(path: str | PathLike[str]) -> tuple[int, int]:
     return kept, longest
 
 
+class Endpoints:
+    """The written forms of addresses and ports; kept, since captures repeat the same few."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[bytes, tuple[str, str]] = {}
+
+    def pair(self, key: bytes) -> tuple[str, str]:
+        """Return source and target, of which `key` has both addresses and then both ports, as bytes."""
+        found = self._pairs.get(key)
+        if found is None:
+            if len(self._pairs) >= _MAX_PAIRS:
+                self._pairs.clear()
+            size = (len(key) - 4) // 2
+            found = self._pairs[key] = (
+                _endpoint(key[:size], key[-4:-2]),
+                _endpoint(key[size : 2 * size], key[-2:]),
+            )
+        return found
+
+
+def _endpoint(address: bytes, port: bytes) -> str:
+    number = int.from_bytes(port, "big")
+    if len(address) == 4:
+        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{number}"
+    return f"[{socket.inet_ntop(socket.AF_INET6, address)}]:{number}"
+
+
 class _SkipError(Exception):
     """The packet holds no TCP segment; the message says why."""
 
@@ -78,15 +107,14 @@ def read_capture(path: str | PathLike[str], stats: CaptureStats | None = None) -
     that ends early.
     """
     stats = CaptureStats() if stats is None else stats
-    endpoints: dict[bytes, str] = {}
+    endpoints = Endpoints()
     for number, packet in enumerate(read_packets(path), 1):
         stats.packets = number
         if stats.first_time_ns is None:
             stats.first_time_ns = packet.time_ns
         stats.last_time_ns = packet.time_ns
         try:
-            start = _network_start(packet.link_type, packet.data)
-            segment = _segment(number, packet, start, endpoints)
+            segment = _segment(number, packet, endpoints)
         except _SkipError as why:
             stats.skipped[str(why)] += 1
             continue
@@ -106,9 +134,9 @@ def _network_start(link_type: int, data: bytes) -> int:
                 break
             at += 4
         raise _SkipError("not_ip")
-    if link_type == _LINUX_SLL:
+    if link_type == LINUX_SLL:
         return _if_ip(data[14:16], 16)
-    if link_type == _LINUX_SLL2:
+    if link_type == LINUX_SLL2:
         return _if_ip(data[0:2], 20)
     if link_type in (_NULL, _LOOP):
         families = {int.from_bytes(data[0:4], "big"), int.from_bytes(data[0:4], "little")}
@@ -128,19 +156,28 @@ def _if_ip(ether_type: bytes, start: int) -> int:
 
 def _interface(packet: Packet) -> int:
     """Return where a packet was seen."""
-    if packet.link_type == _LINUX_SLL2:
+    if packet.link_type == LINUX_SLL2:
         return packet.interface << 32 | int.from_bytes(packet.data[4:8], "big")
-    if packet.link_type == _LINUX_SLL and not packet.interface:
-        return OUTGOING if packet.data[:2] == _SLL_OUTGOING else INCOMING
+    if packet.link_type == LINUX_SLL and not packet.interface:
+        return OUTGOING if int.from_bytes(packet.data[:2], "big") == SLL_OUTGOING else INCOMING
     return packet.interface
 
 
-def _segment(number: int, packet: Packet, at: int, endpoints: dict[bytes, str]) -> Segment:
-    """Return the TCP segment in an IP packet that begins at `at`.
+def segment_of(number: int, packet: Packet, endpoints: Endpoints) -> Segment | None:
+    """Return the TCP segment in a packet, None if there is none."""
+    try:
+        return _segment(number, packet, endpoints)
+    except _SkipError:
+        return None
+
+
+def _segment(number: int, packet: Packet, endpoints: Endpoints) -> Segment:
+    """Return the TCP segment in a packet.
 
     Its end comes from the IP header, so link padding is no payload.
     """
     data, lost = packet.data, packet.lost
+    at = _network_start(packet.link_type, data)
     if at >= len(data):
         raise _SkipError("malformed")
     version = data[at] >> 4
@@ -154,17 +191,15 @@ def _segment(number: int, packet: Packet, at: int, endpoints: dict[bytes, str]) 
         end = len(data) + lost  # a length of 0: segmentation was left to the network card
     if start + 20 > min(end, len(data)):
         raise _SkipError("malformed")
-    src_port, dst_port, seq, ack, offset, flags = _TCP_HEADER.unpack_from(data, start)
+    seq, ack, offset, flags = _TCP_HEADER.unpack_from(data, start)
     body = start + (offset >> 4) * 4
     if body < start + 20 or body > end:
         raise _SkipError("malformed")
     payload = data[body:end]
-    source, target = src + data[start : start + 2], dst + data[start + 2 : start + 4]
     return Segment(
         number,
         packet.time_ns,
-        endpoints.get(source) or _endpoint(source, src_port, endpoints),
-        endpoints.get(target) or _endpoint(target, dst_port, endpoints),
+        *endpoints.pair(src + dst + data[start : start + 4]),
         seq,
         ack,
         flags,
@@ -202,15 +237,3 @@ def _ipv6(data: bytes, at: int) -> tuple[int, int, bytes, bytes]:
             raise _SkipError("not_tcp")
         following, start = data[start], start + (data[start + 1] + 1) * 8
     raise _SkipError("not_tcp")
-
-
-def _endpoint(address: bytes, port: int, endpoints: dict[bytes, str]) -> str:
-    """Return the written form of an address and port; kept, since captures repeat the same few."""
-    if len(address) == 6:
-        text = f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{port}"
-    else:
-        text = f"[{socket.inet_ntop(socket.AF_INET6, address[:16])}]:{port}"
-    if len(endpoints) >= _MAX_ENDPOINTS:
-        endpoints.clear()
-    endpoints[address] = text
-    return text

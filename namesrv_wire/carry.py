@@ -10,13 +10,13 @@ from namesrv_wire.connection import Connection
 from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.lifecycle import UP, Life
-from namesrv_wire.rows import REVOKED, Place, Row
+from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
 from namesrv_wire.server import Server
 
 CARRY_SCHEMA: Final = "namesrv-carry/3"
 
 
-def end_rows(server: Server) -> list[Row]:
+def end_rows(server: Server) -> list[AnyRow]:
     """Return the rows that hold if nothing more is read.
 
     Earlier such rows that no longer hold are revoked.
@@ -24,15 +24,12 @@ def end_rows(server: Server) -> list[Row]:
     Unanswered requests of open connections take effect at their arrival; connections silent beyond the idle
     limit are closed by its timer; a name server that closed all its connections at once has stopped.
     """
-    rows: list[Row] = []
+    rows: list[AnyRow] = []
     for connection in server.connections.values():
         if connection.closed_ns is not None:
             continue
-        rows += [
-            Row(pending.table, dict(pending.values))
-            for pending in [*connection.orphans, *connection.pending.values()]
-            if pending.table is not None and pending.values is not None
-        ]
+        waiting = (*connection.orphans, *connection.pending.values())
+        rows += [pending.row for pending in waiting if pending.row is not None]
         if connection.idle_ns is not None and server.last_packet_ns > connection.idle_ns + LATE_NS:
             rows += server.timer_rows(connection)
     life = server.life
@@ -41,7 +38,7 @@ def end_rows(server: Server) -> list[Row]:
         rows.append(
             server.ledger.fact_row("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
         )
-    now = {str(row.values["event_id"]): row.table for row in rows}
+    now = {row.event_id if isinstance(row, FrameRow) else str(row.values["event_id"]): row.table for row in rows}
     for event_id, table in server.ledger.provisional.items():
         if event_id not in now:
             rows.append(Row(REVOKED, {"table": table, "event_id": event_id}))

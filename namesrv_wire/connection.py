@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from namesrv_wire.frames import Cut, FrameCutter
-from namesrv_wire.rows import Values
+from namesrv_wire.rows import FrameRow, Values
 from namesrv_wire.secrets import blot
 from namesrv_wire.tcp import Piece, Stream
 
@@ -79,28 +79,33 @@ def _text(data: bytes) -> str:
 class Pending:
     """A request that has no answer yet: an event's row, a question, or (neither) one that is only counted."""
 
-    __slots__ = ("code", "question", "seq", "table", "time_ns", "values")
+    __slots__ = ("code", "question", "row", "seq", "time_ns")
 
-    def __init__(
-        self,
-        code: int,
-        seq: int,
-        time_ns: int,
-        table: str | None,
-        values: Values | None,
-        question: list[Any] | None,
-    ) -> None:
+    def __init__(self, code: int, seq: int, time_ns: int, row: FrameRow | None, question: Values | None) -> None:
         self.code = code
         self.seq = seq
         self.time_ns = time_ns
-        self.table = table
-        self.values = values
+        self.row = row
+        """The event as it stands without an answer: it took effect when it arrived."""
         self.question = question
-        """[subject, scope, standard JSON only, protocol version, language] of an observed question."""
+        """What an observed question adds to the row of its answer."""
 
     def dump(self) -> list[Any]:
         """Return the state as JSON values."""
-        return [self.code, self.seq, self.time_ns, self.table, self.values, self.question]
+        question = None if self.question is None else [self.question[name] for name in _QUESTION]
+        row = (None, None) if self.row is None else (self.row.table, self.row.values)
+        return [self.code, self.seq, self.time_ns, *row, question]
+
+    @classmethod
+    def load(cls, state: list[Any]) -> Pending:
+        """Return the request that `dump` described."""
+        code, seq, time_ns, table, values, question = state
+        row = None if table is None or values is None else FrameRow.of(table, values)
+        asked = None if question is None else {"code": code, **dict(zip(_QUESTION, question, strict=True))}
+        return cls(code, seq, time_ns, row, asked)
+
+
+_QUESTION: Final = ("subject", "scope", "standard_json", "request_version", "language")
 
 
 _NOWHERE: set[int] = set()
@@ -250,8 +255,8 @@ class Connection:
             Half.load(state["from_client"]),
             Half.load(state["from_server"]),
         )
-        connection.pending = {opaque: Pending(*rest) for opaque, *rest in state["pending"]}
-        connection.orphans = [Pending(*rest) for rest in state["orphans"]]
+        connection.pending = {opaque: Pending.load(rest) for opaque, *rest in state["pending"]}
+        connection.orphans = [Pending.load(rest) for rest in state["orphans"]]
         connection.reverse = dict(state["reverse"])
         connection.others = [(client, server) for client, server in state["others"]]
         connection.beat_times = {code: (us, nth) for code, us, nth in state["beat_times"]}

@@ -24,7 +24,7 @@ from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES
 from namesrv_wire.recovery import form_of, packets_behind
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 16
 _SECOND_NS = 1_000_000_000
 _ORDERS = {
@@ -110,6 +110,11 @@ class _Source:
         """Return the offset, in the unpacked data if the file is compressed."""
         return self._offset
 
+    def seek(self, offset: int) -> None:
+        """Go on at an offset that has been read before."""
+        self._stream.seek(offset)
+        self._offset = offset
+
     def first_bytes(self, size: int) -> bytes:
         """Return up to `size` bytes from the start of the file, and go back there."""
         try:
@@ -143,29 +148,31 @@ class _Source:
         return CaptureError(self._path, self._offset, f"{self._unreadable} ({error})")
 
 
-def read_packets(path: str | PathLike[str]) -> Iterator[Packet]:
+def read_packets(path: str | PathLike[str], start: int = 0) -> Iterator[Packet]:
     """Yield the packets of a capture file in file order; memory does not grow with the file.
+
+    `start`: of a pcap, the byte at which the record of the first one begins, in the unpacked data; 0 for the first of all.
 
     The format is told by its first bytes, not by its name. Raises `CaptureError` at once for a foreign file,
     and after the last packet that can be read for one that ends early or is damaged.
     """
     with Path(path).open("rb") as raw:
-        start = raw.read(2)
+        first = raw.read(2)
         raw.seek(0)
-        if start == _GZIP_MAGIC:
+        if first == GZIP_MAGIC:
             with gzip.GzipFile(fileobj=raw) as packed:
                 stream = BufferedReader(_Unpacked(packed), _BUFFER_BYTES)
-                yield from _packets(_Source(stream, path, "the compressed data is damaged or ends early"))
+                yield from _packets(_Source(stream, path, "the compressed data is damaged or ends early"), start)
         else:
-            yield from _packets(_Source(raw, path, "the file cannot be read"))
+            yield from _packets(_Source(raw, path, "the file cannot be read"), start)
 
 
-def _packets(source: _Source) -> Iterator[Packet]:
+def _packets(source: _Source, start: int) -> Iterator[Packet]:
     head = source.first_bytes(40)
     magic = head[:4]
     number = int.from_bytes(magic, "big")
     if number in pcap.MAGIC_TO_PKT_HDR:
-        packets = _pcap(source, number)
+        packets = _pcap(source, number, start)
     elif number == structs.SECTION_HEADER_MAGIC:
         packets = _pcapng(source)
     else:
@@ -196,12 +203,14 @@ def _behind(source: _Source, head: bytes, error: CaptureError, *, is_nano: bool)
         raise CaptureError(source.path, error.offset, what) from error
 
 
-def _pcap(source: _Source, magic: int) -> Iterator[Packet]:
+def _pcap(source: _Source, magic: int, start: int) -> Iterator[Packet]:
     """Yield the packets of a classic pcap file."""
     source.limit = MAX_PACKET_BYTES
     packets = pcap.Reader(source)
     link_type = packets.datalink() & 0xFFFF
     header, snap_length, is_nano = pcap.MAGIC_TO_PKT_HDR[magic], packets.snaplen, magic in _NANO_MAGICS
+    if start:
+        source.seek(start)
     source.at_record = True
     for time, data in packets:
         # Nanoseconds come as a Decimal with all digits. Microseconds come as a float that, for any 32-bit

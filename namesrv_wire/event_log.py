@@ -25,7 +25,7 @@ from namesrv_wire.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind
 from namesrv_wire.json_text import canonical_json, parse_json
 from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.requests import topic_configs_row
-from namesrv_wire.rows import Row, Values, beat_id, digest_id, quarantine_row
+from namesrv_wire.rows import AnyRow, Row, Values, beat_id, digest_id, quarantine_row
 from namesrv_wire.tally import Tally
 
 SCHEMA: Final = "namesrv-event/1"
@@ -211,7 +211,7 @@ def _nanoseconds(value: object, name: str) -> int:
     return ns
 
 
-def line_of(row: Row, topic_configs: Mapping[str, Any] | None = None) -> str:
+def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:
     """Return the line of an event or observation row.
 
     A registration also needs the values of its `topic_configs` row.

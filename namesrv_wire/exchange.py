@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from namesrv_core.asking.answers import question_of
 from namesrv_core.inference.settings import properties_of
 from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, OBSERVED, REQUEST_CODE_NOT_SUPPORTED, version_name
+from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.connection import Connection, Pending
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
-from namesrv_wire.frames import Cut, Frame, decode_frame, head_of
+from namesrv_wire.frames import Cut, Frame, head_of
+from namesrv_wire.known import KnownFrame, KnownFrames
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING
-from namesrv_wire.requests import (
-    asks_standard_json,
-    body_text,
-    fields_json,
-    request_columns,
-    response_columns,
-    topic_configs_row,
-)
-from namesrv_wire.rows import Place, Row, beat_id, digest_id, envelope
+from namesrv_wire.requests import topic_configs_row
+from namesrv_wire.rows import NOTHING, FrameRow, Place, beat_id, digest_id
 
 MAX_DIGESTS: Final = 65_536
 GET_NAMESRV_CONFIG: Final = 319
@@ -31,40 +24,53 @@ NOTIFY_MIN_BROKER_ID_CHANGE: Final = 905
 class Exchange:
     """Decodes frames; a request takes effect with its answer, an answer to a question is an observation."""
 
-    def __init__(self, ledger: Ledger, bodies: BodyCache) -> None:
+    def __init__(self, ledger: Ledger, bodies: BodyCache, frames: KnownFrames) -> None:
         self.ledger = ledger
         self._bodies = bodies
+        self._frames = frames
         self._digests: set[str] = set()
 
     def frame(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
         """Take in one frame, or a piece that is none, that ended with this packet."""
         if cut.error is not None:
             self.refused(connection, cut, from_server=from_server)
-            return
-        self.ledger.tally.frames += 1
+        else:
+            self.take(connection, cut.position, cut.data, from_server=from_server)
+
+    def take(self, connection: Connection, position: int, data: bytes, *, from_server: bool) -> None:
+        """Take in the bytes of one frame at a position of their stream."""
+        ledger = self.ledger
+        tally = ledger.tally
+        tally.frames += 1
         try:
-            frame = decode_frame(cut.data)
+            known, opaque = self._frames.decode(data)
         except DecodeError as error:
-            self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=from_server)
+            ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=from_server)
             return
+        frame = known.frame
         if from_server:
             if frame.flag & 1:
-                self._answer(connection, frame, cut.position)
-            else:
-                if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
-                    connection.reverse[frame.opaque] = frame.code
-                self.ledger.tally.ignored[f"request:{frame.code}"] += 1
-                if frame.code == NOTIFY_MIN_BROKER_ID_CHANGE:
-                    place = Place(*self.ledger.source, self.ledger.time_ns)
-                    evidence = f"request {frame.code} to {connection.client}"
-                    self.ledger.fact("min_broker_id_notified", self.ledger.slot(), place, None, evidence)
+                self._answer(connection, known, opaque, position)
+                return
+            if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
+                connection.reverse[opaque] = frame.code
+            tally.ignored[f"request:{frame.code}"] += 1
+            if frame.code == NOTIFY_MIN_BROKER_ID_CHANGE:
+                place = Place(*ledger.source, ledger.time_ns)
+                evidence = f"request {frame.code} to {connection.client}"
+                ledger.fact("min_broker_id_notified", ledger.slot(), place, None, evidence)
         elif frame.flag & 1:
-            code = connection.reverse.pop(frame.opaque, None)
-            self.ledger.tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
+            code = connection.reverse.pop(opaque, None)
+            tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
         elif connection.closed_ns is not None:
-            self.ledger.tally.ignored[f"request:{frame.code}:after_close"] += 1
+            tally.ignored[f"request:{frame.code}:after_close"] += 1
+        elif frame.code in EVENT_TABLES:
+            self._event(connection, known, opaque, Cut(position, data))
         else:
-            self._request(connection, frame, cut)
+            tally.ignored[f"request:{frame.code}"] += 1
+            if not frame.flag & 2:
+                pending = Pending(frame.code, ledger.slot(), ledger.time_ns, None, known.question())
+                self._await(connection, opaque, pending)
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
         """Take in a piece that is no frame; a stranger has nothing else, and cut frames are told once a connection."""
@@ -95,8 +101,8 @@ class Exchange:
             self._identify(head.version)
         pending = None if head.opaque is None else connection.pending.pop(head.opaque, None)
         self._confirm(connection, pending, head.code)
-        if pending is not None and pending.values is not None and pending.table is not None:
-            self._take_effect(connection, pending)
+        if pending is not None and pending.row is not None:
+            self._take_effect(connection, pending.row)
 
     def _confirm(self, connection: Connection, pending: Pending | None, code: int) -> None:
         """Note an answer of this code: only a name server answers some questions."""
@@ -104,63 +110,40 @@ class Exchange:
         if is_asked and not self.ledger.confirmed and code != REQUEST_CODE_NOT_SUPPORTED:
             self.ledger.confirm()
 
-    def _take_effect(self, connection: Connection, pending: Pending) -> None:
+    def _take_effect(self, connection: Connection, row: FrameRow) -> None:
         """Write an event whose answer is here."""
-        assert pending.values is not None
-        assert pending.table is not None
         if connection.closed_ns is None:
-            pending.values["seq"], pending.values["effect_time"] = self.ledger.slot(), self.ledger.time_ns // 1_000
-        self.ledger.emit(Row(pending.table, pending.values))
+            row = row._replace(seq=self.ledger.slot(), effect_us=self.ledger.time_ns // 1_000)
+        self.ledger.emit(row)
 
-    def _request(self, connection: Connection, frame: Frame, cut: Cut) -> None:
-        code = frame.code
-        table = EVENT_TABLES.get(code)
-        if table is not None:
-            self._event(connection, frame, cut, table)
-            return
-        self.ledger.tally.ignored[f"request:{code}"] += 1
-        if not frame.flag & 2:
-            question = None
-            if code in OBSERVED:
-                standard_json = asks_standard_json(frame)
-                asked = question_of(code, frame.ext, standard_json=standard_json)
-                question = [asked.subject, asked.scope, standard_json, frame.version, frame.language]
-            self._await(
-                connection,
-                frame.opaque,
-                Pending(code, self.ledger.slot(), self.ledger.time_ns, None, None, question),
-            )
-
-    def _event(self, connection: Connection, frame: Frame, cut: Cut, table: str) -> None:
-        time_ns = self.ledger.time_ns
+    def _event(self, connection: Connection, known: KnownFrame, opaque: int, cut: Cut) -> None:
+        ledger, frame = self.ledger, known.frame
+        time_ns, table = ledger.time_ns, EVENT_TABLES[frame.code]
         try:
-            columns, topics = request_columns(frame, time_ns // 1_000_000, self._bodies)
+            columns, topics = known.request(time_ns // 1_000_000, self._bodies)
         except DecodeError as error:
-            self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
+            ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
             return
-        self.ledger.tally.events[table] += 1
+        ledger.tally.events[table] += 1
         connection.beats = connection.beats or table in ("heartbeats", "registrations")
         if topics is not None and topics.digest not in self._digests:
             if len(self._digests) >= MAX_DIGESTS:
                 self._digests.clear()
             self._digests.add(topics.digest)
-            self.ledger.emit(topic_configs_row(topics))
-        seq = self.ledger.slot()
+            ledger.emit(topic_configs_row(topics))
+        seq, at_us, channel, nth = ledger.slot(), time_ns // 1_000, connection.channel_id, None
         if table == "heartbeats":
-            nth = connection.beat(frame.code, time_ns // 1_000)
-            identity = beat_id(self.ledger.id, connection.channel_id, frame.code, time_ns // 1_000, nth)
-            columns |= {"nth": nth, "stated_id": None}
+            nth = connection.beat(frame.code, at_us)
+            identity = beat_id(ledger.id, channel, frame.code, at_us, nth)
         else:
-            place_in_stream = ("request", frame.code, cut.position, frame.opaque)
-            identity = digest_id(self.ledger.id, connection.channel_id, *place_in_stream, content=frame.body)
-        place = Place(*self.ledger.source, time_ns)
-        values = envelope(self.ledger.id, seq, identity, time_ns, time_ns, connection.channel_id, place) | columns
-        if connection.proxied is not None:
-            values["proxied_addr"] = connection.proxied
+            said = (ledger.id, channel, "request", frame.code, cut.position, opaque)
+            identity = digest_id(*said, content=frame.body)
+        own = (table, ledger.id, seq, identity, at_us, at_us, channel, connection.proxied, *ledger.source)
+        row = FrameRow(*own, columns, NOTHING, nth=nth)
         if frame.flag & 2:
-            self.ledger.emit(Row(table, values))
+            ledger.emit(row)
         else:
-            self._await(connection, frame.opaque, Pending(frame.code, seq, time_ns, table, values, None))
+            self._await(connection, opaque, Pending(frame.code, seq, time_ns, row, None))
 
     def _await(self, connection: Connection, opaque: int, pending: Pending) -> None:
         if len(connection.pending) + len(connection.orphans) >= MAX_PENDING:
@@ -171,54 +154,41 @@ class Exchange:
             connection.orphans.append(earlier)
         connection.pending[opaque] = pending
 
-    def _answer(self, connection: Connection, frame: Frame, position: int) -> None:
-        pending = connection.pending.pop(frame.opaque, None)
-        self._identify(frame.version)
-        self._confirm(connection, pending, frame.code)
+    def _answer(self, connection: Connection, known: KnownFrame, opaque: int, position: int) -> None:
+        ledger, frame = self.ledger, known.frame
+        pending = connection.pending.pop(opaque, None)
+        if frame.version != ledger.version:
+            self._identify(frame.version)
+        if not ledger.confirmed:
+            self._confirm(connection, pending, frame.code)
         if pending is None:
-            self.ledger.tally.ignored["response:unmatched"] += 1
+            ledger.tally.ignored["response:unmatched"] += 1
             return
         if pending.question is not None:
-            self.ledger.tally.observations += 1
-            self._observation(connection, pending, frame, position)
+            ledger.tally.observations += 1
+            self._observation(connection, pending, known, (position, opaque))
             return
-        self.ledger.tally.ignored[f"response:{pending.code}"] += 1
+        ledger.tally.ignored[f"response:{pending.code}"] += 1
         if pending.code == GET_NAMESRV_CONFIG and frame.code == 0:
             self._configured(frame)
-        if pending.values is None or pending.table is None:
+        if pending.row is None:
             return
-        pending.values |= response_columns(frame)
-        self._take_effect(connection, pending)
+        self._take_effect(connection, pending.row._replace(answered=known.answer()))
 
-    def _observation(self, connection: Connection, pending: Pending, frame: Frame, position: int) -> None:
-        ledger = self.ledger
-        subject, scope, standard_json, version, language = pending.question or (None, None, False, 0, None)
-        channel = connection.channel_id
-        identity = digest_id(
-            self.ledger.id, channel, "answer", pending.code, position, frame.opaque, content=frame.body
-        )
-        place = Place(*self.ledger.source, self.ledger.time_ns)
-        values = envelope(ledger.id, ledger.slot(), identity, pending.time_ns, ledger.time_ns, channel, place)
-        values["proxied_addr"] = connection.proxied
-        values["code"] = pending.code
-        values["subject"] = subject
-        values["scope"] = scope
-        values["request_seq"] = pending.seq
-        values["standard_json"] = standard_json
-        values["request_version"] = version
-        values["language"] = language
-        values["response_code"] = frame.code
-        values["response_version"] = frame.version
-        values["remark"] = frame.remark
-        values["response_fields"] = fields_json(frame)
-        values["body"] = body_text(frame)
-        ledger.emit(Row("route_observations", values))
+    def _observation(self, connection: Connection, pending: Pending, known: KnownFrame, place: tuple[int, int]) -> None:
+        """Write what was answered; `place`: its position in the stream, and its opaque."""
+        ledger, channel = self.ledger, connection.channel_id
+        identity = digest_id(ledger.id, channel, "answer", pending.code, *place, content=known.frame.body)
+        asked_us, at_us = pending.time_ns // 1_000, ledger.time_ns // 1_000
+        own = (ledger.slot(), identity, asked_us, at_us, channel, connection.proxied, *ledger.source)
+        said = pending.question or NOTHING
+        ledger.emit(FrameRow("route_observations", ledger.id, *own, said, known.observed(), pending.seq))
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""
         for pending in [*connection.orphans, *connection.pending.values()]:
-            if pending.values is not None and pending.table is not None:
-                self.ledger.emit(Row(pending.table, dict(pending.values)))
+            if pending.row is not None:
+                self.ledger.emit(pending.row)
         connection.orphans.clear()
 
     def _configured(self, frame: Frame) -> None:

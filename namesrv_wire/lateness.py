@@ -14,7 +14,7 @@ from typing import Final, cast
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.rows import Place, Row, digest_id, envelope, namesrv_row, quarantine_row
+from namesrv_wire.rows import AnyRow, Place, Row, digest_id, envelope, namesrv_row, quarantine_row
 
 STEP_BACK_NS: Final = 5_000_000_000
 STEP_BACK_US: Final = STEP_BACK_NS // 1_000
@@ -50,7 +50,15 @@ class Lateness:
         self._last_of_file.clear()
         self._steps.clear()
 
-    def judged(self, row: Row, *, in_order: bool = True) -> Row:
+    def lets_through(self, namesrv_id: str, first_us: int, last_us: int) -> bool:
+        """Return whether rows of a capture may all pass that took effect between two times; they then count as passed."""
+        earliest_day = self._earliest_day.get(namesrv_id)
+        if earliest_day is not None and first_us // _DAY_US < earliest_day:
+            return False
+        self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, last_us), last_us)
+        return True
+
+    def judged(self, row: AnyRow, *, in_order: bool = True) -> AnyRow:
         """Return the row, or the quarantine row that stands for it.
 
         `in_order`: the row's place in its file says something about its time; rows of a capture leave when they are
@@ -84,7 +92,7 @@ class Lateness:
         """Return the facts `clock_went_back` of the file, the first `MAX_NOTED` of them."""
         return list(self._steps)
 
-    def _refusal(self, row: Row, reason: Reason, detail: str) -> Row:
+    def _refusal(self, row: AnyRow, reason: Reason, detail: str) -> Row:
         self.refused[reason] += 1
         values = row.values
         said = {name: value for name, value in values.items() if name not in _PLACE_OF}
@@ -97,7 +105,7 @@ class Lateness:
             values["namesrv_id"], values["channel_id"], place, error, piece, len(piece), identity, source
         )
 
-    def _note(self, row: Row, before_us: int) -> None:
+    def _note(self, row: AnyRow, before_us: int) -> None:
         if len(self._steps) >= MAX_NOTED:
             return
         namesrv_id, at_us = row.values["namesrv_id"], row.values["effect_time"]

@@ -9,7 +9,18 @@ from namesrv_wire.connection import Connection
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.frames import Cut
 from namesrv_wire.limits import MAX_HELD_ROWS
-from namesrv_wire.rows import FRAME_TABLES, Place, Row, Values, digest_id, envelope, namesrv_row, quarantine_row
+from namesrv_wire.rows import (
+    FRAME_TABLES,
+    AnyRow,
+    FrameRow,
+    Place,
+    Row,
+    Values,
+    digest_id,
+    envelope,
+    namesrv_row,
+    quarantine_row,
+)
 from namesrv_wire.tally import Tally
 
 SLOT_STEP: Final = 16
@@ -28,8 +39,8 @@ class Ledger:
         self.last_slot = 0
         self.provisional: dict[str, str] = {}
         """Rows that an earlier end of capture made on the strength of what was known then: id and table."""
-        self.held: deque[Row] = deque()
-        self.out: list[Row] = []
+        self.held: deque[AnyRow] = deque()
+        self.out: list[AnyRow] = []
         self.source = ("", 0)
         """File and packet number of the packet at hand."""
         self.files: set[str] = set()
@@ -47,7 +58,7 @@ class Ledger:
         self._base_taken = False
         self.tally.packets += 1
 
-    def take(self) -> list[Row]:
+    def take(self) -> list[AnyRow]:
         """Return the rows that may leave, once."""
         rows, self.out = self.out, []
         return rows
@@ -98,7 +109,7 @@ class Ledger:
             values["proxied_addr"] = connection.proxied
         return values
 
-    def emit(self, row: Row) -> None:
+    def emit(self, row: AnyRow) -> None:
         """Write a row."""
         if not self.confirmed:
             if len(self.held) >= MAX_HELD_ROWS:
@@ -107,7 +118,7 @@ class Ledger:
             self.held.append(row)
             return
         if self.provisional:
-            self.provisional.pop(row.values.get("event_id", ""), None)
+            self.provisional.pop(row.event_id if isinstance(row, FrameRow) else row.values.get("event_id", ""), None)
         self.out.append(row)
 
     def quarantine(

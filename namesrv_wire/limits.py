@@ -29,6 +29,10 @@ MAX_TOPICS = 200_000
 BODY_CACHE_ENTRIES = 512
 BODY_CACHE_BYTES = 64 * MIB
 
+KNOWN_FRAMES_BYTES = 64 * MIB
+MAX_KNOWN_FRAME_BYTES = 4 * MIB
+"""Frames kept decoded, and the largest of them, with what they take as objects."""
+
 # Captures.
 MAX_PACKET_BYTES = MIB
 MAX_PCAPNG_BLOCK_BYTES = 4 * MIB

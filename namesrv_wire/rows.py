@@ -36,6 +36,70 @@ class Row(NamedTuple):
     seq_is_given: bool = True
 
 
+class FrameRow(NamedTuple):
+    """The row of an event or an answer, as frames of a capture say it: what differs from row to row, and what it shares.
+
+    `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object.
+    Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`: of a heartbeat.
+    """
+
+    table: str
+    namesrv_id: str
+    seq: int
+    event_id: str
+    event_us: int
+    effect_us: int
+    channel_id: str
+    proxied_addr: str | None
+    source_file: str
+    source_offset: int
+    said: Values
+    answered: Values
+    request_seq: int | None = None
+    nth: int | None = None
+
+    @property
+    def seq_is_given(self) -> bool:
+        """Whether its position is its own: that of a packet."""
+        return True
+
+    @property
+    def values(self) -> Values:
+        """Return every column, as `Row.values`."""
+        own: Values = {
+            "namesrv_id": self.namesrv_id,
+            "seq": self.seq,
+            "event_id": self.event_id,
+            "event_time": self.event_us,
+            "effect_time": self.effect_us,
+            "channel_id": self.channel_id,
+            "proxied_addr": self.proxied_addr,
+            "source_file": self.source_file,
+            "source_offset": self.source_offset,
+            **self.said,
+            **self.answered,
+        }
+        if self.nth is not None:
+            own |= {"nth": self.nth, "stated_id": None}
+        return own if self.request_seq is None else own | {"request_seq": self.request_seq}
+
+    @classmethod
+    def of(cls, table: str, values: Values) -> FrameRow:
+        """Return the row of an event with these `values`."""
+        said = {name: value for name, value in values.items() if name not in _ENVELOPE and name != "nth"}
+        own: list[Any] = [table, *(values[name] for name in _ENVELOPE), said, NOTHING, None, values.get("nth")]
+        return cls._make(own)
+
+
+AnyRow = Row | FrameRow
+NOTHING: Final[Values] = {}
+"""What a request without an answer was answered."""
+_ENVELOPE: Final = (
+    *("namesrv_id", "seq", "event_id", "event_time", "effect_time"),
+    *("channel_id", "proxied_addr", "source_file", "source_offset"),
+)
+
+
 class Place(NamedTuple):
     """Where and when something was read."""
 
@@ -46,10 +110,8 @@ class Place(NamedTuple):
 
 def digest_id(*parts: object, content: bytes = b"") -> str:
     """Return 32 hex digits that depend on the parts and the content, and on nothing else."""
-    digest = hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "surrogatepass"))
-    digest.update(b"\n\n")
-    digest.update(content)
-    return digest.hexdigest()[:32]
+    said = "\n".join(map(str, parts)).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(said + b"\n\n" + content).hexdigest()[:32]
 
 
 def beat_id(namesrv_id: str, channel_id: str | None, code: int, event_us: int, nth: int) -> str:

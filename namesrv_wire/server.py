@@ -13,6 +13,7 @@ from namesrv_wire.connection import Connection
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.exchange import Exchange
 from namesrv_wire.frames import Cut
+from namesrv_wire.known import KnownFrames
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.lifecycle import DOWN, UP, Life
@@ -34,17 +35,19 @@ class Server:
         self,
         namesrv_id: str,
         idle_ms: int,
-        bodies: BodyCache,
+        decoders: tuple[BodyCache, KnownFrames],
         forget: Callable[[Server, Connection], None],
         *,
         confirmed: bool,
     ) -> None:
         self.ledger = Ledger(namesrv_id, confirmed=confirmed)
-        self.exchange = Exchange(self.ledger, bodies)
+        self.exchange = Exchange(self.ledger, *decoders)
         self.connections: dict[str, Connection] = {}
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
         self.last_packet_ns = 0
+        self.calm_until_ns = 0
+        """Nothing runs out before this time: a packet that is not later, and not earlier than the last, opens nothing else."""
         self.syns: OrderedDict[str, int] = OrderedDict()
         """Connection attempts without an answer: client and sequence number."""
         self.syns_seen: dict[str, set[int]] = {}
@@ -87,27 +90,31 @@ class Server:
 
     # Packets.
 
-    def begin(self, segment: Segment, source_file: str) -> None:
+    def begin(self, time_ns: int, source: tuple[str, int]) -> None:
         """Open a packet: note time and place, and let timers pass that ran out before it."""
         ledger, before_ns = self.ledger, self.ledger.time_ns
-        ledger.begin(segment.time_ns, (source_file, segment.packet_no))
+        ledger.begin(time_ns, source)
+        if before_ns <= time_ns <= self.calm_until_ns and not self.idle.overdue:
+            self.last_packet_ns = max(self.last_packet_ns, time_ns)
+            return
         if self.life is None:
-            self.life = Life(ledger.slot(), segment.time_ns, ledger.source)
+            self.life = Life(ledger.slot(), time_ns, ledger.source)
         idle = self.idle
-        if self.last_packet_ns and segment.time_ns - self.last_packet_ns > idle.limit_ns + RECORDING_GAP_NS:
-            self._pass_gap(segment.time_ns)
-        if segment.time_ns < before_ns - STEP_BACK_NS:
-            evidence = stepped(before_ns // 1_000, segment.time_ns // 1_000)
-            self._note("clock_went_back", ledger.slot(), segment.time_ns, evidence)
-        if idle.due_ns < segment.time_ns:
-            for connection in idle.passed(segment.time_ns):
+        if self.last_packet_ns and time_ns - self.last_packet_ns > idle.limit_ns + RECORDING_GAP_NS:
+            self._pass_gap(time_ns)
+        if time_ns < before_ns - STEP_BACK_NS:
+            evidence = stepped(before_ns // 1_000, time_ns // 1_000)
+            self._note("clock_went_back", ledger.slot(), time_ns, evidence)
+        if idle.due_ns < time_ns:
+            for connection in idle.passed(time_ns):
                 connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
         if idle.overdue:
-            for connection in idle.given_up(segment.time_ns):
+            for connection in idle.given_up(time_ns):
                 self._end_by_timer(connection)
-        self.last_packet_ns = max(self.last_packet_ns, segment.time_ns)
-        if segment.time_ns > self._purge_ns or len(self.lingering) > MAX_LINGERING:
+        self.last_packet_ns = max(self.last_packet_ns, time_ns)
+        if time_ns > self._purge_ns or len(self.lingering) > MAX_LINGERING:
             self._purge()
+        self.calm_until_ns = min(idle.due_ns, self._purge_ns)
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Take in one segment of a connection; `begin` was called for it."""
@@ -135,6 +142,35 @@ class Server:
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
             self._flags(connection, segment.flags, silent_ns, from_server=from_server)
+
+    def bytes_in_order(
+        self, connection: Connection, header: tuple[int, int, int], data: bytes, *, from_server: bool
+    ) -> bool:
+        """Take in a segment that has nothing but bytes, as `segment` does, if they are the next ones; else return False.
+
+        `header`: its sequence number, acknowledgement and flags. Most of a capture is such segments.
+        """
+        half = connection.from_server if from_server else connection.from_client
+        stream, (seq, ack, flags) = half.stream, header
+        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
+            return False
+        if data and seq != stream.next_seq:
+            return False
+        if flags & ACK:
+            connection.acks[not from_server] = ack
+        if data:
+            size, cutter = len(data), half.cutter
+            stream.next_seq = (seq + size) & 0xFFFFFFFF
+            stream.position += size
+            self._heard(connection, from_server=from_server)
+            if cutter.synced and not cutter.buffer and int.from_bytes(data[:4], "big") == size - 4 and size >= 8:
+                position = cutter.position
+                cutter.position += size
+                self.exchange.take(connection, position, data, from_server=from_server)
+            else:
+                for cut in cutter.feed(data):
+                    self.exchange.frame(connection, cut, from_server=from_server)
+        return True
 
     def _give_up_holes(self, connection: Connection) -> None:
         for from_server, half in enumerate((connection.from_client, connection.from_server)):
@@ -256,19 +292,23 @@ class Server:
 
         The server's own show that it lives and has not closed this connection.
         """
-        time_ns = self.ledger.time_ns
+        time_ns, idle = self.ledger.time_ns, self.idle
         connection.last_source = self.ledger.source
         if from_server:
             assert self.life is not None
-            self.life.alive()
-            self.idle.active(time_ns)
-        if connection.closed_ns is None:
-            if from_server and self.idle.is_outlasted(connection, time_ns):
+            if self.life.burst is not None:
+                self.life.alive()
+            if idle.overdue:
+                idle.active(time_ns)
+        if connection.closed_ns is not None:
+            return
+        if connection.idle_ns is not None:
+            if from_server and idle.is_outlasted(connection, time_ns):
                 self._outlasted(connection)
-            if from_server or connection.idle_ns is None:
-                self.idle.heard(connection, time_ns)
-            else:
+            if not from_server:
                 connection.last_byte_ns = time_ns
+                return
+        idle.heard(connection, time_ns)
 
     def _flags(self, connection: Connection, flags: int, silent_ns: int, *, from_server: bool) -> None:
         """Apply a FIN or RST.
@@ -328,10 +368,10 @@ class Server:
         self._flush(connection)
         unanswered = connection.unanswered
         for pending in [*connection.orphans, *connection.pending.values()]:
-            if pending.values is not None and pending.table is not None:
-                pending.values["seq"] = self.ledger.slot()
-                pending.values["effect_time"] = self.ledger.time_ns // 1_000
-                self.ledger.emit(Row(pending.table, dict(pending.values)))
+            if pending.row is not None:
+                # It stays so: an answer that comes all the same changes nothing about when it took effect.
+                pending.row = pending.row._replace(seq=self.ledger.slot(), effect_us=self.ledger.time_ns // 1_000)
+                self.ledger.emit(pending.row)
         connection.orphans.clear()
         place = Place(*self.ledger.source, self.ledger.time_ns)
         for kind in kinds:
@@ -373,6 +413,8 @@ class Server:
         connection.closed_ns = self.ledger.time_ns
         self.idle.forget(connection)
         self.lingering[connection.client] = connection
+        if len(self.lingering) > MAX_LINGERING:
+            self.calm_until_ns = 0
 
     def _flush(self, connection: Connection) -> None:
         """Decode what stands behind holes, and refuse frames that never ended."""

@@ -83,6 +83,11 @@ class Sightings:
         self._aside: OrderedDict[Flow, list[Aside]] = OrderedDict()
         """First segments of connections that were open before the capture."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether a segment waits."""
+        return bool(self._aside)
+
     def note(self, segment: Segment, flow: Flow) -> Flow | None:
         """Remember a segment; return of which other connection it was seen just before, if of any."""
         place = (segment.seq, segment.ack)

@@ -6,18 +6,22 @@ Which endpoint is a name server, and which connection a segment belongs to.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.capture import ACK, RST, SYN, Segment
+from namesrv_wire.capture import ACK, FIN, RST, SYN, Endpoints, Segment
 from namesrv_wire.carry import dump, end_rows, load
+from namesrv_wire.columns import Packets
 from namesrv_wire.connection import Connection
 from namesrv_wire.frames import decode_frame, plausible_start
+from namesrv_wire.known import KnownFrames
 from namesrv_wire.limits import MAX_CANDIDATES
-from namesrv_wire.rows import Row
+from namesrv_wire.rows import AnyRow
 from namesrv_wire.server import Server
 from namesrv_wire.sightings import BEGINNING_NS, Aside, Sightings
 from namesrv_wire.tally import Tally
 
+_OPENS_OR_ENDS: Final = SYN | FIN | RST
 DEFAULT_IDLE_MS = 120_000
 """Source: both generations `NettyServerConfig.serverChannelMaxIdleTimeSeconds`."""
 
@@ -40,11 +44,12 @@ class Transcript:
     ) -> None:
         self._idle_ms = idle_ms
         self._namesrv = None if namesrv is None else frozenset(namesrv)
-        self._bodies = BodyCache()
+        self._decoders = (BodyCache(), KnownFrames())
         self._servers: dict[str, Server] = {}
         self._flows: dict[tuple[str, str], tuple[Server, Connection, bool | None]] = {}
         """By source and destination; whether the server sent it, or (None) it is of another sighting of the connection."""
         self._sightings = Sightings()
+        self._endpoints = Endpoints()
         self._handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
         self._packets = 0
         self._first_ns = 0
@@ -58,16 +63,16 @@ class Transcript:
             for connection in load(server, state):
                 self._enter(server, connection)
                 waiting = (*connection.orphans, *connection.pending.values())
-                self.counted_before.update(str(pending.values["event_id"]) for pending in waiting if pending.values)
+                self.counted_before.update(pending.row.event_id for pending in waiting if pending.row)
 
-    def feed(self, segment: Segment, source_file: str) -> list[Row]:
+    def feed(self, segment: Segment, source_file: str) -> list[AnyRow]:
         """Return the rows that follow from one segment; segments come in capture order."""
         self._packets += 1
         self._first_ns = self._first_ns or segment.time_ns
         rows = [row for aside in self._sightings.due(segment.time_ns) for row in self._feed(*aside, has_waited=True)]
         return rows + self._feed(segment, source_file) if rows else self._feed(segment, source_file)
 
-    def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> list[Row]:
+    def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> list[AnyRow]:
         flow = self._flows.get((segment.src, segment.dst))
         if flow is not None and not segment.flags & SYN:
             server, connection, from_server = flow
@@ -77,14 +82,14 @@ class Transcript:
                 return []
             if segment.interface and (segment.payload or from_server):
                 self._note(server, connection, segment)
-            server.begin(segment, source_file)
+            server.begin(segment.time_ns, (source_file, segment.packet_no))
             server.segment(connection, segment, from_server=from_server)
             return server.ledger.take() if server.ledger.out else []
         found = self._server_of(segment)
         if found is None:
             return []
         server, from_server = found
-        rows: list[Row] = []
+        rows: list[AnyRow] = []
         can_be_sighted = segment.interface and (segment.payload or from_server) and not segment.flags & SYN
         if flow is None and can_be_sighted and not has_waited:
             rows, is_done = self._sighted(server, segment, source_file, from_server=from_server)
@@ -93,7 +98,7 @@ class Transcript:
             flow = self._flows.get((segment.src, segment.dst))
             if flow is not None:
                 return rows + self._feed(segment, source_file)
-        server.begin(segment, source_file)
+        server.begin(segment.time_ns, (source_file, segment.packet_no))
         self._unknown(server, segment, flow, from_server=from_server)
         return rows + server.ledger.take()
 
@@ -108,7 +113,7 @@ class Transcript:
 
     def _sighted(
         self, server: Server, segment: Segment, source_file: str, *, from_server: bool
-    ) -> tuple[list[Row], bool]:
+    ) -> tuple[list[AnyRow], bool]:
         """Look whether an unknown connection is a known one, seen once more; return rows, and whether that is all.
 
         Of the client's segments the later sighting is nearer to the name server: the first one waits for it.
@@ -127,7 +132,7 @@ class Transcript:
             return [row for aside in waited for row in self._feed(*aside, has_waited=True)], False
         if earlier is not None and not from_server:
             server.tally.sightings += len(self._sightings.waited(earlier))
-            server.begin(segment, source_file)
+            server.begin(segment.time_ns, (source_file, segment.packet_no))
             connection = server.joined(flow[0])
             self._enter(server, connection)
             self._also(server, connection, earlier)
@@ -144,7 +149,38 @@ class Transcript:
         for ends in (flow, flow[::-1]):
             self._flows[ends] = (server, connection, None)
 
-    def finish(self) -> list[Row]:
+    def feed_all(self, packets: Packets, source_file: str) -> tuple[list[AnyRow], int | None]:
+        """Return the rows that follow from many packets, as `feed` gives them for one, and the time of the last segment.
+
+        The rows of each name server are in order.
+        """
+        flows, pair, data, last_ns = self._flows, self._endpoints.pair, packets.data, None
+        rows: list[AnyRow] = []
+        columns = (packets.keys, packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
+        # Which of several sightings is taken is found out packet by packet.
+        is_plain = packets.interface is None and not self._sightings.is_waiting
+        for index, (key, time_ns, seq, ack, flags, start, stop) in enumerate(zip(*columns, strict=True)):
+            flow = flows.get(pair(key)) if is_plain and key and not flags & _OPENS_OR_ENDS else None
+            if flow is not None and flow[2] is not None:
+                server, connection, _ = flow
+                server.begin(time_ns, (source_file, packets.first + index))
+                header, last_ns = (seq, ack, flags), time_ns
+                self._packets += 1
+                self._first_ns = self._first_ns or time_ns
+                if server.bytes_in_order(connection, header, data[start:stop], from_server=flow[2]):
+                    continue
+            segment = packets.segment(index, self._endpoints)
+            if segment is not None:
+                last_ns = segment.time_ns
+                if flow is None or flow[2] is None:
+                    rows += self.feed(segment, source_file)
+                else:
+                    server.segment(connection, segment, from_server=flow[2])
+        for server in self._servers.values():
+            rows += server.ledger.take()
+        return rows, last_ns
+
+    def finish(self) -> list[AnyRow]:
         """Return the rows that hold if no further segment comes.
 
         `carry()` afterwards lets a next transcript go on.
@@ -201,7 +237,7 @@ class Transcript:
             idle_ms = self._idle_ms
             limit = idle_ms if isinstance(idle_ms, int) else idle_ms.get(namesrv_id, DEFAULT_IDLE_MS)
             confirmed = self._namesrv is not None and namesrv_id in self._namesrv
-            server = Server(namesrv_id, limit, self._bodies, self._leave, confirmed=confirmed)
+            server = Server(namesrv_id, limit, self._decoders, self._leave, confirmed=confirmed)
             self._servers[namesrv_id] = server
         return server
 

@@ -7,17 +7,17 @@ import datetime as dt
 from namesrv_core.machine.instants import NS_PER_US
 
 _EPOCH = dt.date(1970, 1, 1)
-_US_PER_DAY = 86_400_000_000
+US_PER_DAY = 86_400_000_000
 
 
 def day_of(at_us: int) -> dt.date:
     """Return the UTC date of an instant in microseconds since the epoch."""
-    return _EPOCH + dt.timedelta(days=at_us // _US_PER_DAY)
+    return _EPOCH + dt.timedelta(days=at_us // US_PER_DAY)
 
 
 def day_start_us(day: dt.date) -> int:
     """Return the first instant of a UTC day in microseconds since the epoch."""
-    return (day - _EPOCH).days * _US_PER_DAY
+    return (day - _EPOCH).days * US_PER_DAY
 
 
 def day_start_seq(day: dt.date) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from jobs.conf import PipelineConf
@@ -19,11 +21,12 @@ from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import rows_of, with_microseconds
-from namesrv_wire.capture import CaptureStats, read_capture, snapshot_length
+from namesrv_wire.capture import CaptureStats, Endpoints, read_capture, snapshot_length
+from namesrv_wire.columns import Packets, read_columns
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.event_log import read_event_log
 from namesrv_wire.lateness import Lateness
-from namesrv_wire.rows import FRAME_TABLES, Row
+from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row
 from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
 from schemas import bronze
@@ -112,23 +115,12 @@ class Reading:
         """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
         counts = transcript.counts
         frames, packets, cut = counts.frames, counts.packets, counts.cut_frames
-        last_ns, latest_ns, error = None, 0, None
-        furthest_back_ns = self._lateness.limit_days * _NS_PER_DAY
+        last_ns, error = None, None
         try:
-            for segment in read_capture(source.path):
-                last_ns = segment.time_ns
-                if latest_ns - last_ns > furthest_back_ns:
-                    what = (
-                        f"the clock goes back from {instant(latest_ns)} to {instant(last_ns)}, beyond late.limit_days"
-                    )
-                    raise UnorderedError(source.path, segment.packet_no, what)
-                latest_ns = max(latest_ns, last_ns)
-                if read_until and segment.time_ns < until_ns(segment, read_until):
-                    self._result.packets += 1
-                    self._result.sightings += 1
-                    continue
-                for row in transcript.feed(segment, source.path.name):
-                    self._add(row, transcript)
+            for some in _in_order(source.path, self._lateness.limit_days):
+                rows, of_last = self._fed(some, source.path.name, transcript, read_until)
+                last_ns = of_last or last_ns
+                self._add_all(rows, transcript)
         except (CaptureError, OSError) as stopped:
             error = str(stopped)
             if isinstance(stopped, UnorderedError):
@@ -144,7 +136,42 @@ class Reading:
             )
         return source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
 
-    def _add(self, row: Row, transcript: Transcript) -> None:
+    def _fed(
+        self, packets: Packets, name: str, transcript: Transcript, read_until: Mapping[str, int]
+    ) -> tuple[list[AnyRow], int | None]:
+        """Return the rows that follow from packets, and the time of the last segment; count those that were read before."""
+        if not read_until:
+            return transcript.feed_all(packets, name)
+        rows, last_ns, endpoints = list[AnyRow](), None, Endpoints()
+        for index in range(len(packets.keys)):
+            segment = packets.segment(index, endpoints)
+            if segment is None:
+                continue
+            last_ns = segment.time_ns
+            if last_ns < until_ns(segment, read_until):
+                self._result.packets += 1
+                self._result.sightings += 1
+            else:
+                rows += transcript.feed(segment, name)
+        return rows, last_ns
+
+    def _add_all(self, rows: Sequence[AnyRow], transcript: Transcript) -> None:
+        """Stage rows of a capture."""
+        of_frames: defaultdict[str, list[FrameRow]] = defaultdict(list)
+        for row in rows:
+            if isinstance(row, FrameRow):
+                of_frames[row.namesrv_id].append(row)
+            else:
+                self._add(row, transcript)
+        for namesrv_id, found in of_frames.items():
+            effects = [row.effect_us for row in found]
+            if self._lateness.lets_through(namesrv_id, min(effects), max(effects)):
+                self._staging.add_frames(found, -1 - (transcript is self._earlier), transcript.counted_before)
+            else:
+                for each in found:
+                    self._add(each, transcript)
+
+    def _add(self, row: AnyRow, transcript: Transcript) -> None:
         """Stage a row of a capture."""
         values, is_earlier = row.values, transcript is self._earlier
         # A late capture also begins somewhere, but in the middle of what is known.
@@ -158,8 +185,7 @@ class Reading:
 
     def _finish(self, transcript: Transcript) -> None:
         """Stage what holds if nothing follows, and count what the transcript has met."""
-        for row in transcript.finish():
-            self._add(row, transcript)
+        self._add_all(transcript.finish(), transcript)
         counts = transcript.counts
         self._result.frames += counts.frames
         self._result.pieces += counts.pieces
@@ -238,3 +264,19 @@ def _known_from(house: Warehouse) -> dict[str, int]:
     known = house.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_id", "seq"], filter=is_beginning)
     first = known.group_by("namesrv_id").aggregate([("seq", "min")])
     return dict(zip(first["namesrv_id"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
+
+
+def _in_order(path: Path, limit_days: int) -> Iterator[Packets]:
+    """Yield the packets of a capture up to one before which the clock goes back too far. Raises UnorderedError there."""
+    latest_ns = 0
+    for packets in read_columns(path):
+        times = np.array([latest_ns, *packets.time_ns], np.int64)
+        latest = np.maximum.accumulate(times)
+        behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
+        if len(behind):
+            at = int(behind[0])
+            yield packets.upto(at - 1)
+            back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
+            raise UnorderedError(path, packets.first + at - 1, f"the clock goes back {back}, beyond late.limit_days")
+        latest_ns = int(latest[-1])
+        yield packets

@@ -1,5 +1,6 @@
 """Rows on their way from a reader into the tables: typed Arrow in files, so that memory does not grow with the input.
 
+Texts are kept once among many rows (dictionaries), from the reader to the data file: most say the same again and again.
 Set logic is done in SQL, and on what is narrow: keys, positions, numbers. Whole rows, of which one may be as long as a frame,
 are only ever passed along, some at a time.
 """
@@ -11,23 +12,25 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from jobs.ingest.columns import columns_of
 from jobs.store.files import DataFile
 from namesrv_day.rows import plain
-from namesrv_wire.rows import REVOKED, Row
+from namesrv_wire.rows import REVOKED, AnyRow, FrameRow
 from schemas import bronze
 from schemas.table import STRING, Column, Table
-from schemas.times import day_of
+from schemas.times import US_PER_DAY, day_of
 
 _REVOKED = Table(
     REVOKED,
@@ -41,7 +44,8 @@ WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.SNAPS
 _STAGED = {**WRITTEN, bronze.QUARANTINE.name: bronze.QUARANTINE, REVOKED: _REVOKED}
 _OWN = (pa.field("_n", pa.int64()), pa.field("_frame", pa.int64()), pa.field("_seq_is_given", pa.bool_()))
 # What rows on their way may take in memory, about: a dict for each row and each item of a list, and texts as long as frames.
-_PENDING_BYTES, _BYTES_PER_DICT = 32 << 20, 800
+_PENDING_BYTES, _BYTES_PER_DICT, _BYTES_PER_FRAME = 32 << 20, 800, 400
+_TEXT = pa.dictionary(pa.int32(), STRING)
 ROWS_AT_A_TIME = 1_000_000
 """Rows of stored files, or rows for one, that are in memory together."""
 # What DuckDB needs beyond goes to files.
@@ -61,6 +65,26 @@ def staging_in(folder: Path, run_id: str, run_day: dt.date) -> Iterator[Staging]
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def staged_schema(table: Table) -> pa.Schema:
+    """Return the columns of rows of `table` on their way: texts but keys as dictionaries; last what tells copies apart."""
+    return pa.schema(
+        [
+            column.with_type(_TEXT) if column.type == STRING and column.name not in table.key else column
+            for column in plain(table.schema)
+        ]
+        + list(_OWN)
+    )
+
+
+@dataclass(slots=True)
+class _Frames:
+    """Rows of one table that frames say, with what `_OWN` adds."""
+
+    rows: list[FrameRow] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    frames: list[int | None] = field(default_factory=list)
+
+
 class Staging:
     """Collects rows by table in files under one folder, and answers SQL about them.
 
@@ -73,9 +97,10 @@ class Staging:
         self._run_day = run_day
         self._added = 0
         self._pending: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._frames: defaultdict[str, _Frames] = defaultdict(_Frames)
         self._pending_bytes = 0
-        self._writers: dict[str, pq.ParquetWriter] = {}
-        self._on_day: dict[str, str] = {}
+        self._writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+        self._on_day: dict[str, dt.date | None] = {}
         self._con = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": str(folder / "spilled")})
         self.ask("SET TimeZone = 'UTC'; CREATE TABLE moved (_n BIGINT, seq BIGINT, is_taken BOOLEAN)")
         self.tables: set[str] = set()
@@ -89,7 +114,7 @@ class Staging:
             writer.close()
         self._con.close()
 
-    def add(self, found: Row, *, frame: int | None) -> None:
+    def add(self, found: AnyRow, *, frame: int | None) -> None:
         """Add one row; `ingest_run` and `day` are filled in.
 
         `frame`: with its key it tells for which frame or line the row stands: equal ones are one. None: for none.
@@ -111,48 +136,109 @@ class Staging:
         if self._pending_bytes >= _PENDING_BYTES:
             self._flush()
 
+    def add_frames(self, rows: Sequence[FrameRow], frame: int, counted: Collection[str]) -> None:
+        """Add rows that frames say, as `add` adds one; those whose ids were `counted` before stand for no frame."""
+        of_table: defaultdict[str, list[FrameRow]] = defaultdict(list)
+        for row in rows:
+            of_table[row.table].append(row)
+        for name, found in of_table.items():
+            frames = [None if row.event_id in counted else frame for row in found] if counted else [frame] * len(found)
+            pending = self._frames[name]
+            pending.rows += found
+            pending.numbers += range(self._added + 1, self._added + 1 + len(found))
+            pending.frames += frames
+            self._added += len(found)
+        self.tables.update(of_table)
+        days = {row.event_us // US_PER_DAY for row in rows} | {row.effect_us // US_PER_DAY for row in rows}
+        self.days.update(day_of(day * US_PER_DAY) for day in days)
+        # Equal answers are one object.
+        answers = {id(row.answered): row.answered for row in rows}.values()
+        texts = (text for answered in answers for text in answered.values() if isinstance(text, str))
+        self._pending_bytes += len(rows) * _BYTES_PER_FRAME + sum(map(len, texts))
+        if self._pending_bytes >= _PENDING_BYTES:
+            self._flush()
+
     def _flush(self) -> None:
         for name, pending in self._pending.items():
-            schema = pa.schema([*plain(_STAGED[name].schema), *_OWN])
-            if name not in self._writers:
-                self._writers[name] = pq.ParquetWriter(self._file(name), schema, compression="lz4")
-            self._writers[name].write_table(pa.Table.from_pylist(pending, schema=schema))
+            self._write(name, pa.RecordBatch.from_pylist(pending, staged_schema(_STAGED[name])))
+        for name, found in self._frames.items():
+            own = {"_n": found.numbers, "_frame": found.frames}
+            self._write(name, columns_of(found.rows, staged_schema(_STAGED[name]), ingest_run=self._run_id, **own))
         self._pending.clear()
+        self._frames.clear()
         self._pending_bytes = 0
 
-    def _file(self, name: str) -> Path:
-        return self._folder / f"{name}.parquet"
+    def _write(self, name: str, rows: pa.RecordBatch) -> None:
+        if name not in self._writers:
+            self._writers[name] = pa.ipc.new_stream(str(self._file(name)), rows.schema)
+        self._writers[name].write_batch(rows)
 
-    def settle(self, name: str, on_day: dt.date | None = None) -> None:
+    def _file(self, name: str) -> Path:
+        return self._folder / f"{name}.arrow"
+
+    def settle(self, name: str, on_day: dt.date | None = None, *, placed: bool = False) -> None:
         """End the collecting of a table's rows. `kept_<name>` then has its keys and of each the row that was added last.
 
         That stands for all copies: `_frames` is the number of frames and lines for which they stand. `on_day`: all are of that.
+        `placed`: it also has what says where each stands.
         """
-        self._on_day[name] = "day" if on_day is None else f"DATE '{on_day}'"
+        self._on_day[name] = on_day
         self._flush()
         self._writers.pop(name).close()
-        staged = ds.dataset(self._file(name))
         key = ", ".join(f'"{column}"' for column in _STAGED[name].key)
-        of_last = [column for column in ("namesrv_id", "seq", "_seq_is_given") if column in staged.schema.names]
-        self.ask(
-            f"""CREATE TABLE kept_{name} AS
-            SELECT {key}, max(_n) AS _n, count(DISTINCT _frame) AS _frames,
-                   {", ".join(f"max_by({column}, _n) AS {column}" for column in of_last)}
-            FROM staged GROUP BY {key} ORDER BY _n""",
-            staged=staged,
-        )
+        with pa.memory_map(str(self._file(name))) as file:
+            staged = pa.ipc.open_stream(file).read_all()
+            place = ("namesrv_id", "seq", "_seq_is_given") if placed else ()
+            of_last = [column for column in place if column in staged.schema.names]
+            is_last = f"JOIN (SELECT _n, {', '.join(of_last)} FROM staged) USING (_n)" if of_last else ""
+            self.ask(
+                f"""CREATE TABLE kept_{name} AS
+                WITH one AS (
+                  SELECT {key}, max(_n) AS _n, min(_frame) AS low, max(_frame) AS high FROM staged GROUP BY {key}
+                ), several AS (
+                  SELECT {key}, count(DISTINCT _frame) AS _frames
+                  FROM staged SEMI JOIN (FROM one WHERE low <> high) USING ({key}) GROUP BY {key}
+                )
+                SELECT {", ".join([key, "_n", *of_last])}, coalesce(_frames, (low IS NOT NULL)::BIGINT) AS _frames
+                FROM one LEFT JOIN several USING ({key}) {is_last} ORDER BY _n""",
+                staged=staged.select([*_STAGED[name].key, "_n", "_frame", *(set(of_last) - {*_STAGED[name].key})]),
+            )
 
     def rows(self, name: str) -> Iterator[pa.Table]:
         """Yield the rows that are kept, some at a time, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
-        other = {"seq": "coalesce(moved.seq, staged.seq) AS seq", "day": f"{self._on_day[name]} AS day"}
-        columns = ", ".join(other.get(column, column) for column in _STAGED[name].column_names)
-        with pq.ParquetFile(self._file(name)) as file:
-            for group in range(file.num_row_groups):
-                yield self.ask(
-                    f"""SELECT {columns}, _n, _frames, _seq_is_given, coalesce(is_taken, FALSE) AS _seq_is_taken
-                    FROM staged JOIN (SELECT _n, _frames FROM kept_{name}) USING (_n) LEFT JOIN moved USING (_n)""",
-                    staged=file.read_row_group(group),
-                )
+        day = self._on_day[name]
+        with pa.memory_map(str(self._file(name))) as file:
+            for batch in pa.ipc.open_stream(file):
+                rows, frames = self.of_batch(pa.Table.from_batches([batch]), f"SELECT _n, _frames FROM kept_{name}")
+                if not len(rows):
+                    continue
+                rows = rows.drop_columns(["_frame"]).append_column("_frames", pa.array(frames))
+                if day is not None:
+                    rows = _with(rows, "day", pa.repeat(pa.scalar(day), len(rows)))
+                yield self._moved(rows)
+
+    def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Return the rows of which the query `found`, in order of `_n`, has the number, and its second column of these."""
+        numbers = rows["_n"].to_numpy()
+        if not len(numbers):
+            return rows, numbers
+        is_near = f"SELECT * FROM ({found}) WHERE _n BETWEEN {numbers.min()} AND {numbers.max()} ORDER BY _n"
+        near = self.ask(is_near)
+        kept, second = near[0].to_numpy(), near[1].to_numpy()
+        at = np.searchsorted(kept, numbers)
+        is_kept = kept[np.minimum(at, len(kept) - 1)] == numbers if len(kept) else np.zeros(len(numbers), bool)
+        return rows if is_kept.all() else rows.filter(pa.array(is_kept)), second[at[is_kept]]
+
+    def _moved(self, rows: pa.Table) -> pa.Table:
+        """Return the rows with the positions that they were given, and `_seq_is_taken`."""
+        taken = np.zeros(len(rows), bool)
+        moved = self.ask("FROM moved SEMI JOIN rows USING (_n)", rows=rows.select(["_n"])).to_pydict()
+        if moved["_n"]:
+            seq, numbers = rows["seq"].to_numpy().copy(), rows["_n"].to_numpy()
+            at = np.searchsorted(numbers, moved["_n"])
+            seq[at], taken[at] = moved["seq"], moved["is_taken"]
+            rows = _with(rows, "seq", pa.array(seq))
+        return rows.append_column("_seq_is_taken", pa.array(taken))
 
     def ask(self, query: str, **tables: Any) -> pa.Table:
         """Return what `query` gives, if it gives anything; it also reads `tables` by their names."""
@@ -171,3 +257,7 @@ def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     rows = accumulate(file.rows for file in files)
     for _, part in groupby(zip(rows, files, strict=True), key=lambda pair: pair[0] // ROWS_AT_A_TIME):
         yield [file for _, file in part]
+
+
+def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return rows.set_column(rows.schema.get_field_index(name), name, values) if name in rows.column_names else rows

@@ -18,14 +18,13 @@ from jobs.ingest.positions import give_own_positions
 from jobs.ingest.staging import ROWS_AT_A_TIME, WRITTEN, Staging, parts_of
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import conformed
 from namesrv_day.rules import reasons
 from namesrv_wire.errors import Reason
 from namesrv_wire.limits import FIRST_BYTES
 from namesrv_wire.rows import DECODER_VERSION, REVOKED, Row
 from schemas import bronze, times
 from schemas.rules import BROKEN_RULE
-from schemas.table import Table
+from schemas.table import STRING, Table
 
 _BYTES_AT_A_TIME = 128 << 20
 _WHENCE = ("ingest_run", "source_file", "source_offset")
@@ -41,7 +40,7 @@ def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day:
     from event logs; the positions of captures' rows are their own anyway.
     """
     for name in staging.tables - {bronze.QUARANTINE.name}:
-        staging.settle(name)
+        staging.settle(name, placed=has_logs)
     if has_logs:
         give_own_positions(house, staging)
     days = _revoke(house, staging)
@@ -97,8 +96,10 @@ def _take_out(house: Warehouse, table: Table, keys: Iterable[str], files: Iterab
 
 def _judged(staging: Staging, table: Table, rows: pa.Table) -> pa.Table:
     """Return the rows with `_is_refused`: they break rules or have no place. What stands for these in quarantine is staged."""
-    broken = reasons(conformed(rows, table), table.name)
+    broken = reasons(rows, table.name)
     is_refused = pc.or_(pc.greater(pc.list_value_length(broken), 0), rows["_seq_is_taken"])
+    if not pc.any(is_refused).as_py():
+        return rows.append_column("_is_refused", is_refused)
     for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
         taken = [Reason.SEQ_TAKEN.value] if row["_seq_is_taken"] else []
         staging.add(_refusal_of(row, table, [*row["_broken"], *taken]), frame=None)
@@ -142,28 +143,31 @@ def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
     """
     day = "day" if "day" in table.column_names else "NULL::DATE"
     said = ", ".join(column for column in table.column_names if column not in _WHENCE)
-    facts = f"{table.key[0]} AS key, {day} AS day, hash({said}) AS content"
-    is_judged = table in bronze.RECORDED_TABLES
+    key, is_judged = table.key[0], table in bronze.RECORDED_TABLES
     staging.ask(_FACTS)
+    # Neither a piece of quarantine nor a topic table has one day on which it would be found again.
+    files = house.files(table, staging.days if is_judged else None)
+    for part in parts_of(files):
+        met = staging.ask(
+            _MET.format(key=key, kept=f"kept_{table.name}"), keys=pa.concat_tables(_keys_of(house, table, part))
+        )
+        found = (
+            read_files(house.path, table, [part[of["file"]]], filter=pc.field(key).isin(of["keys"]))
+            for of in met.to_pylist()
+        )
+        for stored in _in_memory(found):
+            staging.ask(f"INSERT INTO known SELECT {key}, {day}, hash({said}) FROM stored", stored=stored)
+    # What a row says is asked only where its key is stored.
+    [[is_met]] = staging.ask("SELECT count(*) > 0 FROM known").to_pydict().values()
+    content = f"CASE WHEN {key} IN (SELECT key FROM known) THEN hash({said}) END" if is_met else "NULL::UBIGINT"
     for rows in staging.rows(table.name):
         judged = (
             _judged(staging, table, rows)
             if is_judged
             else rows.append_column("_is_refused", pa.repeat(False, len(rows)))
         )
-        staging.ask(
-            f"INSERT INTO facts SELECT {facts}, _n, _frames, _seq_is_given, _is_refused FROM judged", judged=judged
-        )
-    # Neither a piece of quarantine nor a topic table has one day on which it would be found again.
-    files = house.files(table, staging.days if is_judged else None)
-    for part in parts_of(files):
-        met = staging.ask(_MET, keys=pa.concat_tables(_keys_of(house, table, part))).to_pylist()
-        found = (
-            read_files(house.path, table, [part[of["file"]]], filter=pc.field(table.key[0]).isin(of["keys"]))
-            for of in met
-        )
-        for stored in _in_memory(found):
-            staging.ask(f"INSERT INTO known SELECT {facts} FROM stored", stored=stored)
+        facts = f"{key}, {day}, {content}, _n, _frames, _seq_is_given, _is_refused"
+        staging.ask(f"INSERT INTO facts SELECT {facts} FROM judged", judged=judged)
     staging.ask(_OUTCOMES)
     _take_out(house, table, staging.ask("SELECT key FROM outcomes WHERE outcome = 'changed'")["key"].to_pylist(), files)
     added = list(_new_files(house, staging, table))
@@ -179,7 +183,7 @@ CREATE OR REPLACE TABLE facts (
   key VARCHAR, day DATE, content UBIGINT, _n BIGINT, frames BIGINT, is_given BOOLEAN, is_refused BOOLEAN
 )
 """
-_MET = "SELECT file, list(key) AS keys FROM keys SEMI JOIN facts USING (key) GROUP BY file"
+_MET = "SELECT file, list(key) AS keys FROM keys SEMI JOIN (SELECT {key} AS key FROM {kept}) USING (key) GROUP BY file"
 # A position that was made is no news: in a file of other lines it would have been another.
 _OUTCOMES = """
 CREATE OR REPLACE TABLE outcomes AS
@@ -195,7 +199,7 @@ SELECT count_if(outcome = 'new' AND frames > 0)::BIGINT AS new,
        coalesce(list_distinct(flatten(list([day, old_day]) FILTER (outcome IN ('new', 'changed')))), []) AS days
 FROM outcomes
 """
-_WANTED = "SELECT * FROM rows WHERE _n IN (SELECT _n FROM outcomes WHERE outcome IN ('new', 'changed'))"
+_WANTED = "SELECT _n, _n FROM outcomes WHERE outcome IN ('new', 'changed')"
 
 
 def _keys_of(house: Warehouse, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
@@ -207,10 +211,11 @@ def _keys_of(house: Warehouse, table: Table, files: Iterable[DataFile]) -> Itera
 def _new_files(house: Warehouse, staging: Staging, table: Table) -> Iterator[DataFile]:
     """Write the wanted rows of `table` in files of one day, in which they are in order, and yield these."""
     order = [(column, "ascending") for column in ("namesrv_id", "seq", table.key[0]) if column in table.column_names]
-    for rows in _in_memory(staging.ask(_WANTED, rows=rows) for rows in staging.rows(table.name)):
+    wanted = (staging.of_batch(rows, _WANTED)[0] for rows in staging.rows(table.name))
+    for rows in _in_memory(wanted):
         for day in pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]:
             of_day = rows if day is None else rows.filter(pc.field("day") == day)
-            yield write_file(of_day.sort_by(order), house.path, table, day, house.run_id)
+            yield write_file(_sorted(of_day, order), house.path, table, day, house.run_id)
 
 
 def _in_memory(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -222,3 +227,11 @@ def _in_memory(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
             yield pa.concat_tables(held)
             held = []
     yield from [pa.concat_tables(held)] if any(map(len, held)) else []
+
+
+def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Table:
+    """Return the rows in order; each text is there once."""
+    whole = rows.unify_dictionaries().combine_chunks()
+    keys = {name: whole[name] for name, _ in order}
+    texts = {name: column.cast(STRING) for name, column in keys.items() if pa.types.is_dictionary(column.type)}
+    return whole.take(pc.sort_indices(pa.table(keys | texts), order))

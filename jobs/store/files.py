@@ -119,9 +119,11 @@ def write_file(
     if isinstance(system, pafs.LocalFileSystem):
         system.create_dir(posixpath.dirname(f"{folder}/{path}"))
     schema = _stored(table)
+    texts = _dictionaries(rows) if isinstance(rows, pa.Table) else {}
+    given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
     with system.open_output_stream(f"{folder}/{path}") as stream:
-        with pq.ParquetWriter(stream, schema, **_encodings(schema)) as writer:
-            for group in _groups([rows] if isinstance(rows, pa.Table) else rows, table, schema.names):
+        with pq.ParquetWriter(stream, given, **_encodings(schema)) as writer:
+            for group in _groups([rows] if isinstance(rows, pa.Table) else rows, table, given):
                 writer.write_table(group, _ROWS_PER_GROUP)
         size = stream.tell()
     footer = writer.writer.metadata
@@ -324,12 +326,19 @@ def _stored(table: Table) -> pa.Schema:
     return pa.schema([field for field in plain(table.stored_schema) if field.name not in table.partition_by])
 
 
-def _groups(parts: Iterable[pa.Table | pa.RecordBatch], table: Table, names: Sequence[str]) -> Iterator[pa.Table]:
+def _dictionaries(rows: pa.Table) -> dict[str, pa.DataType]:
+    """Return the columns in which texts are kept once; as such they go into a file, in which that shows nowhere."""
+    return {field.name: field.type for field in rows.schema if pa.types.is_dictionary(field.type)}
+
+
+def _groups(parts: Iterable[pa.Table | pa.RecordBatch], table: Table, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield rows, however small the parts are in which they come, so many at a time as lie together in a file."""
     waiting: list[pa.Table] = []
     for part in parts:
         rows = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
-        waiting.append(conformed(rows, table).select(names))
+        waiting.append(
+            rows.select(schema.names) if _dictionaries(rows) else conformed(rows, table).select(schema.names)
+        )
         if sum(rows.num_rows for rows in waiting) >= _ROWS_PER_GROUP:
             yield pa.concat_tables(waiting)
             waiting = []

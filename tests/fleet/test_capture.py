@@ -21,7 +21,7 @@ from jobs.fleet.events import namesrv_events_from, namesrv_id
 from jobs.fleet.fleet import Fleet
 from jobs.fleet.plan import plan_of
 from namesrv_day.rows import rows_of
-from namesrv_wire import Row, Transcript, read_capture
+from namesrv_wire import AnyRow, Transcript, read_capture
 from namesrv_wire.rows import Values
 from schemas import bronze, gold
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, beats_on, events_of, fleet_like
@@ -59,7 +59,7 @@ def captured(
     return capture(fleet, traffic, days or (DAY,), paths, folder / "truth.jsonl"), paths
 
 
-def read_back(paths: list[Path]) -> list[Row]:
+def read_back(paths: list[Path]) -> list[AnyRow]:
     """Return the rows of captures, read one after the other."""
     transcript = Transcript()
     rows = [row for path in paths for segment in read_capture(path) for row in transcript.feed(segment, path.name)]

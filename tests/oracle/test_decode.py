@@ -28,6 +28,7 @@ from namesrv_wire.bodies import RegisterBody, decode_data_version, decode_queue_
 from namesrv_wire.codes import V5_0_0
 from namesrv_wire.errors import LIMITS, DecodeError
 from namesrv_wire.frames import LANGUAGES, decode_frame
+from namesrv_wire.known import KnownFrames
 from namesrv_wire.secrets import is_secret
 from tests.oracle.jvm import Jvm, JvmUnavailableError, compiled, jars
 from tests.wire.mutate import mutated_body, mutated_frame, odd_json
@@ -39,6 +40,7 @@ else:
     import tomli as tomllib
 
 HERE = Path(__file__).parent
+_KNOWN = KnownFrames()
 RELEASES = ("4.9.7", "5.4.0")
 INPUTS = int(os.environ.get("NAMESRV_DIFFERENTIAL_INPUTS", "100000"))
 BATCH = 2_000
@@ -96,6 +98,9 @@ def _base64(data: bytes) -> str:
 
 def _of_frame(data: bytes) -> list[Any]:
     got = decode_frame(data)
+    for _ in range(2):  # as it is, and as what is known
+        known, opaque = _KNOWN.decode(data)
+        assert known.frame._replace(opaque=opaque) == got
     return [*got[:6], got.ext, _base64(got.body)]
 
 

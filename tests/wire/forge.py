@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from namesrv_wire import Row, Segment, Transcript
+from namesrv_wire import Segment, Transcript
 from namesrv_wire.capture import ACK, FIN, RST, SYN
+from namesrv_wire.rows import AnyRow
 
 NAMESRV = "10.0.0.1:9876"
 CLIENT = "10.0.0.2:40000"
@@ -194,25 +195,26 @@ def rows_of(
     segments: Iterable[Segment],
     transcript: Transcript | None = None,
     finish: bool = True,  # noqa: FBT001, FBT002
-) -> list[Row]:
+) -> list[AnyRow]:
     """Return all rows of a list of segments."""
     transcript = Transcript(namesrv=[NAMESRV]) if transcript is None else transcript
     rows = [row for segment in segments for row in transcript.feed(segment, "forged.pcap")]
     return rows + (transcript.finish() if finish else [])
 
 
-def of_table(rows: Iterable[Row], table: str) -> list[dict[str, Any]]:
+def of_table(rows: Iterable[AnyRow], table: str) -> list[dict[str, Any]]:
     """Return the values of one table's rows."""
     return [row.values for row in rows if row.table == table]
 
 
-def final(rows: Iterable[Row]) -> dict[tuple[str, str], dict[str, object]]:
+def final(rows: Iterable[AnyRow]) -> dict[tuple[str, str], dict[str, object]]:
     """Return the rows that stand in the end: later ones replace, revoked ones go.
 
     Where they were read is left out.
     """
     standing: dict[tuple[str, str], dict[str, object]] = {}
-    for table, values, _ in rows:
+    for row in rows:
+        table, values = row.table, row.values
         if table == "revoked":
             standing.pop((str(values["table"]), str(values["event_id"])), None)
             continue

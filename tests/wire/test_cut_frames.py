@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire import Row, Segment, Transcript, read_capture
+from namesrv_wire import AnyRow, Segment, Transcript, read_capture
 from namesrv_wire.capture import snapshot_length
 from tests.wire.forge import (
     BROKER,
@@ -51,7 +51,7 @@ def life() -> list[Segment]:
     return merged(one, other.server_rst())
 
 
-def facts(rows: list[Row]) -> list[object]:
+def facts(rows: list[AnyRow]) -> list[object]:
     """Return what connections and name servers did."""
     of = of_table(rows, "channel_events") + of_table(rows, "namesrv_events")
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_wire.capture import Segment
-from namesrv_wire.rows import Row
+from namesrv_wire.rows import AnyRow
 from namesrv_wire.transcript import Transcript
 from tests.wire.forge import EPOCH_NS, MS_NS, NAMESRV, REGISTER, SECOND_NS, Talk, merged, of_table, response, rows_of
 
@@ -15,7 +15,7 @@ def broker(client: str = "10.0.0.2:40000", start_ns: int = EPOCH_NS) -> Talk:
     return Talk(client=client, start_ns=start_ns).open().ask(REGISTER).answer(response(3))
 
 
-def facts(rows: list[Row], kind: str) -> list[dict[str, object]]:
+def facts(rows: list[AnyRow], kind: str) -> list[dict[str, object]]:
     """Return the facts of one kind."""
     return [row for row in of_table(rows, "namesrv_events") if row["kind"] == kind]
 

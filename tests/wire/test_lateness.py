@@ -19,7 +19,7 @@ from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.errors import Reason
 from namesrv_wire.event_log import SCHEMA, read_event_log
 from namesrv_wire.lateness import MAX_NOTED, STEP_BACK_US, Lateness
-from namesrv_wire.rows import Row
+from namesrv_wire.rows import AnyRow
 from namesrv_wire.tally import Tally
 from schemas import codec
 
@@ -58,7 +58,7 @@ def random_log(rng: random.Random, count: int) -> list[Line]:
     return lines
 
 
-def judged(files: list[list[Line]], folder: Path, lateness: Lateness) -> tuple[list[Row], int]:
+def judged(files: list[list[Line]], folder: Path, lateness: Lateness) -> tuple[list[AnyRow], int]:
     """Return the rows of event logs, judged, and how many lines there were."""
     rows, tally = [], Tally()
     for number, lines in enumerate(files):
@@ -69,7 +69,7 @@ def judged(files: list[list[Line]], folder: Path, lateness: Lateness) -> tuple[l
     return rows, tally.frames
 
 
-def states_of(rows: list[Row]) -> list[str]:
+def states_of(rows: list[AnyRow]) -> list[str]:
     """Return a digest of all tables after each event, in order of position, each event once."""
     topics = {
         row.values["topic_config_digest"]: codec.topic_table_of(row.values)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_wire import Row, Transcript
+from namesrv_wire import AnyRow, Transcript
 from namesrv_wire.opening import Preamble, opening_of
 from tests.wire.forge import BROKER, NAMESRV, REGISTER, SECOND_NS, Talk, of_table, request, response, rows_of
 
@@ -33,7 +33,7 @@ KNOCKS = {
 }
 
 
-def quarantine(rows: list[Row]) -> list[tuple[str, int]]:
+def quarantine(rows: list[AnyRow]) -> list[tuple[str, int]]:
     """Return reason and length of what was refused."""
     return [(row["reason"], row["length"]) for row in of_table(rows, "quarantine")]
 

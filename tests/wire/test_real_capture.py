@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire import CaptureStats, Row, Segment, Transcript, read_capture
+from namesrv_wire import AnyRow, CaptureStats, Segment, Transcript, read_capture
 from tests.wire.forge import final, of_table
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -24,13 +24,13 @@ def segments() -> list[Segment]:
 
 
 @pytest.fixture(scope="module")
-def whole(segments: list[Segment]) -> tuple[Transcript, list[Row]]:
+def whole(segments: list[Segment]) -> tuple[Transcript, list[AnyRow]]:
     transcript = Transcript()
     rows = [row for segment in segments for row in transcript.feed(segment, "capture.pcap.gz")]
     return transcript, rows + transcript.finish()
 
 
-def test_every_frame_is_accounted_for(whole: tuple[Transcript, list[Row]]) -> None:
+def test_every_frame_is_accounted_for(whole: tuple[Transcript, list[AnyRow]]) -> None:
     """Frames are events, observations, refused or ignored by rule.
 
     The figures are those of the capture's table.
@@ -46,14 +46,14 @@ def test_every_frame_is_accounted_for(whole: tuple[Transcript, list[Row]]) -> No
     assert tables["route_observations"] == counts.observations
 
 
-def test_the_life_of_the_name_server(whole: tuple[Transcript, list[Row]]) -> None:
+def test_the_life_of_the_name_server(whole: tuple[Transcript, list[AnyRow]]) -> None:
     """It was started after 17 refused connections and is 4.9.7."""
     facts = of_table(whole[1], "namesrv_events")
     assert [(row["kind"], row["version"]) for row in facts] == [("started", None), ("identified", 407)]
     assert facts[0]["evidence"] == "first accepted connection after 17 refused"
 
 
-def test_idle_closes_and_the_unanswered_registration(whole: tuple[Transcript, list[Row]]) -> None:
+def test_idle_closes_and_the_unanswered_registration(whole: tuple[Transcript, list[AnyRow]]) -> None:
     """Two silent connections are closed by the idle limit.
 
     The cut-off registration counts just before its close.
@@ -70,7 +70,7 @@ def test_idle_closes_and_the_unanswered_registration(whole: tuple[Transcript, li
     assert int(str(lost["seq"])) < int(str(close["seq"]))
 
 
-def test_positions_are_unique(whole: tuple[Transcript, list[Row]]) -> None:
+def test_positions_are_unique(whole: tuple[Transcript, list[AnyRow]]) -> None:
     """No two rows of a name server share a position."""
     seqs = [row.values["seq"] for row in whole[1] if "seq" in row.values]
     assert len(seqs) == len(set(seqs))
@@ -81,14 +81,14 @@ def test_positions_are_unique(whole: tuple[Transcript, list[Row]]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3])
 def test_cutting_the_capture_anywhere_changes_nothing(
-    segments: list[Segment], whole: tuple[Transcript, list[Row]], parts: int
+    segments: list[Segment], whole: tuple[Transcript, list[AnyRow]], parts: int
 ) -> None:
     """Read in parts with the carry between, the capture gives the same rows at every one of 20 cuts."""
     expected = final(whole[1])
     chance = random.Random(parts)
     for _ in range(20):
         cuts = sorted(chance.sample(range(1, len(segments)), parts - 1))
-        rows: list[Row] = []
+        rows: list[AnyRow] = []
         carry: dict[str, str] = {}
         for low, high in zip([0, *cuts], [*cuts, len(segments)], strict=True):
             transcript = Transcript(carry=carry)
@@ -99,10 +99,10 @@ def test_cutting_the_capture_anywhere_changes_nothing(
         assert final(rows) == expected, cuts
 
 
-def test_a_few_cuts_on_every_run(segments: list[Segment], whole: tuple[Transcript, list[Row]]) -> None:
+def test_a_few_cuts_on_every_run(segments: list[Segment], whole: tuple[Transcript, list[AnyRow]]) -> None:
     """The quick form of the test above, around the start, a frozen broker and the end."""
     low = 0
-    rows: list[Row] = []
+    rows: list[AnyRow] = []
     carry: dict[str, str] = {}
     for high in (20, 41, 9_001, 24_000, len(segments) - 1, len(segments)):
         transcript = Transcript(carry=carry)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire import Row, Segment, Transcript, read_capture
+from namesrv_wire import AnyRow, Segment, Transcript, read_capture
 from namesrv_wire.capture import INCOMING, OUTGOING
 from tests.wire.forge import (
     EPOCH_NS,
@@ -73,7 +73,7 @@ def coming_or_going(is_servers: bool, sent: bool) -> int:  # noqa: FBT001
     return INCOMING if is_servers == sent else OUTGOING
 
 
-def said(rows: Iterable[Row]) -> Counter[str]:
+def said(rows: Iterable[AnyRow]) -> Counter[str]:
     """Return what rows say, but for times and what follows from them."""
     unlike = ("seq", "event_id", "event_time", "effect_time", "request_seq", "channel_id", "silent_ms", "quarantine_id")
     return Counter(
@@ -164,9 +164,9 @@ def test_one_life_seen_by_a_host_and_by_a_router() -> None:
     assert said(host) == said(router)
     times = [
         sorted(
-            str((table, values.get("namesrv_id"), values["event_time"] // 1_000_000))
-            for table, values, _ in rows
-            if "seq" in values
+            str((row.table, row.values.get("namesrv_id"), row.values["event_time"] // 1_000_000))
+            for row in rows
+            if "seq" in row.values
         )
         for rows in (host, router)
     ]

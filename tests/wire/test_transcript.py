@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from namesrv_wire import REVOKED, Row, Transcript, server, transcript
+from namesrv_wire import REVOKED, AnyRow, Transcript, server, transcript
 from namesrv_wire.frames import ONE_WAY
 from schemas.bronze import TABLES
 from tests.wire.forge import (
@@ -29,7 +29,7 @@ from tests.wire.forge import (
 IDLE_NS = 120 * SECOND_NS
 
 
-def kinds(rows: list[Row]) -> list[tuple[str, str]]:
+def kinds(rows: list[AnyRow]) -> list[tuple[str, str]]:
     return [(str(v["kind"]), str(v["closed_by"])) for v in of_table(rows, "channel_events")]
 
 
@@ -221,7 +221,7 @@ def test_seq_is_unique_and_increasing_for_packets_of_one_nanosecond() -> None:
     assert seqs == sorted(set(seqs), key=int)
 
 
-def life(rows: list[Row]) -> list[str]:
+def life(rows: list[AnyRow]) -> list[str]:
     return [str(v["kind"]) for v in of_table(rows, "namesrv_events")]
 
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from namesrv_wire import DecodeError, Segment, Transcript, WireError, read_capture
 from namesrv_wire.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.body_cache import BodyCache
+from namesrv_wire.columns import read_columns
 from namesrv_wire.event_log import line_of, read_event_log
-from namesrv_wire.frames import FrameCutter, decode_frame
+from namesrv_wire.frames import Frame, FrameCutter, decode_frame
+from namesrv_wire.known import KnownFrames
 from namesrv_wire.secrets import blot
 from tests.wire.forge import NAMESRV, Talk, rows_of
 from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies
@@ -23,6 +25,7 @@ _OTHER_BODIES: dict[bytes, Callable[[bytes], object]] = {
     b"\xff": decode_queue_datas,
 }
 _CACHE = BodyCache()
+_FRAMES = KnownFrames()
 _SCRATCH = Path(tempfile.mkdtemp(prefix="namesrv-fuzz-"))
 
 
@@ -37,9 +40,11 @@ class Target:
 
 
 def frames(data: bytes) -> None:
-    """Decode what stands behind a right length field; blot its secrets."""
-    with suppress(WireError):
-        decode_frame(struct.pack(">i", len(data)) + data)
+    """Decode what stands behind a right length field, directly and with what is known of others; blot its secrets."""
+    whole = struct.pack(">i", len(data)) + data
+    direct = _outcome(lambda: decode_frame(whole))
+    known = _outcome(lambda: _known(whole))
+    assert direct == known, (direct, known)
     assert len(blot(data)) == len(data)
 
 
@@ -55,6 +60,11 @@ def bodies(data: bytes) -> None:
     direct = _outcome(lambda: decode_register_body(body, compressed=compressed, version=version, now_ms=1))
     cached = _outcome(lambda: _CACHE.decode(body, compressed=compressed, version=version, now_ms=1))
     assert direct == cached, (direct, cached)
+
+
+def _known(data: bytes) -> Frame:
+    known, opaque = _FRAMES.decode(data)
+    return known.frame._replace(opaque=opaque)
 
 
 def _outcome(decode: Callable[[], object]) -> object:
@@ -100,15 +110,21 @@ def segments(data: bytes) -> None:
 
 
 def captures(data: bytes) -> None:
-    """Read as a capture file, and the segments in it as conversations."""
+    """Read as a capture file, and the segments in it as conversations: packet by packet, and as columns."""
     path = _SCRATCH / "capture"
     path.write_bytes(data)
-    transcript = Transcript()
-    with suppress(WireError):
-        for segment in read_capture(path):
-            transcript.feed(segment, "capture")
-    transcript.finish()
-    transcript.carry()
+    said: list[tuple[object, ...]] = []
+    for transcript in (Transcript(), Transcript()):
+        with suppress(WireError):
+            if not said:
+                for segment in read_capture(path):
+                    transcript.feed(segment, "capture")
+            else:
+                for packets in read_columns(path):
+                    transcript.feed_all(packets, "capture")
+        transcript.finish()
+        said.append((transcript.carry(), transcript.counts))
+    assert said[0] == said[1], said
 
 
 def event_logs(data: bytes) -> None:

@@ -1,0 +1,272 @@
+"""Packets of a capture as columns: the headers of many are read at once, and only what is odd one by one.
+
+The chain of a pcap's records is the only loop over packets. What is not plain (VLAN tags, fragments, IP options, packets that
+were cut, damage, pcapng) is left to `capture`, packet by packet: both give the same segments.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from struct import Struct
+from typing import IO, Final, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from namesrv_wire.capture import (
+    INCOMING,
+    LINUX_SLL,
+    LINUX_SLL2,
+    OUTGOING,
+    SLL_OUTGOING,
+    Endpoints,
+    Segment,
+    segment_of,
+)
+from namesrv_wire.container import GZIP_MAGIC, Packet, read_packets
+from namesrv_wire.errors import CaptureError
+from namesrv_wire.limits import MAX_PACKET_BYTES
+
+Ints: TypeAlias = NDArray[np.int64]
+Truths: TypeAlias = NDArray[np.bool_]
+
+CHUNK_BYTES: Final = 4 << 20
+CHUNK_PACKETS: Final = 1 << 16
+"""How much of a capture is in memory together."""
+_HEADER, _RECORD = 24, 16
+# Byte order, and nanoseconds in a unit of the clock.
+_FORMS: Final = {0xA1B2C3D4: (">", 1_000), 0xD4C3B2A1: ("<", 1_000), 0xA1B23C4D: (">", 1), 0x4D3CB2A1: ("<", 1)}
+# Of a link type: where the IP header begins, and where the type of what follows stands.
+_TYPED: Final = {1: (14, 12), LINUX_SLL: (16, 14), LINUX_SLL2: (20, 0)}
+_FAMILY: Final = frozenset({0, 108})
+_RAW: Final = frozenset({12, 14, 101, 228, 229})
+_FAMILIES: Final = (2, 10, 24, 28, 30)
+
+
+@dataclass(slots=True)
+class Packets:
+    """Packets of a capture that follow each other, the first of them number `first` of its file.
+
+    Columns, an item a packet: `keys`, the bytes of both addresses and both ports; numbers of the TCP header; where in `data` the
+    payload begins and ends. A packet whose key is empty is not plain and stands in `odd`.
+    """
+
+    first: int
+    data: bytes
+    keys: list[bytes]
+    time_ns: list[int]
+    seq: list[int]
+    ack: list[int]
+    flags: list[int]
+    start: list[int]
+    stop: list[int]
+    odd: dict[int, Packet]
+    interface: list[int] | None = None
+    """Where each was seen, if the capture tells: then packets may be there more than once."""
+
+    def upto(self, size: int) -> Packets:
+        """Return the first `size` of them."""
+        odd = {index: packet for index, packet in self.odd.items() if index < size}
+        numbers = (self.time_ns, self.seq, self.ack, self.flags, self.start, self.stop)
+        time_ns, seq, ack, flags, start, stop = (column[:size] for column in numbers)
+        shorter = Packets(self.first, self.data, self.keys[:size], time_ns, seq, ack, flags, start, stop, odd)
+        shorter.interface = self.interface
+        return shorter
+
+    def segment(self, index: int, endpoints: Endpoints) -> Segment | None:
+        """Return a packet as `read_capture` yields it; None if that does not."""
+        key, number = self.keys[index], self.first + index
+        if not key:
+            return segment_of(number, self.odd[index], endpoints)
+        payload = self.data[self.start[index] : self.stop[index]]
+        header = (self.seq[index], self.ack[index], self.flags[index])
+        interface = self.interface[index] if self.interface else 0
+        return Segment(number, self.time_ns[index], *endpoints.pair(key), *header, payload, 0, interface)
+
+
+def read_columns(path: str | PathLike[str]) -> Iterator[Packets]:
+    """Yield the packets of a capture in file order, many at a time; memory does not grow with the file.
+
+    Formats and errors are those of `read_capture`.
+    """
+    with Path(path).open("rb") as raw:
+        start = raw.read(2)
+        raw.seek(0)
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if start == GZIP_MAGIC else raw
+        number, offset = yield from _whole_records(stream)
+    if number:
+        # What is left is no pcap, or no whole record, or cannot be read: `read_packets` says which.
+        yield from _one_by_one(path, number, offset)
+
+
+def _one_by_one(path: str | PathLike[str], number: int, offset: int) -> Iterator[Packets]:
+    """Yield the packets from a byte on as odd ones; an error comes after the packets in front of it."""
+    found: list[Packet] = []
+    held = 0
+    try:
+        for packet in read_packets(path, offset):
+            found.append(packet)
+            held += len(packet.data)
+            if held >= CHUNK_BYTES or len(found) >= CHUNK_PACKETS:
+                yield _odd(number, found)
+                number, found, held = number + len(found), [], 0
+    except CaptureError:
+        yield _odd(number, found)
+        raise
+    yield _odd(number, found)
+
+
+def _odd(number: int, found: list[Packet]) -> Packets:
+    none = [0] * len(found)
+    times = [packet.time_ns for packet in found]
+    return Packets(number, b"", [b""] * len(found), times, none, none, none, none, none, dict(enumerate(found)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    order: str
+    unit_ns: int
+    snap: int
+    link: int
+
+    @property
+    def ip(self) -> int:
+        """Return where in a packet the IP header begins."""
+        return _TYPED[self.link][0] if self.link in _TYPED else 4 * (self.link in _FAMILY)
+
+    @property
+    def type(self) -> int:
+        """Return where in a packet the type of what follows stands, if it does."""
+        return _TYPED[self.link][1] if self.link in _TYPED else 0
+
+
+def _whole_records(stream: IO[bytes]) -> Generator[Packets, None, tuple[int, int]]:
+    """Yield the packets of a pcap up to what is no whole record; return its number and offset, or twice 0 at the file's end."""
+    try:
+        head = stream.read(_HEADER)
+        form = _FORMS.get(int.from_bytes(head[:4], "big"))
+        if form is None or len(head) < _HEADER:
+            return 1, 0
+        snap, link = Struct(form[0] + "II").unpack_from(head, 16)
+        shape = _Form(*form, snap, link & 0xFFFF)
+        number, offset, data, is_end = 1, _HEADER, b"", False
+        while not is_end:
+            chunk = stream.read(CHUNK_BYTES)
+            is_end = not chunk
+            data += chunk
+            while True:
+                starts, end = _chain(data, shape.order)
+                if not starts:
+                    break
+                yield _columns(data, starts, shape, number)
+                number, offset, data = number + len(starts), offset + end, data[end:]
+            if len(data) > MAX_PACKET_BYTES + _RECORD:
+                return number, offset
+    except (EOFError, OSError, zlib.error):
+        return number, offset
+    return (number, offset) if data else (0, 0)
+
+
+def _chain(data: bytes, order: str) -> tuple[list[int], int]:
+    """Return where the whole records of `data` begin, up to one whose length cannot be, and where the last of them ends."""
+    length, at, last, starts = Struct(order + "I").unpack_from, 0, len(data), list[int]()
+    while at + _RECORD <= last and len(starts) < CHUNK_PACKETS:
+        (kept,) = length(data, at + 8)
+        end = at + _RECORD + kept
+        if end > last or kept > MAX_PACKET_BYTES:
+            break
+        starts.append(at)
+        at = end
+    return starts, at
+
+
+def _headers(data: bytes, starts: list[int], form: _Form) -> NDArray[np.void]:
+    """Return what may be a packet's headers, by name: the numbers of IPv4 without options and of IPv6 without extensions.
+
+    Behind the end of a packet they are those of the next.
+    """
+    ip = _RECORD + form.ip
+    fields = {"sec": (f"{form.order}u4", 0), "unit": (f"{form.order}u4", 4), "kept": (f"{form.order}u4", 8)}
+    fields |= {"sent": (f"{form.order}u4", 12), "type": (">u2", _RECORD + form.type), "family": ("u1", _RECORD)}
+    fields |= {"family_0": (">u2", _RECORD + 1), "family_3": ("u1", _RECORD + 3), "version": ("u1", ip)}
+    fields |= {"way": (">u2", _RECORD), "interface": (">u4", _RECORD + 4)}
+    fields |= {"total4": (">u2", ip + 2), "part4": (">u2", ip + 6), "next4": ("u1", ip + 9)}
+    fields |= {"total6": (">u2", ip + 4), "next6": ("u1", ip + 6)}
+    for name, tcp in (("4", ip + 20), ("6", ip + 40)):
+        fields |= {f"seq{name}": (">u4", tcp + 4), f"ack{name}": (">u4", tcp + 8)}
+        fields |= {f"size{name}": ("u1", tcp + 12), f"flags{name}": ("u1", tcp + 13)}
+    size = ip + 60
+    shape = np.dtype({
+        "names": list(fields),
+        "formats": [kind for kind, _ in fields.values()],
+        "offsets": [at for _, at in fields.values()],
+        "itemsize": size,
+    })  # fmt: skip
+    windows = np.ndarray(len(data), f"V{size}", data + bytes(size), strides=(1,))
+    found: NDArray[np.void] = windows[np.array(starts, np.int64)].view(shape)
+    return found
+
+
+def _columns(data: bytes, starts: list[int], form: _Form, number: int) -> Packets:
+    """Return the packets whose records begin at `starts`. Of what is no plain packet the numbers mean nothing."""
+    header = _headers(data, starts, form)
+
+    def column(name: str) -> Ints:
+        return header[name].astype(np.int64)
+
+    record, kept = np.array(starts, np.int64), column("kept")
+    time_ns = column("sec") * 1_000_000_000 + column("unit") * form.unit_ns
+    is_ip, version, ip = _is_ip(header, form), header["version"], record + _RECORD + form.ip
+    # TCP, no fragment, and a length: 0 leaves it to the network card.
+    is_four = is_ip & (version == 0x45) & (header["next4"] == 6) & (header["part4"] & 0x3FFF == 0)
+    is_six = is_ip & (version >> 4 == 6) & (header["next6"] == 6) & (header["total6"] > 0)
+    tcp = ip + np.where(is_four, 20, 40)
+    stop = ip + np.where(is_four, column("total4"), column("total6") + 40)
+    size = (np.where(is_four, header["size4"], header["size6"]) >> 4).astype(np.int64) * 4
+    is_plain = (is_four | is_six) & (size >= 20) & (tcp + size <= stop) & (stop <= record + _RECORD + kept)
+    key = np.where(is_plain, np.where(is_four, ip + 12, ip + 8), 0)
+    key_end = np.where(is_plain, tcp + 4, 0)
+    odd = {}
+    for index in np.flatnonzero(~is_plain).tolist():
+        at, length = starts[index] + _RECORD, int(kept[index])
+        lost = 0 if length < form.snap else max(0, int(header["sent"][index]) - length)
+        odd[index] = Packet(int(time_ns[index]), form.link, data[at : at + length], lost)
+    return Packets(
+        number,
+        data,
+        [data[low:high] for low, high in zip(key.tolist(), key_end.tolist(), strict=True)],
+        time_ns.tolist(),
+        np.where(is_four, header["seq4"], header["seq6"]).tolist(),
+        np.where(is_four, header["ack4"], header["ack6"]).tolist(),
+        np.where(is_four, header["flags4"], header["flags6"]).tolist(),
+        (tcp + size).tolist(),
+        stop.tolist(),
+        odd,
+        _interfaces(header, form.link),
+    )
+
+
+def _interfaces(header: NDArray[np.void], link: int) -> list[int] | None:
+    """Return where packets were seen, as `capture` tells it; None if the link type says nothing of it."""
+    if link == LINUX_SLL2:
+        return cast("list[int]", header["interface"].tolist())
+    if link == LINUX_SLL:
+        return cast("list[int]", np.where(header["way"] == SLL_OUTGOING, OUTGOING, INCOMING).tolist())
+    return None
+
+
+def _is_ip(header: NDArray[np.void], form: _Form) -> Truths:
+    """Return which packets are IP for sure."""
+    if form.link in _TYPED:
+        found: Truths = (header["type"] == 0x0800) | (header["type"] == 0x86DD)
+        return found
+    if form.link in _FAMILY:
+        first, last = header["family"], header["family_3"]
+        known: Truths = np.isin(first | last, _FAMILIES) & ((first == 0) | (last == 0)) & (header["family_0"] == 0)
+        return known
+    return np.full(len(header), form.link in _RAW)
