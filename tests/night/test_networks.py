@@ -11,7 +11,7 @@ from tests.core.test_unseen import route
 from tests.ingest.test_networks import written
 from tests.night.nights import night, rows
 from tests.wire.forge import BROKER, EPOCH_NS, SECOND_NS, Talk, merged, register_json, request, response
-from tests.wire.test_openings import HELLO, SERVER_HELLO
+from tests.wire.openings import HELLO, SERVER_HELLO
 
 A = BROKER | {"brokerName": "a", "brokerAddr": "a:1"}
 

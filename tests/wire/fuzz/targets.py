@@ -12,12 +12,14 @@ from pathlib import Path
 from namesrv_wire import DecodeError, Segment, Transcript, WireError, read_capture
 from namesrv_wire.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.body_cache import BodyCache
+from namesrv_wire.capture import OUTGOING
 from namesrv_wire.columns import read_columns
 from namesrv_wire.event_log import line_of, read_event_log
 from namesrv_wire.frames import Frame, FrameCutter, decode_frame
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.secrets import blot
 from tests.wire.forge import NAMESRV, Talk, rows_of
+from tests.wire.openings import OPENINGS
 from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies
 
 _OTHER_BODIES: dict[bytes, Callable[[bytes], object]] = {
@@ -75,38 +77,42 @@ def _outcome(decode: Callable[[], object]) -> object:
 
 
 def streams(data: bytes) -> None:
-    """Cut into chunks of one direction: frames, holes and resynchronisation."""
+    """Cut into chunks of one direction: frames, holes, bytes that were not kept, and resynchronisation."""
     cutter = FrameCutter(synced=data[:1] != b"\x01")
     at = 1
     while at < len(data):
         size = data[at]
-        cuts = cutter.gap(size) if size > 250 else cutter.feed(data[at + 1 : at + 1 + size])
+        missing = cutter.gap if size > 252 else cutter.cut_off
+        cuts = missing(size) if size > 250 else cutter.feed(data[at + 1 : at + 1 + size])
         for cut in cuts:
             if cut.error is None:
                 with suppress(WireError):
                     decode_frame(cut.data)
         at += 1 + size
     cutter.end()
-    assert len(cutter.buffer) == 0
+    assert len(cutter.buffer) == cutter.skip == 0
 
 
 def segments(data: bytes) -> None:
-    """Feed a transcript with segments of a conversation: order, flags, holes and lost bytes from the input."""
+    """Feed a transcript with segments of a conversation: order, flags, holes, lost bytes, addresses, interfaces from the input."""
     transcript = Transcript(namesrv=[NAMESRV])
-    client = "10.0.0.2:40000"
     made: list[Segment] = []
     at, time_ns = 0, 1_700_000_000_000_000_000
     while at + 8 <= len(data) and len(made) < 200:
         shape, flags, seq, lost, wait, size = struct.unpack_from(">BBHBBH", data, at)
         payload = data[at + 8 : at + 8 + size % 1_024]
         time_ns += wait * (1 if shape & 2 else 1_000_000_000)
+        client = "192.0.2.1:50000" if shape & 8 else "10.0.0.2:40000"
         ends = (NAMESRV, client) if shape & 1 else (client, NAMESRV)
         lost_bytes = lost if shape & 4 else 0
-        made.append(Segment(len(made) + 1, time_ns, *ends, seq, seq + 1, flags, payload, lost_bytes))
+        seen = (0, 3, 7, OUTGOING)[shape >> 4 & 3]
+        made.append(Segment(len(made) + 1, time_ns, *ends, seq, seq + 1, flags, payload, lost_bytes, seen))
         at += 8 + len(payload)
     rows_of(made, transcript)
     carried = Transcript(namesrv=[NAMESRV], carry=transcript.carry())
     rows_of(made, carried)
+    for counts in (transcript.counts, carried.counts):
+        assert counts.accounted == counts.frames + counts.pieces, counts
 
 
 def captures(data: bytes) -> None:
@@ -154,6 +160,9 @@ def _stream_seeds() -> Iterable[bytes]:
         )
         yield bytes([first]) + chunks
         yield bytes([first, 251]) + chunks[:900]
+        yield bytes([first, 253]) + chunks[:900]
+        for opening in OPENINGS:
+            yield bytes([first, len(opening)]) + opening + chunks[:900]
 
 
 def _segment_seeds() -> Iterable[bytes]:
