@@ -1,0 +1,112 @@
+"""Write `docs/tables.md`: every table, view and function, and what each of their columns says.
+
+`python -m schemas.reference` writes; a test holds what is there against what it would write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from schemas import bronze, gold
+from schemas.queries import queries
+from schemas.table import Column, Table
+from schemas.views import functions, views
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "tables.md"
+_COMMENT = r"COMMENT '((?:[^']|'')*)'"
+_COLUMN = re.compile(rf"^    (\w+)(?: ([A-Z][\w<>,: ]*?))? {_COMMENT},?$", re.MULTILINE)
+_OF_ALL = re.compile(rf"^\)?{_COMMENT}$|^{_COMMENT}$", re.MULTILINE)
+_RETURNS = re.compile(r"\(\n(?P<given>.*?)\n\)\nRETURNS TABLE\(\n(?P<returned>.*?)\n\)\n", re.DOTALL)
+_NAMES = {
+    pa.string(): "STRING",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.bool_(): "BOOLEAN",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+    pa.date32(): "DATE",
+}
+
+
+def text() -> str:
+    """Return the page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Tables, views and functions"
+    yield ""
+    yield "Made by `python -m schemas.reference` from the definitions in `schemas`: change those. All instants are UTC. A `*` marks"
+    yield "columns that are never NULL; *derived* ones follow from others and are not stored."
+    for layer, tables in (("Bronze: what was recorded", bronze.TABLES), ("Gold: what follows from it", gold.TABLES)):
+        yield f"\n## {layer}"
+        for table in tables:
+            yield from _table(table)
+    yield "\n## Views"
+    for view in views():
+        yield from _made(view.name, view.name, view.sql, _COLUMN.findall(view.sql.partition("\nAS\n")[0]))
+    yield "\n## Functions"
+    for function in functions():
+        found = _RETURNS.search(function.sql)
+        assert found is not None, function.name
+        given = _COLUMN.findall(found["given"])
+        call = f"{function.name}({', '.join(f'{name} {kind}' for name, kind, _ in given)})"
+        yield from _made(function.name, call, function.sql, _COLUMN.findall(found["returned"]))
+    yield "\n## Saved queries"
+    yield ""
+    yield "`ask query NAME --param NAME=VALUE`; `ask queries` lists what each is asked for."
+    yield ""
+    yield from _rows(("query", "answers"), ((f"`{one.name}`", one.question) for one in queries().values()))
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield f"\n### {table.name}\n"
+    cut = f"; cut by {', '.join(table.partition_by)}" if table.partition_by else ""
+    yield f"A row is {table.grain}. Key: {', '.join(f'`{name}`' for name in table.key)}{cut}.\n"
+    columns = ((_named(column), type_name(column.type), column.comment) for column in table.columns)
+    yield from _rows(("column", "type", "says"), columns)
+
+
+def _named(column: Column) -> str:
+    return f"`{column.name}`{'*' if column.required else ''}{' *derived*' if column.derived is not None else ''}"
+
+
+def _made(name: str, call: str, sql: str, columns: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    said = next((one or other for one, other in _OF_ALL.findall(sql)), "")
+    yield f"\n### {name}\n"
+    yield f"`{call}`: {_plain(said)}.\n" if call != name else f"{_plain(said)}.\n"
+    listed = [(f"`{column}`", kind, _plain(comment)) for column, kind, comment in columns]
+    if any(kind for _, kind, _ in listed):
+        yield from _rows(("column", "type", "says"), listed)
+    elif listed:
+        yield from _rows(("column", "says"), ((column, comment) for column, _, comment in listed))
+
+
+def _rows(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"|{'---|' * len(heads)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def type_name(of: pa.DataType) -> str:
+    """Return the name that Spark's SQL has for an Arrow type."""
+    if pa.types.is_map(of):
+        return f"MAP<{type_name(of.key_type)}, {type_name(of.item_type)}>"
+    if pa.types.is_list(of):
+        return f"ARRAY<{type_name(of.value_type)}>"
+    if pa.types.is_struct(of):
+        return f"STRUCT<{', '.join(f'{field.name}: {type_name(field.type)}' for field in of)}>"
+    return _NAMES[of]
+
+
+def _plain(comment: str) -> str:
+    return comment.replace("''", "'")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
