@@ -75,7 +75,7 @@ def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | N
         there = os.path.relpath(docs, root) if docs.is_file() else None
         _write(root / CATALOGUE, catalogue(queries().values()))
         _write(root / INDEX, index(answers.known.run_id, answers.known.finished_time, reports, there))
-    except (JobError, OSError) as error:
+    except (JobError, OSError, ValueError) as error:
         sys.stderr.write(f"namesrv-history: no pages: {error}\n")
         return None
     return root / INDEX
