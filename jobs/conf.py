@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,19 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+_ADDRESS = re.compile(r"[^\s,=]+:[0-9]{1,5}")
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class NamesrvConf:
-    """What is said about one name server: its version, and settings by their name in NamesrvConfig."""
+    """What is said about one name server: its version, settings by their name in NamesrvConfig, its other addresses.
+
+    `addresses`: all that it has beside the one by which it is called; None: that is not said.
+    """
 
     version: str | None = None
+    addresses: tuple[str, ...] | None = None
     settings: Mapping[str, bool | int] = field(default_factory=dict)
 
 
@@ -57,15 +63,21 @@ class PipelineConf:
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def given(self, namesrv_id: str) -> dict[str, Value]:
-        """Return what is said about a name server, by setting."""
-        said = self.namesrvs.get(namesrv_id, NamesrvConf())
-        version = {} if said.version is None else {VERSION: said.version}
-        return {**said.settings, **version}
+    def given(self, addresses: Iterable[str]) -> dict[str, Value]:
+        """Return what is said about the name server that has these addresses, by setting; the first one's counts most."""
+        found: dict[str, Value] = {}
+        for said in (self.namesrvs[name] for name in addresses if name in self.namesrvs):
+            found = {**said.settings, **({} if said.version is None else {VERSION: said.version}), **found}
+        return found
+
+    @property
+    def namesrv_of(self) -> dict[str, str]:
+        """Return whose the addresses are that are said to be a name server's other ones."""
+        return {address: name for name, said in self.namesrvs.items() for address in said.addresses or ()}
 
 
 def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
-    """Return the settings of a TOML file with `--namesrv ip:port=version` options on top. Raises ConfError."""
+    """Return the settings of a TOML file with `--namesrv ip:port,ip:port=version` options on top. Raises ConfError."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -80,12 +92,16 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         name: _namesrv_conf(table, f'{path} [namesrv."{name}"]') for name, table in document.get("namesrv", {}).items()
     }
     for option in namesrv_options:
-        name, _, version = option.partition("=")
+        listed, _, version = option.partition("=")
+        name, *others = listed.split(",")
         said = namesrvs.get(name, NamesrvConf())
+        if others:
+            said = dataclasses.replace(said, addresses=tuple(others))
         if version:
             _check_version(version)
             said = dataclasses.replace(said, version=version)
         namesrvs[name] = said
+    _check_addresses(namesrvs)
     share, frames = ingest.get("quarantine_share_max", 0.01), ingest.get("quarantine_frames_min", 100)
     if not isinstance(share, (int, float)) or not 0 <= share <= 1:
         raise ConfError(f"{path} [ingest] quarantine_share_max: {share!r} is not a share from 0 to 1")
@@ -103,16 +119,33 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:
     types: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(NamesrvConfig)}
     types["scan_period_ms"] = int
-    _known(table, {"version", *types}, where)
+    _known(table, {"version", "addresses", *types}, where)
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key == "version":
             _check_version(value)
+        elif key == "addresses":
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+                raise ConfError(f"{where} addresses: {value!r} is not a list of addresses")
         elif type(value) is not types[key]:
             raise ConfError(f"{where} {key}: {value!r} is not a {types[key].__name__}")
         else:
             values[key] = value
-    return NamesrvConf(table.get("version"), values)
+    addresses = tuple(table["addresses"]) if "addresses" in table else None
+    return NamesrvConf(table.get("version"), addresses, values)
+
+
+def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
+    """Raise ConfError for an address that is said to be two name servers', or of which more is said than whose it is."""
+    whose: dict[str, str] = {}
+    for name, said in namesrvs.items():
+        for address in said.addresses or ():
+            if _ADDRESS.fullmatch(address) is None:
+                raise ConfError(f"namesrv {name}: {address!r} is not an address, ip:port")
+            if address == name or address in namesrvs:
+                raise ConfError(f"namesrv {name}: its other address {address} is a name server's own name")
+            if whose.setdefault(address, name) != name:
+                raise ConfError(f"{address} cannot be an address of both {whose[address]} and {name}")
 
 
 def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:

@@ -76,7 +76,8 @@ class SettleInput:
     the day. `first_seen_seq`: the position of its first event ever, if `ever` has no start of it. A table that is missing
     has no rows.
     `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of days after. `given`: what
-    conf/ says. `going_on`: something is recorded of it after the day. `topic_configs` gives the tables of digests.
+    conf/ says. `going_on`: something is recorded of it after the day. `topic_configs` gives the tables of digests. `addresses`:
+    the rows of that table that name it.
     """
 
     namesrv_id: str
@@ -91,6 +92,7 @@ class SettleInput:
     given: Mapping[str, Value] = field(default_factory=dict)
     first_seen_seq: int | None = None
     going_on: bool = False
+    addresses: pa.Table = field(default_factory=lambda: empty(bronze.ADDRESSES))
 
 
 def known_until(given: SettleInput, last_beat_us: int | None) -> int:

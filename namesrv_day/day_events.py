@@ -37,6 +37,7 @@ _LEFT_OUT = {
 }
 _LEFT_OUT |= {
     "stated_id",
+    "namesrv_addr",
     "body_bytes",
     "compressed",
     *(column.name for column in bronze.REQUEST if column.name != "code"),

@@ -23,17 +23,17 @@ from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table
 
-_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.NAMESRV_EVENTS)
+_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.NAMESRV_EVENTS, bronze.ADDRESSES)
 
 
 @dataclass(frozen=True)
 class FlagInput:
     """One name server on one day, as it was replayed.
 
-    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, and its `hours`. A table that
-    is missing has no rows. `raw_beats` and `topic_configs` give single registrations and the topic tables of digests; they
-    are asked only where a topic may have changed. `before`: what was said of days before: `orphaned_topics` of the last day;
-    `findings` and `expired_brokers` as `findings.findings` takes them.
+    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and the rows of
+    `addresses` that name it. A table that is missing has no rows. `raw_beats` and `topic_configs` give single registrations
+    and the topic tables of digests; they are asked only where a topic may have changed. `before`: what was said of days before:
+    `orphaned_topics` of the last day; `findings` and `expired_brokers` as `findings.findings` takes them.
     """
 
     namesrv_id: str

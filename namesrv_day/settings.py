@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.inference.settings import (
+    ADDRESSES,
     SCAN_PHASE,
     VERSION,
     Known,
@@ -69,15 +70,27 @@ def phases_of(settings: Iterable[Setting]) -> dict[int, int]:
     return {setting.life_seq: int(setting.value or 0) for setting in settings if setting.name == SCAN_PHASE}
 
 
-def settings_table(known: Known, namesrv_id: str, day: dt.date) -> pa.Table:
-    """Return the rows of `namesrv_settings`."""
-    return table_of(codec.setting_rows(settle(known), namesrv_id), gold.NAMESRV_SETTINGS, day=day)
+def settings_table(known: Known, namesrv_id: str, day: dt.date, addresses: pa.Table | None = None) -> pa.Table:
+    """Return the rows of `namesrv_settings`. `addresses`: rows of that table that name it; several addresses are one row."""
+    settings = [*settle(known), *(() if addresses is None else _addresses(addresses, namesrv_id))]
+    return table_of(codec.setting_rows(settings, namesrv_id), gold.NAMESRV_SETTINGS, day=day)
 
 
 def settings_of(rows: pa.Table) -> list[Setting]:
-    """Return the settings of one day and name server, in order, from rows of `namesrv_settings`."""
+    """Return the settings of one day and name server with which it is replayed, in order, of rows of `namesrv_settings`."""
     ordered = sorted(rows_of(rows), key=lambda row: (row["from_seq"], row["setting"]))
-    return [codec.setting_of(row) for row in ordered]
+    return [codec.setting_of(row) for row in ordered if row["setting"] != ADDRESSES]
+
+
+def _addresses(addresses: pa.Table, namesrv_id: str) -> Iterable[Setting]:
+    """Yield which addresses are taken to be the name server's, if that are several."""
+    rows = [row for row in rows_of(addresses) if row["is_one"] and row["namesrv_id"] == namesrv_id]
+    if rows:
+        source = Source.INFERRED if any(row["source"] == "inferred" for row in rows) else Source.GIVEN
+        value = ", ".join([namesrv_id, *sorted(row["namesrv_addr"] for row in rows)])
+        evidence = tuple(event_id for row in rows for event_id in row["evidence"])
+        counts = [sum(row[name] for row in rows) for name in ("answers_for", "answers_against")]
+        yield Setting(ADDRESSES, value, source, 0, 0, value, evidence, *counts)
 
 
 def under_idle_limit(channel_events: pa.Table, namesrv: Namesrv, *, is_given: bool) -> pa.Table:
@@ -128,7 +141,8 @@ ORDER BY seq
 def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:
     """Return what the first of the later days that did so found out about the start of a process."""
     rows = sorted(rows_of(later), key=lambda row: row["day"], reverse=True)
-    found = (codec.setting_of(row) for row in rows if row["from_seq"] == row["process_seq"])
+    starts = (row for row in rows if row["from_seq"] == row["process_seq"] and row["setting"] != ADDRESSES)
+    found = map(codec.setting_of, starts)
     return {(s.name, s.life_seq): s for s in found if s.source in (Source.STATED, Source.INFERRED)}
 
 

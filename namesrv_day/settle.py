@@ -62,7 +62,7 @@ def settle(given: SettleInput) -> Settled:
     if may_race(given, day.others):
         decisions = day.asked(lambda each: decisions_of(each._replace(namesrv=context.namesrv), given.day))
     return Settled(
-        settings_table(known, given.namesrv_id, given.day),
+        settings_table(known, given.namesrv_id, given.day, given.addresses),
         context,
         day.channel_events,
         decisions.order_decisions,

@@ -67,11 +67,16 @@ NAMESRV_KINDS: Final = frozenset(
         "min_broker_id_notified",
         "recording_gap",
         "clock_went_back",
+        "address_started",
+        "address_stopped",
+        "address_observed_from",
+        "address_recording_gap",
     }
 )
 
 COMMON: Final = _fields(
     namesrv_id=Field("namesrv_id", "string", REQUIRED),
+    namesrv_addr="string",
     time=Field("event_time", "string", REQUIRED),
     effect_time="string",
     seq="long",

@@ -147,6 +147,11 @@ def _envelope(value: Values, columns: Values, positions: _Positions, source_file
         "event_time": event_ns // 1_000,
         "effect_time": effect_ns // 1_000,
         **{name: checked(name, COMMON[name], value) for name in ("channel_id", "proxied_addr")},
+        **(
+            {}
+            if "namesrv_addr" not in value
+            else {"namesrv_addr": checked("namesrv_addr", COMMON["namesrv_addr"], value)}
+        ),
         "source_file": source_file,
         "source_offset": number,
         **columns,
@@ -231,6 +236,7 @@ def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:
         "event_id": values["event_id"],
         "channel_id": values["channel_id"],
         "proxied_addr": values["proxied_addr"],
+        "namesrv_addr": _other(values.get("namesrv_addr"), values["namesrv_id"]),
     }
     line |= {key: values[field.column] for key, field in KINDS[name].fields.items()}
     if row.table == "registrations" and topic_configs is not None:
@@ -241,6 +247,10 @@ def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:
         separators=(",", ":"),
         allow_nan=False,
     )
+
+
+def _other(value: object, than: object) -> object:
+    return None if value == than else value
 
 
 def _iso(micros: int) -> str:

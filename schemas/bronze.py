@@ -35,7 +35,10 @@ TOPIC_CONFIGS = list_of(TOPIC_CONFIG)
 MAPPING_INFOS = list_of(MAPPING_INFO)
 QUEUE_DATAS = list_of(QUEUE_DATA)
 
-NAMESRV_ID = Column("namesrv_id", STRING, "Name server, ip:port as seen on the wire", required=True)
+NAMESRV_ID = Column("namesrv_id", STRING, "Name server: its address, or one of its addresses, ip:port", required=True)
+NAMESRV_ADDR = Column(
+    "namesrv_addr", STRING, "Address of the name server that was used, ip:port as seen", required=True
+)
 SOURCE = (
     Column("source_file", STRING, "Name of the file the row was read from, without its folder", required=True),
     Column(
@@ -62,6 +65,7 @@ ENVELOPE = (
     Column(
         "proxied_addr", STRING, "Client's ip:port, as a PROXY preamble on the connection named it; NULL without one"
     ),
+    NAMESRV_ADDR,
 )
 REQUEST = (
     Column("code", INT, "Request code", required=True),
@@ -85,7 +89,7 @@ def _events(name: str, grain: str, *columns: Column, derived: Mapping[str, str] 
     return Table(name, "bronze", grain, tuple(made), key=("event_id",))
 
 
-_BEAT_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_id, channel_id, CAST(code AS STRING),
+_BEAT_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_addr, channel_id, CAST(code AS STRING),
 CAST(unix_micros(event_time) AS STRING), CAST(nth AS STRING))))"""
 HEARTBEATS = _events(
     "heartbeats",
@@ -158,7 +162,8 @@ NAMESRV_EVENTS = _events(
         "configured (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed), "
         "min_broker_id_notified (it told a broker of its group's smallest id, 905), "
         "recording_gap (nothing was recorded of it from then on for a while), "
-        "clock_went_back (by more than five seconds, from one record to a later one)",
+        "clock_went_back (by more than five seconds, from one record to a later one); address_started, address_stopped, "
+        "address_observed_from, address_recording_gap: what one of its addresses shows, and another row says of it, or denies",
         required=True,
     ),
     Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
@@ -166,7 +171,7 @@ NAMESRV_EVENTS = _events(
     Column(
         "properties",
         STRING,
-        "configured: settings, one name=value a line, no others than the replay looks at; recording_gap: until_ms=, its end",
+        "configured: settings, one name=value a line, no others than the replay looks at; recording gaps: until_ms=, the end",
     ),
 )
 TOPIC_CONFIGS_TABLE = Table(
@@ -230,6 +235,7 @@ SNAPSHOTS = Table(
     "one state of a name server at an instant, from a file in the format namesrv-snapshot/1",
     (
         NAMESRV_ID,
+        NAMESRV_ADDR,
         Column("seq", LONG, "Position of the instant, in ns since the epoch", required=True),
         Column("event_id", STRING, "Deterministic id from the content, 32 hex digits", required=True),
         Column("effect_time", TIMESTAMP, "The instant", required=True),
@@ -246,6 +252,7 @@ QUARANTINE = Table(
     (
         Column("quarantine_id", STRING, "Deterministic id, 32 hex digits", required=True),
         Column("namesrv_id", STRING, "Name server, if known"),
+        Column("namesrv_addr", STRING, "Its address that was used, if known"),
         Column("event_time", TIMESTAMP, "When it was received, if known"),
         Column("channel_id", STRING, "Connection, if known"),
         Column(
@@ -278,7 +285,12 @@ SOURCES = Table(
     (
         Column("content_sha256", STRING, "SHA-256 of the file as read", required=True),
         Column("source_file", STRING, "Name of the file, without its folder", required=True),
-        Column("kind", STRING, "capture, event_log or snapshot", required=True),
+        Column(
+            "kind",
+            STRING,
+            "capture, event_log or snapshot; addresses: no file, but what is said of addresses is new, and rows are named anew",
+            required=True,
+        ),
         Column("bytes", LONG, "Size of the file", required=True),
         Column("frames", LONG, "Frames (capture) or lines (event log) in it", required=True),
         Column("packets", LONG, "Packets in it; NULL for an event log"),
@@ -294,9 +306,9 @@ SOURCES = Table(
 OPEN_STREAMS = Table(
     "open_streams",
     "bronze",
-    "one name server's connections where reading stopped, so that the next capture continues them",
+    "the connections of one address of a name server where reading stopped, so that the next capture continues them",
     (
-        NAMESRV_ID,
+        NAMESRV_ADDR,
         Column(
             "state",
             STRING,
@@ -307,7 +319,45 @@ OPEN_STREAMS = Table(
         Column("last_time", TIMESTAMP, "Time of the last packet seen", required=True),
         Column("ingest_run", STRING, "Run that wrote it", required=True),
     ),
-    key=("namesrv_id",),
+    key=("namesrv_addr",),
+    partition_by=(),
+)
+ADDRESSES = Table(
+    "addresses",
+    "bronze",
+    "one address of which something says that it is another address of a name server",
+    (
+        NAMESRV_ADDR,
+        NAMESRV_ID,
+        Column("is_one", BOOLEAN, "Taken to be one; if not, the two stay apart", required=True),
+        Column(
+            "source",
+            STRING,
+            "given (conf), stated (by an event log), inferred (from answers)",
+            required=True,
+        ),
+        Column(
+            "answers_for",
+            LONG,
+            "Answers at one address with brokers that had only registered at the other",
+            required=True,
+        ),
+        Column(
+            "answers_early",
+            LONG,
+            "Further such answers, so soon that these brokers may have registered before the recording began",
+            required=True,
+        ),
+        Column("answers_against", LONG, "Answers that lack such brokers, though they should show them", required=True),
+        Column("brokers_at_both", LONG, "Brokers that beat at both addresses at the same time", required=True),
+        Column(
+            "evidence", STRINGS, "The first few answers that speak for it, else against it (event ids)", required=True
+        ),
+        Column("first_time", TIMESTAMP, "Time of the first answer that was counted; NULL: none was"),
+        Column("last_time", TIMESTAMP, "Time of the last one"),
+        Column("ingest_run", STRING, "Run that found it", required=True),
+    ),
+    key=("namesrv_addr", "namesrv_id"),
     partition_by=(),
 )
 WATERMARKS = Table(
@@ -334,5 +384,6 @@ TABLES = (
     QUARANTINE,
     SOURCES,
     OPEN_STREAMS,
+    ADDRESSES,
     WATERMARKS,
 )

@@ -69,6 +69,8 @@ class Finding:
 
 CATALOGUE = (
     Finding("ADDR_MULTI_IDENTITY", ("broker_addr_history",), "subject"),
+    Finding("ADDRESS_IN_DOUBT", ("addresses",)),
+    Finding("ADDRESS_SHARED", ("addresses",)),
     Finding("BROKER_FLAPPING", ("broker_live_history",)),
     Finding("BROKER_NAME_CONFLICT", ("cluster_addr_history",), "subject"),
     Finding("CLOCK_JUMP", ("namesrv_events",), near_us=_DAY_US),

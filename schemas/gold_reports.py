@@ -224,12 +224,20 @@ NAMESRV_SETTINGS = Table(
     "one value of one setting of a name server, as long as it held, by process: with it the day was replayed",
     (
         NAMESRV_ID,
-        Column("setting", STRING, "version, or a setting as conf/ names it", required=True),
-        Column("value", STRING, "Value; unlimited: longer than any silence that was seen", required=True),
+        Column(
+            "setting", STRING, "version, or a setting as conf/ names it; addresses: if it has several", required=True
+        ),
+        Column(
+            "value",
+            STRING,
+            "Value; unlimited: longer than any silence that was seen; of addresses all, its id first",
+            required=True,
+        ),
         Column(
             "source",
             STRING,
-            "given (conf), stated (by its answers: version, 319), changed (318), inferred (from answers and closes), "
+            "given (conf; addresses: or an event log), stated (by its answers: version, 319), changed (318), inferred (from "
+            "answers and closes), "
             "inherited (from the process before), default (RocketMQ's; nothing speaks for or against)",
             required=True,
         ),

@@ -360,8 +360,9 @@ def _namesrv_options(job: argparse.ArgumentParser, *, versions: bool = True) -> 
             nargs="+",
             action="extend",
             default=[],
-            metavar="ADDR=VERSION",
-            help="name servers and their versions, e.g. 127.0.0.1:9876=4.9.7 (default: found in the traffic)",
+            metavar="ADDR[,ADDR]=VERSION",
+            help="name servers, all their addresses, and their versions, e.g. 10.0.0.1:9876,10.0.0.9:9876=5.4.0 (default: found "
+            "in the traffic)",
         )
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
 

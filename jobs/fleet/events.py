@@ -134,6 +134,7 @@ class EventRows:
         """Return the columns that heartbeats and registrations share. Nobody has seen what was answered."""
         same = {
             "namesrv_id": namesrv_id(self._plan.n),
+            "namesrv_addr": namesrv_id(self._plan.n),
             "code": int(code),
             "request_version": self._fleet.protocol,
             "cluster_name": CLUSTER,
@@ -196,6 +197,7 @@ def _namesrv_event(fleet: Fleet, n: int, kind: str, at_us: int, ns: int) -> Colu
     return {
         "n": n,
         "namesrv_id": namesrv_id(n),
+        "namesrv_addr": namesrv_id(n),
         "seq": at_us * NS_PER_US + ns,
         "event_id": hashlib.md5(identity.encode(), usedforsecurity=False).hexdigest(),
         "event_time": at_us,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import ClockError, GateError
+from jobs.ingest.addresses import Addresses, note_renamed
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
@@ -30,6 +32,8 @@ from namesrv_day.rows import rows_of, table_of
 from namesrv_wire.lateness import Lateness
 from schemas import bronze, times
 from schemas.table import Table
+
+_IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
 
 
 def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Ingested:
@@ -44,14 +48,19 @@ def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = (
 
 def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -> Ingested:
     result = Ingested()
-    sources = _fresh_sources(house, inputs, snapshots, result)
+    sources, addresses = _fresh_sources(house, inputs, snapshots, result), Addresses(house)
     if not sources:
+        if addresses.are_new and (days := addresses.apply(())):
+            note_renamed(house, days)
+            house.commit(_IN_ORDER)
         return result
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
-    lateness = Lateness(watermarks, house.conf.late_limit_days)
+    namesrv_of = addresses.namesrv_of
+    of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
+    lateness = Lateness(watermarks | of_addresses, house.conf.late_limit_days)
     folder = local_path(house.staging) or Path(tempfile.gettempdir()) / house.run_id
-    with staging_in(folder, house.run_id, house.started.date()) as staging:
-        reading = Reading(house, staging, lateness, result)
+    with staging_in(folder, house.run_id, house.started.date(), namesrv_of) as staging:
+        reading = Reading(house, staging, lateness, result, namesrv_of)
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
@@ -61,14 +70,20 @@ def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
             "counts as read"
         )
+    addresses.state(reading.stated)
+    result.days = sorted({*result.days, *addresses.apply(result.days)})
     _upsert(house, bronze.OPEN_STREAMS, reading.open_streams)
     # Never beyond the run's own clock: else one event from the future would make everything after it too late.
-    reached = {name: min(us, times.instant_us(house.started)) for name, us in sorted(lateness.latest_us.items())}
-    moved = [{"namesrv_id": name, "latest_time": us} for name, us in reached.items() if us > watermarks.get(name, -1)]
+    reached: dict[str, int] = {}
+    for addr, us in sorted(lateness.latest_us.items(), key=itemgetter(1)):
+        reached[addresses.namesrv_of.get(addr, addr)] = min(us, times.instant_us(house.started))
+    moved = [
+        {"namesrv_id": name, "latest_time": us} for name, us in sorted(reached.items()) if us > watermarks.get(name, -1)
+    ]
     _upsert(house, bronze.WATERMARKS, moved)
     noted = table_of(read, bronze.SOURCES, days=result.days, ingest_run=house.run_id)
     house.change(bronze.SOURCES, [write_file(noted, house.path, bronze.SOURCES, None, house.run_id)])
-    house.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES])
+    house.commit(_IN_ORDER)
     if result.unordered and not result.events + result.observations + result.duplicates:
         raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
     return result

@@ -39,21 +39,26 @@ _NS_PER_DAY = 86_400_000_000_000
 class Reading:
     """Reads files of one run: their rows go past the judge of their times into the staging area.
 
-    `open_streams`: afterwards the rows that say where reading stopped in each name server's connections.
+    `namesrv_of`: the name servers whose addresses are other than their ids. Afterwards `open_streams` has the rows that say
+    where reading stopped in each address's connections, and `stated` whose addresses event logs say that some are.
     """
 
-    def __init__(self, house: Warehouse, staging: Staging, lateness: Lateness, result: Ingested) -> None:
+    def __init__(
+        self, house: Warehouse, staging: Staging, lateness: Lateness, result: Ingested, namesrv_of: Mapping[str, str]
+    ) -> None:
         self._staging = staging
         self._lateness = lateness
         self._result = result
         self._lines = 0
         streams = list(rows_of(house.rows(bronze.OPEN_STREAMS)))
-        self._transcript = _transcript(house.conf, {row["namesrv_id"]: row["state"] for row in streams})
+        carry = {row["namesrv_addr"]: row["state"] for row in streams}
+        self._transcript = _transcript(house.conf, namesrv_of, carry)
         # Captures that go back behind what was read: connections that are open now are not those of then.
-        self._earlier = _transcript(house.conf, {})
+        self._earlier = _transcript(house.conf, namesrv_of, {})
         self._known_from = _known_from(house)
         self._ranges = _ranges(house)
         self.open_streams: list[Values] = []
+        self.stated: dict[str, str] = {}
 
     def read(self, sources: Sequence[Source]) -> list[Values]:
         """Read the files, which are in order of time; return their rows for `sources`."""
@@ -75,7 +80,7 @@ class Reading:
         last_ns = self._transcript.last_time_ns()
         self.open_streams = [
             {
-                "namesrv_id": name,
+                "namesrv_addr": name,
                 "state": state,
                 "sha256": hashlib.sha256(state.encode()).hexdigest(),
                 "last_time": instant(last_ns[name]),
@@ -205,6 +210,9 @@ class Reading:
                 self._lines += 1
                 is_line = row.table != bronze.TOPIC_CONFIGS_TABLE.name
                 self._staging.add(self._lateness.judged(row), frame=self._lines if is_line else None)
+                address, of = row.values.get("namesrv_addr"), row.values.get("namesrv_id")
+                if address is not None and of is not None and address != of:
+                    self.stated[address] = of
         except (CaptureError, OSError, EOFError) as stopped:
             error = str(stopped)
         for fact in self._lateness.steps_back():
@@ -228,6 +236,7 @@ class Reading:
             return f"{source.path.name}: {error}"
         values = {
             "namesrv_id": snapshot.namesrv_id,
+            "namesrv_addr": snapshot.namesrv_id,
             "seq": snapshot.at_us * NS_PER_US,
             "event_id": source.sha256[:32],
             "effect_time": snapshot.at_us,
@@ -239,13 +248,16 @@ class Reading:
         return None
 
 
-def _transcript(conf: PipelineConf, carry: Mapping[str, str]) -> Transcript:
+def _transcript(conf: PipelineConf, namesrv_of: Mapping[str, str], carry: Mapping[str, str]) -> Transcript:
+    """Return what reads packets; it knows addresses alone."""
+    of_addresses = {addr: conf.namesrvs[name] for addr, name in namesrv_of.items() if name in conf.namesrvs}
+    wanted = {**of_addresses, **conf.namesrvs}
     idle_ms = {
-        name: said.settings["channel_max_idle_ms"]
-        for name, said in conf.namesrvs.items()
+        addr: said.settings["channel_max_idle_ms"]
+        for addr, said in wanted.items()
         if "channel_max_idle_ms" in said.settings
     }
-    return Transcript(idle_ms=idle_ms, namesrv=tuple(conf.namesrvs) or None, carry=carry)
+    return Transcript(idle_ms=idle_ms, namesrv=tuple(wanted) or None, carry=carry)
 
 
 def _ranges(house: Warehouse) -> list[tuple[int, int]]:
@@ -259,11 +271,11 @@ def _ranges(house: Warehouse) -> list[tuple[int, int]]:
 
 
 def _known_from(house: Warehouse) -> dict[str, int]:
-    """Return the position from which each name server is known."""
-    is_beginning = pc.field("kind").isin(["started", "observed_from"])
-    known = house.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_id", "seq"], filter=is_beginning)
-    first = known.group_by("namesrv_id").aggregate([("seq", "min")])
-    return dict(zip(first["namesrv_id"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
+    """Return the position from which each address of a name server is known."""
+    is_beginning = pc.field("kind").isin(["started", "observed_from", "address_started", "address_observed_from"])
+    known = house.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_addr", "seq"], filter=is_beginning)
+    first = known.group_by("namesrv_addr").aggregate([("seq", "min")])
+    return dict(zip(first["namesrv_addr"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
 
 
 def _in_order(path: Path, limit_days: int) -> Iterator[Packets]:

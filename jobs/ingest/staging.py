@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
@@ -22,6 +22,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jobs.ingest.columns import columns_of
@@ -53,11 +54,16 @@ _MEMORY = "1GB"
 
 
 @contextmanager
-def staging_in(folder: Path, run_id: str, run_day: dt.date) -> Iterator[Staging]:
-    """Give a staging area in `folder`, which is removed at the end. Rows without a time are filed under `run_day`."""
+def staging_in(
+    folder: Path, run_id: str, run_day: dt.date, namesrv_of: Mapping[str, str] | None = None
+) -> Iterator[Staging]:
+    """Give a staging area in `folder`, which is removed at the end. Rows without a time are filed under `run_day`.
+
+    `namesrv_of`: the name servers whose addresses are other than their ids; rows leave with these ids.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    staging = Staging(folder, run_id, run_day)
+    staging = Staging(folder, run_id, run_day, namesrv_of or {})
     try:
         yield staging
     finally:
@@ -91,8 +97,9 @@ class Staging:
     Whoever fills `moved` (_n, seq, is_taken) gives rows other positions.
     """
 
-    def __init__(self, folder: Path, run_id: str, run_day: dt.date) -> None:
+    def __init__(self, folder: Path, run_id: str, run_day: dt.date, namesrv_of: Mapping[str, str]) -> None:
         self._folder = folder
+        self._namesrv_of = namesrv_of
         self._run_id = run_id
         self._run_day = run_day
         self._added = 0
@@ -169,9 +176,28 @@ class Staging:
         self._pending_bytes = 0
 
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
+        rows = self._named(rows)
         if name not in self._writers:
             self._writers[name] = pa.ipc.new_stream(str(self._file(name)), rows.schema)
         self._writers[name].write_batch(rows)
+
+    def _named(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of an address with it, and with the name server whose it is: readers know addresses alone."""
+        if "namesrv_addr" not in rows.schema.names:
+            return rows
+        names = rows["namesrv_id"].cast(STRING)
+        addresses = pc.coalesce(rows["namesrv_addr"].cast(STRING), names)
+        if self._namesrv_of:
+            at = pc.index_in(addresses, value_set=pa.array(list(self._namesrv_of), STRING))
+            names = pc.coalesce(pc.take(pa.array(list(self._namesrv_of.values()), STRING), at), names)
+        columns = {
+            **dict(zip(rows.schema.names, rows.columns, strict=True)),
+            "namesrv_id": names,
+            "namesrv_addr": addresses,
+        }
+        return pa.RecordBatch.from_arrays(
+            [column.cast(rows.schema.field(n).type) for n, column in columns.items()], schema=rows.schema
+        )
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.arrow"

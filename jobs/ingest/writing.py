@@ -29,7 +29,7 @@ from schemas.table import STRING, Table
 _BYTES_AT_A_TIME = 128 << 20
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 # What is filled in, besides.
-_NOT_SAID = (*_WHENCE, "day", "nth", "stated_id")
+_NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "namesrv_addr")
 Values = Mapping[str, Any]
 
 
@@ -108,7 +108,9 @@ def _judged(staging: Staging, table: Table, rows: pa.Table) -> pa.Table:
 
 def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
     """Return the quarantine row for a row of `table` that breaks these rules; the refused piece is the row as JSON."""
-    said = {name: row[name] for name in table.column_names if name not in _NOT_SAID}
+    # As it was met: whose address that is may be learned later.
+    met = {**row, "namesrv_id": row["namesrv_addr"]}
+    said = {name: met[name] for name in table.column_names if name not in _NOT_SAID}
     piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_shown).encode()
     reason = Reason.SEQ_TAKEN.value if Reason.SEQ_TAKEN.value in broken else BROKEN_RULE
     identity = f"{reason}\n{table.name}\n".encode() + piece
@@ -122,7 +124,7 @@ def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
         "decoder_version": DECODER_VERSION,
         "event_time": times.instant_us(row["event_time"]),
     }
-    shared = ("namesrv_id", "channel_id", "source_file", "source_offset")
+    shared = ("namesrv_id", "namesrv_addr", "channel_id", "source_file", "source_offset")
     return Row(bronze.QUARANTINE.name, {**{name: row[name] for name in shared}, **values})
 
 

@@ -127,6 +127,7 @@ def _outcomes(work: JudgeWork, _: Frames) -> dict[str, pa.Table]:
 def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     of = work.of
     events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
+    events[bronze.ADDRESSES.name] = of.addresses
     told = work.told.of(of.namesrv_id).frames([gold.FINDINGS, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS])
     configs = partial(topic_configs, of.today)
     return flag(

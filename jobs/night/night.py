@@ -201,7 +201,7 @@ class Night:
                 heard[cut.namesrv_id] += count
         settings = house.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
         later = house.rows(gold.NAMESRV_SETTINGS, days_of(house.recorded(), first=day + _ONE_DAY))
-        scan_life = self._scan_life(day, start)
+        scan_life, addresses = self._scan_life(day, start), house.rows(bronze.ADDRESSES)
         today = files_of(house, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
         before = files_of(house, _CARRIED, starts)
         ever = self._ever(day)
@@ -210,6 +210,8 @@ class Night:
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         for name in names:
             own = pc.field("namesrv_id") == name
+            said = addresses.filter(own | (pc.field("namesrv_addr") == name))
+            others = said.filter(own & pc.field("is_one"))["namesrv_addr"].to_pylist()
             yield NamesrvWork(
                 name,
                 day,
@@ -221,7 +223,8 @@ class Night:
                 settings.filter(own),
                 later.filter(own),
                 scan_life.filter(own),
-                house.conf.given(name),
+                said,
+                house.conf.given([name, *others]),
                 None if name in begun else self._first_seen(name),
                 name in going_on,
                 self._packs(heard.get(name, 0), sum(heard.values())),
@@ -323,6 +326,17 @@ class Night:
         for table in (table for part in sorted(parts) for table in WRITES[part]):
             house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
         self._judged[day] = self._told_together(day, judged) if FLAGS in parts and judged else judged
+        self._judged[day] = [*self._judged[day], *self._gone(day, namesrvs.keys(), published)]
+
+    def _gone(self, day: dt.date, names: Collection[str], published: Files | None) -> Iterator[Judged]:
+        """Yield what differs of name servers of which the day had slices and has none: other addresses of one that is there."""
+        then = (
+            {cut.namesrv_id for cut in self._house.slices_in_force([day]) if cut.table in _DATA} if published else set()
+        )
+        for name in sorted(name for name in then - set(names) if name is not None):
+            before = {table.name: published.of(name).rows(table) for table in DATA_TABLES} if published else {}
+            differing = compare({table.name: empty(table) for table in DATA_TABLES}, before)
+            yield Judged(name, {}, {}, [], Counter(), pa.table({}), differing)
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""

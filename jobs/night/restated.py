@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ from jobs import __version__
 from jobs.night.night import Night
 from jobs.store.files import write_file
 from jobs.store.warehouse import Warehouse
+from namesrv_core.inference.settings import ADDRESSES
 from namesrv_day.restate import causes_of, restatements, settings_differ
 from schemas import gold
 
@@ -27,16 +29,22 @@ def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -
     ledger, last = house.ledger(), house.ledger().last
     if last is None:
         return 0
-    fresh = {key: events for key, events in night.read.fresh.items() if key[0] in days}
+    each = gold.NAMESRV_SETTINGS
+
+    def resettled(day: dt.date, of: pc.Expression | None = None) -> bool:
+        return settings_differ(house.rows(each, [day], None, of), house.published_rows(each, [day], None, of))
+
+    renamed = {day for day in ledger.days & set(days) if resettled(day, pc.field("setting") == ADDRESSES)}
+    # A day on which name servers became one, or several, has not merely gone on.
+    fresh = {
+        key: replace(events, last_known=None) if key[0] in renamed else events
+        for key, events in night.read.fresh.items()
+        if key[0] in days
+    }
     others = {
-        "configuration": last.config_sha256 != house.conf.sha256,
+        "configuration": bool(renamed) or last.config_sha256 != house.conf.sha256,
         "code": last.code_version != __version__,
     }
-
-    def resettled(day: dt.date) -> bool:
-        each = gold.NAMESRV_SETTINGS
-        return settings_differ(house.rows(each, [day]), house.published_rows(each, [day]))
-
     causes = causes_of(days, ledger.days, fresh, others, resettled)
     if causes is None:
         return 0

@@ -44,7 +44,7 @@ class NamesrvWork:
 
     `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
     and snapshots up to the day. `hours`: where hours are stashed. `settings_before`,
-    `settings_later`, `scan_life`: rows of this name server, as `SettleInput` has them.
+    `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them.
     """
 
     namesrv_id: str
@@ -57,6 +57,7 @@ class NamesrvWork:
     settings_before: pa.Table
     settings_later: pa.Table
     scan_life: pa.Table
+    addresses: pa.Table
     given: Mapping[str, Value]
     first_seen_seq: int | None
     going_on: bool
@@ -174,6 +175,7 @@ def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
         given=work.given,
         first_seen_seq=work.first_seen_seq,
         going_on=work.going_on,
+        addresses=work.addresses,
     )
 
 

@@ -22,6 +22,8 @@ Value = bool | int | str | None
 VERSION = "version"
 SCAN_PHASE = "scan_phase_us"
 """No setting, but as one known by process: by how much packets of scans come after a multiple of the period."""
+ADDRESSES = "addresses"
+"""Told beside the settings: the addresses of a process that has several. No replay depends on it."""
 UNLIMITED = "unlimited"
 _STORE_PATH = "configStorePath"
 # Where a server without a configuration file of its own (`-c`) writes its configuration; no start reads it from there.

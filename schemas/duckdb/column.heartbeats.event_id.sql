@@ -3,7 +3,7 @@
     MD5(
       CONCAT_WS(
         '|',
-        namesrv_id,
+        namesrv_addr,
         channel_id,
         CAST(code AS TEXT),
         CAST(EPOCH_US(event_time) AS TEXT),

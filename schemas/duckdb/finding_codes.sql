@@ -51,6 +51,16 @@ FROM (VALUES
     'Bring the broker back, or delete the topic if it is gone for good'
   ),
   (
+    'ADDRESS_IN_DOUBT',
+    'two name servers that may be one with two addresses',
+    'Say in conf/ (addresses) that they are one, or that each has no other address'
+  ),
+  (
+    'ADDRESS_SHARED',
+    'an address at which several name servers seem to answer',
+    'Record behind the balancer, where each name server has its own address'
+  ),
+  (
     'CLOCK_JUMP',
     'a recording whose clock went back',
     'Let NTP slew the recorder''s clock instead of stepping it'

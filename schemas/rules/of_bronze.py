@@ -217,12 +217,12 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(
             "properties_if_configured",
-            "(kind IN ('configured', 'recording_gap')) = (properties IS NOT NULL)",
-            "configured and recording_gap rows, and only they, have properties.",
+            "(kind IN ('configured', 'recording_gap', 'address_recording_gap')) = (properties IS NOT NULL)",
+            "configured rows and recording gaps, and only they, have properties.",
         ),
         Rule(
             "gap_has_an_end",
-            f"kind <> 'recording_gap' OR ({has_form('properties', UNTIL_MS + '[0-9]{1,15}')} AND "
+            f"kind NOT IN ('recording_gap', 'address_recording_gap') OR ({has_form('properties', UNTIL_MS + '[0-9]{1,15}')} AND "
             f"try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= epoch_ms(effect_time))",
             "A gap in the recording ends after it began.",
         ),
@@ -338,7 +338,9 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         Rule("sha256_has_its_form", is_hex("content_sha256", 64), "content_sha256 is 64 hex digits."),
         _SOURCE_FILE,
         Rule(
-            "kind_is_known", "kind IN ('capture', 'event_log', 'snapshot')", "kind is capture, event_log or snapshot."
+            "kind_is_known",
+            "kind IN ('capture', 'event_log', 'snapshot', 'addresses')",
+            "kind is capture, event_log, snapshot or addresses.",
         ),
         Rule(
             "counts_are_not_negative",
@@ -360,6 +362,17 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "open_streams": (
         Rule("state_is_intact", "sha256 = sha256(state)", "sha256 is the SHA-256 of state."),
         Rule("state_is_json", "json_valid(state)", "state is JSON."),
+    ),
+    "addresses": (
+        Rule("source_is_known", "source IN ('given', 'stated', 'inferred')", "source is given, stated or inferred."),
+        Rule(
+            "other_address_is_another", "NOT is_one OR namesrv_addr <> namesrv_id", "No address is its own other one."
+        ),
+        Rule(
+            "counts_are_not_negative",
+            "least(answers_for, answers_early, answers_against, brokers_at_both) >= 0",
+            "What was counted is 0 or more.",
+        ),
     ),
     "watermarks": (warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),),
 }

@@ -27,15 +27,15 @@ def test_a_name_server_is_replayed_by_what_is_said_about_it(tmp_path: Path) -> N
     text = '[namesrv."10.0.0.1:9876"]\norder_message_enable = true\nscan_period_ms = 7000\n'
     path = tmp_path / "conf.toml"
     path.write_text(text, encoding="utf-8")
-    given = load_conf(path, ["10.0.0.1:9876=5.3.1"]).given("10.0.0.1:9876")
+    given = load_conf(path, ["10.0.0.1:9876=5.3.1"]).given(["10.0.0.1:9876"])
     assert given == {"version": "5.3.1", "order_message_enable": True, "scan_period_ms": 7000}
 
 
 def test_what_is_not_said_is_not_given(tmp_path: Path) -> None:
     """A setting that the file leaves out is left to the traffic, even where another one is said."""
     conf = conf_of(tmp_path, '[namesrv."10.0.0.1:9876"]\norder_message_enable = false\n')
-    assert conf.given("10.0.0.1:9876") == {"order_message_enable": False}
-    assert conf.given("10.0.0.2:9876") == {}
+    assert conf.given(["10.0.0.1:9876"]) == {"order_message_enable": False}
+    assert conf.given(["10.0.0.2:9876"]) == {}
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,7 @@ def test_the_life_of_a_name_server() -> None:
     assert first == {
         **dict.fromkeys(bronze.NAMESRV_EVENTS.column_names),
         "namesrv_id": "10.255.0.1:9876",
+        "namesrv_addr": "10.255.0.1:9876",
         "seq": begin_us * 1_000,
         "event_id": first["event_id"],
         "event_time": begin_us,

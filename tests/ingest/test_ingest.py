@@ -170,7 +170,7 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path,
     assert replace(read, sources=[]) == replace(whole, sources=[])
     for table in ("registrations", "channel_events", "route_observations"):
         assert stored(tmp_path / "w", table, "event_id", "seq") == stored(tmp_path / "whole", table, "event_id", "seq")
-    states = [stored(tmp_path / name, "open_streams", "namesrv_id", "last_time") for name in ("w", "whole")]
+    states = [stored(tmp_path / name, "open_streams", "namesrv_addr", "last_time") for name in ("w", "whole")]
     assert states[0] == states[1]
     assert {run for (run,) in stored(tmp_path / "w", "route_observations", "ingest_run")} == {"0", "again"}
 
