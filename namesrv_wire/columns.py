@@ -147,6 +147,7 @@ class _Form:
 
 def _whole_records(stream: IO[bytes]) -> Generator[Packets, None, tuple[int, int]]:
     """Yield the packets of a pcap up to what is no whole record; return its number and offset, or twice 0 at the file's end."""
+    number, offset = 1, 0
     try:
         head = stream.read(_HEADER)
         form = _FORMS.get(int.from_bytes(head[:4], "big"))

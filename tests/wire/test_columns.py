@@ -208,3 +208,14 @@ def test_what_is_no_capture_says_so(tmp_path: Path) -> None:
     for content in (b"", b"GET / HTTP/1.1", HEAD[:10], HEAD, lies, gzip.compress(lies)):
         path.write_bytes(content)
         assert outcome(path, columns=True) == outcome(path, columns=False)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8bxx", gzip.compress(HEAD)[:12], b""], ids=["no gzip", "torn at once", "empty"]
+)
+def test_a_file_of_which_nothing_can_be_unpacked_says_the_same(tmp_path: Path, content: bytes) -> None:
+    """Damage in the first bytes is an error of the capture, read either way."""
+    path = tmp_path / "a.pcap.gz"
+    path.write_bytes(content)
+    assert outcome(path, columns=True) == outcome(path, columns=False)
+    assert outcome(path, columns=True)[-1] is not None
