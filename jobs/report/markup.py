@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jobs.printable import printable
 
+T = TypeVar("T")
 MOST_ROWS = 250
 """So many rows of a table a page shows; then it says how many more there are."""
 _HERE = Path(__file__).parent
@@ -58,8 +59,17 @@ def number(value: float) -> Cell:
     return Cell(f"{value:,}", "number", str(value))
 
 
-def table(name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell | str]]) -> str:
-    """Return a table that can be filtered and sorted; on a phone each row is a card. `name`: its id in the page."""
+def weightiest(rows: Sequence[T], weight: Callable[[T], Any]) -> list[T]:
+    """Return as many rows as a table shows, those with the greatest weight, in their order."""
+    places = sorted(range(len(rows)), key=lambda place: weight(rows[place]), reverse=True)[:MOST_ROWS]
+    return [rows[place] for place in sorted(places)]
+
+
+def table(name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence[Cell | str]], of: int = 0) -> str:
+    """Return a table that can be filtered and sorted; on a phone each row is a card. `name`: its id in the page.
+
+    `of`: how many rows there are, where `rows` are the weightiest of them.
+    """
     all_rows = list(rows)
     if not all_rows:
         return ""
@@ -68,7 +78,7 @@ def table(name: str, caption: str, heads: Sequence[str], rows: Iterable[Sequence
         "<tr>" + "".join(_td(cell, one) for cell, one in zip(row, heads, strict=True)) + "</tr>"
         for row in all_rows[:MOST_ROWS]
     )
-    more = len(all_rows) - MOST_ROWS
+    more = max(of, len(all_rows)) - min(len(all_rows), MOST_ROWS)
     left = f"<p class=soft>{more:,} more rows are not shown.</p>" if more > 0 else ""
     box = (
         f'<input type="search" data-filters="{name}" aria-label="Filter: {escape(caption)}" placeholder="Filter" hidden>'

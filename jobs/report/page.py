@@ -10,7 +10,7 @@ from html import escape
 from jobs import __version__
 from jobs.report import charts
 from jobs.report.facts import MOST_BEATS, Facts, Row, Scope
-from jobs.report.markup import Cell, code, figure, number, page, table, text, time
+from jobs.report.markup import Cell, code, figure, number, page, table, text, time, weightiest
 
 _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
@@ -161,11 +161,15 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> str:
             time(row["from_time"], day=day),
             code(row["closed_by"]),
         )
-        for row in sorted(gone, key=lambda row: (row["to_time"], row["broker_addr"]))
+        for row in weightiest(sorted(gone, key=_when), lambda row: row["left_by"] != "namesrv_stopped")
     ]
-    told = table(f"gone{place}", f"Departures from {namesrv['namesrv_id']}", _GONE, rows)
-    told = f"<details><summary>{len(rows):,} departures</summary>{told}</details>" if rows else ""
+    told = table(f"gone{place}", f"Departures from {namesrv['namesrv_id']}", _GONE, rows, len(gone))
+    told = f"<details><summary>{len(gone):,} departures</summary>{told}</details>" if rows else ""
     return f"<h3>{text(namesrv['namesrv_id'])} ({text(namesrv['version'])})</h3>{chart}{rest}{told}"
+
+
+def _when(row: Row) -> tuple[dt.datetime, str]:
+    return row["to_time"], str(row["broker_addr"])
 
 
 _GONE = ("Went", "Broker", "Address", "How", "Had come", "Event")
@@ -204,10 +208,14 @@ def _routes(facts: Facts) -> str:
             _effect(row),
             _recorded(row),
         )
-        for row in facts.changes
+        for row in weightiest(facts.changes, lambda row: (row["vanished"], row["appeared"] + row["changed"]))
     ]
     return chart + table(
-        "changed", "Events that changed routes", ("Time", "Name server", "Cause", "Routes", "Recorded in"), rows
+        "changed",
+        "Events that changed routes",
+        ("Time", "Name server", "Cause", "Routes", "Recorded in"),
+        rows,
+        len(facts.changes),
     )
 
 
@@ -261,9 +269,12 @@ def _divergence(facts: Facts) -> str:
     )
     if not apart:
         return _empty("They agreed, but for less than a second at a time.") + said
-    longest = sorted(
-        apart, key=lambda row: max(row["from_time"], facts.start) - min(row["to_time"] or facts.end, facts.end)
-    )
+
+    def length(row: Row) -> float:
+        apart_for: dt.timedelta = min(row["to_time"] or facts.end, facts.end) - max(row["from_time"], facts.start)
+        return apart_for.total_seconds()
+
+    longest = sorted(apart, key=length, reverse=True)
     among = {row["broker_name"] for row in longest[:_MOST_IN_CHART]}
     drawn = [row for row in apart if row["broker_name"] in among]
     legend = {"some had its topics, some did not": ("▬", "var(--warning)")}
@@ -279,10 +290,12 @@ def _divergence(facts: Facts) -> str:
             ", ".join(text(one) for one in row["known_to"]),
             code(row["event_id"]),
         )
-        for row in apart
+        for row in weightiest(apart, length)
     ]
     return (
-        chart + said + table("apart", "Intervals", ("From", "To", "Broker", "Topics", "Known to", "Began with"), rows)
+        chart
+        + said
+        + table("apart", "Intervals", ("From", "To", "Broker", "Topics", "Known to", "Began with"), rows, len(apart))
     )
 
 
