@@ -74,6 +74,7 @@ def change(at: Event, kind: str, before: str | None, after: str | None) -> Row:
 def heartbeat(at: Event, offset: int) -> Row:
     when = {
         "event_id": at[0],
+        "stated_id": at[0],
         "seq": seq(at[1]),
         "event_time": at[1],
         "effect_time": at[1],
