@@ -73,6 +73,10 @@ class MissingDayError(JobError):
     exit_code = EXIT_MISSING_DAY
 
 
+class NotRecordedError(MissingDayError):
+    """An instant was asked for of which nothing is recorded."""
+
+
 class TamperedError(JobError):
     """Rows on disk are not those that a published run read or wrote, or cannot be read.
 

@@ -61,6 +61,7 @@ __all__ = (
     "ORDER_DECISIONS",
     "ORPHANED_TOPICS",
     "PAST_KNOWLEDGE",
+    "RECORDED_DAYS",
     "REFRESHES_HOURLY",
     "REPORT_TABLES",
     "RESTATEMENTS",
@@ -74,6 +75,15 @@ __all__ = (
 )
 
 SLICES = list_of(struct_of(table=STRING, day=DATE, namesrv_id=STRING, digest=STRING))
+RECORDED_DAYS = list_of(
+    struct_of(
+        namesrv_id=STRING,
+        day=DATE,
+        first_time=TIMESTAMP,
+        last_time=TIMESTAMP,
+        marks=list_of(struct_of(kind=STRING, at=TIMESTAMP, until=TIMESTAMP)),
+    )
+)
 RUNS = Table(
     "runs",
     "gold",
@@ -96,6 +106,14 @@ RUNS = Table(
             required=True,
         ),
         Column("outputs", SLICES, "The slices of gold tables that it wrote, likewise", required=True),
+        Column(
+            "coverage",
+            RECORDED_DAYS,
+            "What is recorded of each name server on its days: the first and the last event or answer, and what lies between: "
+            "started, stopped, observed_from (the recording begins in the middle of its life), snapshot, gap (until: its end), "
+            "doubt (all brokers fell silent: an outage or a gap). The view coverage puts days together",
+            required=True,
+        ),
         Column(
             "versions",
             map_of(LONG),

@@ -2,8 +2,8 @@
 
 Below them lie the tables as they were published (a history table, and `findings`, as `<name>_slices`; `runs` and
 `restatements` as `<name>_committed`; one with columns that follow from others as `<name>_stored`), `slice_days` (namesrv_id,
-day: the slices of histories that there are), `known_run` (finished_time: of the run as of which is read) and the function
-`days_in_force(t)`, which `days_in_force` writes.
+day: the slices of histories that there are), `known_run` (finished_time: of the run as of which is read), `coverage_spans`
+(what is recorded, and so to be said of each instant), and the function `days_in_force(t)`, which `days_in_force` writes.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.resources import files
 
+import pyarrow as pa
+
 from schemas import bronze, gold
-from schemas.table import Column, Table
+from schemas.table import BOOLEAN, STRING, TIMESTAMP, Column, Table, list_of, struct_of
 
 VIEW_NAMES = (
+    "coverage",
     "events",
     "live_refreshes",
     "route_causes",
@@ -34,14 +37,23 @@ VIEW_NAMES = (
     "namesrv_divergence",
 )
 FUNCTION_NAMES = (
+    "coverage_at",
+    "coverage_between",
+    "topic_queue_rows_at",
+    "broker_addr_rows_at",
+    "cluster_addr_rows_at",
+    "filter_server_rows_at",
+    "kv_config_rows_at",
     "topic_queue_table_at",
     "broker_addr_table_at",
     "cluster_addr_table_at",
     "broker_live_table_at",
     "filter_server_table_at",
     "kv_config_table_at",
+    "routes_rows_at",
     "routes_at",
     "route_at",
+    "route_text_rows_at",
     "route_texts_at",
     "route_diff",
     "registry_diff",
@@ -65,6 +77,31 @@ _TABLES_AT = {
 SLICE_DAYS = "slice_days_of_each"
 DAYS_IN_FORCE = f"""CREATE OR REPLACE TEMPORARY FUNCTION days_in_force(t TIMESTAMP) RETURNS ARRAY<DATE>
 RETURN transform({SLICE_DAYS}, days -> array_max(filter(days, day -> day <= to_date(days_in_force.t))))"""
+
+COVERAGE_SPANS = pa.schema(
+    {
+        "from_time": TIMESTAMP,
+        "until": TIMESTAMP,
+        "nowhere": BOOLEAN,
+        "recorded": STRING,
+        "said": list_of(
+            struct_of(
+                namesrv_id=STRING,
+                is_covered=BOOLEAN,
+                recorded=BOOLEAN,
+                running=BOOLEAN,
+                known=BOOLEAN,
+                known_since=TIMESTAMP,
+                coverage=STRING,
+                nothing=STRING,
+            )
+        ),
+    }
+)
+"""Columns of `coverage_spans`, a row for each name server and time in which the same is to be said of it.
+
+`nowhere`: no name server is recorded then; `recorded`: in words, what is; `said`: what `coverage_at` returns, in a list of one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +143,8 @@ def views() -> tuple[Statement, ...]:
 
 def functions() -> tuple[Statement, ...]:
     """Return the table functions, in the order in which they can be made."""
-    return tuple(
-        Statement(name, _table_at(name, *_TABLES_AT[name]) if name in _TABLES_AT else _sql("functions", name))
-        for name in FUNCTION_NAMES
-    )
+    made = {name: sql for table in _TABLES_AT for name, sql in _at(table, *_TABLES_AT[table]).items()}
+    return tuple(Statement(name, made.get(name) or _sql("functions", name)) for name in FUNCTION_NAMES)
 
 
 def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
@@ -145,16 +180,28 @@ def _with_derived(table: Table) -> str:
     )
 
 
-def _table_at(function: str, history: Table, comment: str) -> str:
+def _at(function: str, history: Table, comment: str) -> dict[str, str]:
+    """Return the statements of a function that returns a table at an instant, and of that which it calls for the rows."""
     columns = [column for column in history.columns if column not in gold.INTERVAL]
     types = {field.name: field.dataType.simpleString() for field in history.spark_schema}
-    return _sql("functions", "table_at").format(
-        function=function,
-        history=history.name,
-        comment=comment,
-        declared=",\n    ".join(_declared(column, types[column.name]) for column in columns),
-        columns=", ".join(f"r.{column.name}" for column in columns),
-    )
+    rows = function.replace("_table_at", "_rows_at")
+    said = {
+        "function": function,
+        "rows": rows,
+        "history": history.name,
+        "comment": comment,
+        "declared": ",\n    ".join(_declared(column, types[column.name]) for column in columns),
+        "columns": ", ".join(f"r.{column.name}" for column in columns),
+        "nothing": ", ".join(_nothing(types[column.name]) for column in columns[1:]),
+    }
+    return {rows: _sql("functions", "rows_at").format(**said), function: _sql("functions", "table_at").format(**said)}
+
+
+def _nothing(spark_type: str) -> str:
+    """Return a NULL of a type; of a plain one no planner sees that it is, and leaves the rows out before `coverage_at` has run."""
+    if spark_type == "string":
+        return "c.nothing"
+    return f"CAST(NULL AS {spark_type})" if "<" in spark_type else f"CAST(c.nothing AS {spark_type.upper()})"
 
 
 def _declared(column: Column, spark_type: str) -> str:

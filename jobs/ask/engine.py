@@ -7,8 +7,10 @@ Makes   of the views and functions those that a question touches
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +18,8 @@ import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from jobs.errors import BrokenLogError, NothingPublishedError, TamperedError, UsageError
+from jobs.errors import BrokenLogError, JobError, NothingPublishedError, NotRecordedError, TamperedError, UsageError
+from jobs.store.coverage import NOT_RECORDED, RECORDED, Covered, covered_of, span_rows
 from jobs.store.published import (
     IN_FORCE,
     LAST_RUN,
@@ -44,7 +47,11 @@ _LAST_RUN = """
 _SLICE_DAYS = f"""
     SELECT DISTINCT namesrv_id, day FROM ({IN_FORCE}) WHERE list_contains($histories, "table") ORDER BY namesrv_id, day"""  # noqa: S608  text of ours
 # What is made of the ledger instead of a statement, and what of it.
-_OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": ""}
+_OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": "", "coverage_spans": "runs"}
+# `schemas.views.COVERAGE_SPANS`, whose import would take longer than the answer.
+_SPANS = """[{"from_time": "TIMESTAMPTZ", "until": "TIMESTAMPTZ", "nowhere": "BOOLEAN", "recorded": "VARCHAR", "said": [{
+    "namesrv_id": "VARCHAR", "is_covered": "BOOLEAN", "recorded": "BOOLEAN", "running": "BOOLEAN", "known": "BOOLEAN",
+    "known_since": "TIMESTAMPTZ", "coverage": "VARCHAR", "nothing": "VARCHAR"}]}]"""
 _BATCH = 1_000
 # Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
 _OF_THE_QUESTION = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError)
@@ -101,7 +108,8 @@ class Answers:
     def ask(self, sql: str, **values: Any) -> Answer:
         """Return what a statement in DuckDB's dialect gives; it reads `values` as `$name`.
 
-        Raises UsageError for a statement that cannot be, TamperedError where a file cannot be read.
+        Raises UsageError for a statement that cannot be, NotRecordedError for an instant of which nothing is recorded,
+        TamperedError where a file cannot be read.
         """
         try:
             self._make_needed(sql)
@@ -136,9 +144,19 @@ class Answers:
                 self._make(name)
                 self._made.add(name)
 
-    def _told(self, error: duckdb.Error) -> TamperedError | UsageError:
-        """Return what is the matter: a file that cannot be read, or a question that cannot be."""
+    @cached_property
+    def coverage(self) -> list[Covered]:
+        """Return what is recorded of each name server."""
+        self._make_needed("runs")
+        found = self._connection.execute(RECORDED)
+        names = [column[0] for column in found.description or ()]
+        return covered_of([dict(zip(names, row, strict=True)) for row in found.fetchall()])
+
+    def _told(self, error: duckdb.Error) -> JobError:
+        """Return what is the matter: an instant that is not recorded, a file that cannot be read, a question that cannot be."""
         said = str(error).strip()
+        if NOT_RECORDED in said:
+            return NotRecordedError(said[said.index(NOT_RECORDED) :])
         if not isinstance(error, _OF_THE_QUESTION):
             from jobs.store.damage import require_readable  # noqa: PLC0415  as above
 
@@ -186,6 +204,8 @@ class Answers:
             self._connection.execute("INSERT INTO known_run VALUES (?)", [self.known.finished_time])
         elif name == "slice_days":
             self._make_slice_days()
+        elif name == "coverage_spans":
+            self._make_coverage_spans()
         elif statement is not None:
             self._connection.execute(statement)
         else:
@@ -199,6 +219,11 @@ class Answers:
         grouped = "SELECT DISTINCT list(day ORDER BY day) AS days FROM slice_days GROUP BY namesrv_id ORDER BY days"
         days = [of for (of,) in self._connection.execute(grouped).fetchall()]
         self._connection.execute("SET VARIABLE slice_days_of_each = CAST(? AS DATE[][])", [days or [[dt.date.min]]])
+
+    def _make_coverage_spans(self) -> None:
+        rows = json.dumps(span_rows(self.coverage), default=dt.datetime.isoformat)
+        made = "SELECT s.* FROM (SELECT unnest(from_json(?, ?)) AS s)"
+        self._connection.execute(f"CREATE TEMPORARY TABLE coverage_spans AS {made}", [rows, _SPANS])
 
     def _make_table(self, name: str, table: asked.Stored) -> None:
         files = self.files(name)

@@ -35,6 +35,11 @@ def instant(text: str) -> dt.datetime:
     return one
 
 
-def is_instant(text: str) -> bool:
-    """Return whether a run is meant by when it was known: run ids begin like instants, but are none."""
-    return re.match(r"\d{4}-\d{2}-\d{2}", text) is not None
+def known_at(text: str) -> str | dt.datetime:
+    """Return as of what is read: a run by its id, or an instant, which run ids begin like. Raises UsageError for one to come."""
+    if re.match(r"\d{4}-\d{2}-\d{2}", text) is None:
+        return text
+    at = instant(text)
+    if at > dt.datetime.now(dt.timezone.utc):
+        raise UsageError(f"as known at {text}: that is to come; what will be known then is not known")
+    return at

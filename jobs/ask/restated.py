@@ -25,7 +25,7 @@ def restated(then: Answers, now: Answers, function: str, t: dt.datetime) -> Answ
     row or took it away; `cause` and `late_events`: why this day or one before it was published anew, and the first of the events
     that came after the earlier report.
     """
-    sql = f"SELECT * FROM {function}($t) ORDER BY ALL"  # noqa: S608  a name of ours
+    sql = f"SELECT * EXCLUDE (known, coverage) FROM {function}($t) WHERE opened_by IS NOT NULL ORDER BY ALL"  # noqa: S608  a name of ours
     (names, old), (_, new) = ((found.names, list(found.rows)) for found in (of.ask(sql, t=t) for of in (then, now)))
     history = function.replace("_table_at", "_history")
     # A history's key stands behind the name server.

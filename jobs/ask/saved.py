@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jobs.ask.instants import instant
 from jobs.errors import UsageError
@@ -37,6 +37,12 @@ def values_of(query: Query, given: Sequence[str]) -> dict[str, Value]:
             f"query {query.name}: needs --param {missing[0].name}=VALUE ({missing[0].type}: {missing[0].comment})"
         )
     return {one.name: _value(query, one, texts.get(one.name)) for one in query.parameters}
+
+
+def time_of(values: Mapping[str, Value]) -> tuple[dt.datetime | None, dt.datetime | None]:
+    """Return from when, and until when, a query with these values looks."""
+    since, until = values.get("since"), values.get("until")
+    return since if isinstance(since, dt.datetime) else None, until if isinstance(until, dt.datetime) else None
 
 
 def _value(query: Query, parameter: Parameter, text: str | None) -> Value:

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from jobs.ask.engine import Answers
 from jobs.ask.tables import FUNCTIONS
-from jobs.errors import SnapshotUnknownError, UsageError
+from jobs.errors import UsageError
+from jobs.store.coverage import require_covered
 from jobs.store.published import IN_FORCE, sha256_of_file
 from namesrv_core.history.snapshot import Snapshot
 from namesrv_day.attested import Rows, rows_of_table
@@ -62,9 +63,10 @@ def rebuild(
 ) -> Rebuilt:
     """Rebuild tables of a name server (keys of `FUNCTIONS`) at an instant from its first event, or from a snapshot on.
 
-    Raises SnapshotUnknownError for a name server or an instant of which nothing is recorded, UsageError for a snapshot that
-    does not fit.
+    Raises NotRecordedError for an instant of which nothing is recorded, SnapshotUnknownError for an unknown name server,
+    UsageError for a snapshot that does not fit.
     """
+    require_covered(answers.coverage, namesrv_id, at)
     return _Audit(answers, namesrv_id, instant_us(at), snapshot).rebuilt(at, tables)
 
 
@@ -106,7 +108,8 @@ class _Audit:
             done.published_decisions = dict(chosen)
         for name in tables:
             function = FUNCTIONS[name]
-            wanted = f"SELECT * FROM {function}($t) WHERE namesrv_id = $id"  # noqa: S608  a name of ours
+            of_rows = "WHERE namesrv_id = $id AND opened_by IS NOT NULL"
+            wanted = f"SELECT * EXCLUDE (known, coverage) FROM {function}($t) {of_rows}"  # noqa: S608  a name of ours
             published = self._answers.table(wanted, t=at, id=self._namesrv_id)
             own = done.sequence.rows(function.replace("_table_at", "_history"))
             columns = self._compared(name, published.column_names)
@@ -131,13 +134,7 @@ class _Audit:
     def _days(self) -> list[dt.date]:
         """Return the days to be replayed, in order."""
         days = sorted({cut.day for cut in self._ledger if cut.table == gold.NAMESRV_SETTINGS.name})
-        if not days:
-            known = self._answers.table("SELECT DISTINCT namesrv_id FROM slice_days ORDER BY namesrv_id")
-            names = ", ".join(known["namesrv_id"].to_pylist())
-            raise SnapshotUnknownError(f"{self._namesrv_id}: no such name server; there are {names}")
         wanted = [day for day in days if day <= day_of(self._at_us)]
-        if not wanted:
-            raise SnapshotUnknownError(f"{self._namesrv_id}: nothing is recorded of it before {days[0]}")
         first = wanted[0] if self._snapshot is None else day_of(self._snapshot.at_us)
         return [day for day in wanted if day >= first]
 

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobs.ask.engine import Answers
-from jobs.ask.instants import instant, is_instant
+from jobs.ask.instants import instant, known_at
 from jobs.ask.restated import restated
-from jobs.ask.saved import query_named, values_of
+from jobs.ask.saved import query_named, time_of, values_of
 from jobs.ask.tables import FUNCTIONS
 from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, write_rows
 from jobs.cli.prometheus import metrics
 from jobs.errors import EXIT_DISK_FULL, EXIT_OK, EXIT_ONGOING, JobError, UsageError
+from jobs.store.coverage import require_within, summary
 from jobs.store.disk import full_disk
 from schemas import asked
 from schemas.queries import queries
@@ -59,11 +60,11 @@ def ask(given: argparse.Namespace) -> int:
     return _answer(given)
 
 
-def answers_of(given: argparse.Namespace, known_at: str | None) -> Answers:
+def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
     """Return the warehouse that is asked, as of a run, or of an instant; None: the last."""
     return Answers(
         warehouse_at(given.warehouse),
-        instant(known_at) if known_at is not None and is_instant(known_at) else known_at,
+        None if known is None else known_at(known),
         is_verified=getattr(given, "verified", False),
     )
 
@@ -71,6 +72,8 @@ def answers_of(given: argparse.Namespace, known_at: str | None) -> Answers:
 def _answer(given: argparse.Namespace) -> int:
     questions = list(_QUESTIONS[given.question](given))
     answers = answers_of(given, given.as_known_at)
+    if given.question == "query" and not require_within(answers.coverage, *time_of(questions[0].values)):
+        sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
     with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
         if given.question == "explain":
             from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader

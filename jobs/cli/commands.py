@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from jobs.ask.saved import time_of
 from jobs.cli import report
 from jobs.cli.console import Console
 from jobs.cli.export import export
@@ -41,6 +42,7 @@ from jobs.night.gate import docs_dir
 from jobs.night.passes import InProcess, OnSpark, Passes
 from jobs.session import CHECKOUT, SessionLater
 from jobs.store.check import check
+from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.damage import require_small
 from jobs.store.disk import full_disk, not_allowed
 from jobs.store.lock import locked, read_locked
@@ -238,6 +240,7 @@ def _sql(command: Command) -> int:
         "OFF"
     )  # what fails is said in one sentence; Spark would say it in a hundred lines before
     views = register_views(spark, command.house, given.as_known_at, statements, is_verified=given.verified)
+    require_within(views.coverage, *time_of(getattr(given, "values", {})))
     report.show_sql(spark, statements, views, given, command.console)
     return EXIT_OK
 
@@ -252,7 +255,7 @@ def _sql_text(given: argparse.Namespace) -> str:
 
 def _export(command: Command) -> int:
     lines = export(command.house, Path(command.arguments.output))
-    command.console.line(f"{command.arguments.output}: {lines:,} lines")
+    command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.house.coverage())}")
     return EXIT_OK
 
 
@@ -261,7 +264,7 @@ def _snapshot(command: Command) -> int:
     text = snapshot_at(command.house, given.of, given.at)
     with opened(Path(given.output)) as file:
         file.write(text)
-    command.console.line(f"{given.output}: {given.of} at {given.at.isoformat()}")
+    command.console.line(f"{given.output}: {given.of} at {text_of(given.at)}")
     return EXIT_OK
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from jobs.cli.output import opened
+from jobs.errors import MissingDayError
 from jobs.night.work import require_configs
 from jobs.store.warehouse import Warehouse, days_of
 from namesrv_day.rows import rows_of
@@ -19,12 +20,14 @@ from schemas import bronze
 def export(house: Warehouse, output: Path) -> int:
     """Write every recorded event and answer to `output`, ordered by name server and position; return the lines.
 
-    Raises TamperedError.
+    Raises TamperedError; MissingDayError where nothing is recorded.
     """
     stored = house.rows(bronze.TOPIC_CONFIGS_TABLE)
     require_configs(house.path, stored)
     configs = {row["topic_config_digest"]: row for row in rows_of(stored)}
     days = days_of(house.recorded())
+    if not days:
+        raise MissingDayError(f"{house.path}: nothing is recorded at all")
     lines = 0
     with opened(output) as file:
         for namesrv_id in sorted({name for day in days for name in house.namesrvs_on(day)}):

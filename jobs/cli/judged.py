@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobs.ask.instants import instant, is_instant
+from jobs.ask.instants import instant, known_at
 from jobs.errors import JobError, UsageError, exit_code_of
 
 _MAX_SNAPSHOT_BYTES = 256 << 20
@@ -35,9 +35,9 @@ def _judge(arguments: argparse.Namespace) -> None:
     for name in ("first", "last", "start"):
         if given.get(name):
             given[name] = _day(given[name])
-    for name in ("at", "as_known_at"):
-        if given.get(name) and (name == "at" or is_instant(given[name])):
-            given[name] = instant(given[name])
+    for name, value_of in (("at", instant), ("as_known_at", known_at)):
+        if given.get(name):
+            given[name] = value_of(given[name])
     if given["job"] == "sql":
         _judge_sql(arguments)
     if given["job"] == "simulate":

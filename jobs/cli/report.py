@@ -20,9 +20,10 @@ from jobs.ask.saved import Value
 from jobs.cli.console import Console
 from jobs.cli.output import opened, write_rows
 from jobs.cli.views import Views
-from jobs.errors import UsageError
+from jobs.errors import NotRecordedError, UsageError
 from jobs.ingest.ingested import Ingested
 from jobs.night.nightly import Summary
+from jobs.store.coverage import NOT_RECORDED
 from jobs.store.maintain import Maintained
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
@@ -174,7 +175,8 @@ def show_sql(
 ) -> None:
     """Run statements, with the values of a saved one's parameters, and write their rows.
 
-    Raises UsageError for a mistake in one, TamperedError for a file that cannot be read.
+    Raises UsageError for a mistake in one, NotRecordedError for an instant of which nothing is recorded, TamperedError for a
+    file that cannot be read.
     """
     with opened(Path(arguments.output)) if arguments.output else nullcontext(console.out) as out:
         for number, statement in enumerate(statements):
@@ -186,9 +188,14 @@ def show_sql(
                     out.write("\n")
                 more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
             except (PySparkException, Py4JError) as error:
-                views.require_readable(str(error))
+                said = str(error).strip()
+                if NOT_RECORDED in said:
+                    # What is raised in a function says its state behind the sentence; raised in a task, where.
+                    sentence = re.split(r" SQLSTATE: |\n", said[said.index(NOT_RECORDED) :])[0]
+                    raise NotRecordedError(sentence) from error
+                views.require_readable(said)
                 # Behind what is wrong Spark draws the whole plan.
-                raise UsageError(str(error).partition(";\n")[0].strip()) from error
+                raise UsageError(said.partition(";\n")[0].strip()) from error
             if more and arguments.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")
 

@@ -7,13 +7,13 @@ import datetime as dt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import NothingPublishedError, SnapshotUnknownError
+from jobs.errors import NothingPublishedError
+from jobs.store.coverage import require_known
 from jobs.store.files import read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.intervals import Interval, restored
 from namesrv_core.history.snapshot import snapshot_text
 from namesrv_core.inference.settings import namesrv_of
-from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
@@ -27,15 +27,16 @@ from schemas.table import Table
 def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
     """Return the snapshot of `namesrv_id` at `at` (with a time zone), as the published tables have it.
 
-    Raises SnapshotUnknownError for a name server or an instant that nothing is recorded of, and where something of the
-    routes was not known then; NothingPublishedError.
+    Raises NotRecordedError for an instant that nothing is recorded of, SnapshotUnknownError for an unknown name server and where
+    something of the routes was not known then; NothingPublishedError.
     """
+    if house.ledger().last is None:
+        raise NothingPublishedError(f"{house.path}: no run with status 'published'; run the nightly job first")
+    require_known(house.coverage(), namesrv_id, at)
     day = _day_of(house, namesrv_id, at)
     at_us = times.instant_us(at)
     facts = facts_in({gold.PAST_KNOWLEDGE.name: _published(house, gold.PAST_KNOWLEDGE, namesrv_id, day)})
     past = Past.load(facts) if facts else None
-    if past is not None and not 0 < past.complete_ms * US_PER_MS <= at_us:
-        raise SnapshotUnknownError(f"{namesrv_id}: its routes were not known completely at {at.isoformat()}")
     instant = pa.scalar(at_us, pa.timestamp("us", tz="UTC"))
     alive = (pc.field("valid_from") <= instant) & (pc.field("valid_to").is_null() | (pc.field("valid_to") > instant))
     rows = {
@@ -52,21 +53,10 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
 
 
 def _day_of(house: Warehouse, namesrv_id: str, at: dt.datetime) -> dt.date:
-    """Return the day whose slices hold what was so at the instant."""
-    if house.ledger().last is None:
-        raise NothingPublishedError(f"{house.path}: no run with status 'published'; run the nightly job first")
-    histories = {table.name for table in gold.HISTORY_TABLES}
-    days: dict[str, set[dt.date]] = {}
-    for cut in house.slices_in_force():
-        if cut.table in histories and cut.namesrv_id is not None:
-            days.setdefault(cut.namesrv_id, set()).add(cut.day)
-    if namesrv_id not in days:
-        raise SnapshotUnknownError(f"{namesrv_id}: no such name server; there are {', '.join(sorted(days))}")
-    until = times.day_of(times.instant_us(at))
-    found = max((day for day in days[namesrv_id] if day <= until), default=None)
-    if found is None:
-        raise SnapshotUnknownError(f"{namesrv_id}: nothing is recorded of it before {at.isoformat()}")
-    return found
+    """Return the day whose slices hold what was so at the instant, of which something is recorded."""
+    histories, until = {table.name for table in gold.HISTORY_TABLES}, times.day_of(times.instant_us(at))
+    slices = (cut for cut in house.slices_in_force() if cut.table in histories and cut.namesrv_id == namesrv_id)
+    return max(cut.day for cut in slices if cut.day <= until)
 
 
 def _published(house: Warehouse, table: Table, namesrv_id: str, day: dt.date) -> pa.Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.errors import NothingPublishedError, UsageError
+from jobs.store.coverage import Covered, span_rows
 from jobs.store.damage import Holder, require_readable
 from jobs.store.delta_log import head_of, open_version
 from jobs.store.files import table_path
@@ -23,7 +25,7 @@ from jobs.store.retention import require_kept
 from jobs.store.warehouse import Warehouse
 from schemas import asked, gold
 from schemas.table import Table
-from schemas.views import days_in_force, statements, stored_tables
+from schemas.views import COVERAGE_SPANS, days_in_force, statements, stored_tables
 
 _SLICE_DAYS = pa.schema([pa.field("namesrv_id", pa.string()), pa.field("day", pa.date32())])
 VERIFIED = "spark.namesrvHistory.verified"
@@ -58,10 +60,11 @@ class Views:
         is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
         self._holder = Holder(house, self._run) if is_verified else None
         self._stored, self._statements = stored_tables(), statements()
-        self._of_ledger: dict[str, Callable[[], None]] = {
+        self._of_ledger: dict[str, Callable[[], object]] = {
             "known_run": self._make_known_run,
             "slice_days": self._make_slice_days,
-            "days_in_force": self._make_days_in_force,
+            "days_in_force": lambda: self._spark.sql(days_in_force(self._slice_days())),
+            "coverage_spans": self._make_coverage_spans,
         }
         self._made: set[str] = set()
 
@@ -74,6 +77,11 @@ class Views:
             if name not in self._made:
                 self._make(name)
                 self._made.add(name)
+
+    @cached_property
+    def coverage(self) -> list[Covered]:
+        """Return what is recorded of each name server, as the run knew it."""
+        return self._house.coverage(self._run)
 
     def _made_by(self, name: str) -> str:
         if name in self._statements:
@@ -117,8 +125,9 @@ class Views:
         columns = [[namesrv_id for namesrv_id, _ in days], [day for _, day in days]]
         self._spark.createDataFrame(pa.table(columns, schema=_SLICE_DAYS)).createOrReplaceTempView("slice_days")
 
-    def _make_days_in_force(self) -> None:
-        self._spark.sql(days_in_force(self._slice_days()))
+    def _make_coverage_spans(self) -> None:
+        spans = pa.Table.from_pylist(span_rows(self.coverage), schema=COVERAGE_SPANS)
+        self._spark.createDataFrame(spans).createOrReplaceTempView("coverage_spans")
 
     def _slice_days(self) -> list[tuple[str, dt.date]]:
         """Return the (namesrv_id, day) that have slices of histories, as the ledger knows them: a look-up reads one day."""
@@ -135,7 +144,7 @@ def register_views(
     *,
     is_verified: bool = False,
 ) -> Views:
-    """Make the views and functions that some texts touch, or all. Raises as `Views`, and TamperedError."""
+    """Make the views and functions that some texts touch, or all, and return what made them. Raises as `Views`, TamperedError."""
     views = Views(spark, house, as_known_at, is_verified=is_verified)
     views.register(None if texts is None else "\n".join(texts))
     return views

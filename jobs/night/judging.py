@@ -21,7 +21,8 @@ from jobs.night.work import NamesrvWork, hours_of, raw_beats, topic_configs, wri
 from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.day_events import Frames
+from namesrv_day.coverage import recorded_day
+from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.findings import first_versions, stand_otherwise
 from namesrv_day.flags import FlagInput, flag
@@ -34,7 +35,7 @@ from namesrv_day.sql import ask, connection
 from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
-from schemas.table import Table
+from schemas.table import TIMESTAMP, Table
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
 EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
@@ -75,8 +76,9 @@ class Judged:
     """What was judged of a name server's day.
 
     Files that were written; digests of all of the day's gold slices; rules, counted of them; events by outcome; data versions,
-    which are compared across name servers. Of a day that was published: slices that differ (`restate.compare`), whether what
-    it hands on to the next day does, and whether that does at which any later day may look. Others had no end before.
+    which are compared across name servers; what is recorded of it (`coverage.recorded_day`). Of a day that was published:
+    slices that differ (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any
+    later day may look. Others had no end before.
     """
 
     namesrv_id: str
@@ -85,6 +87,7 @@ class Judged:
     measurements: list[Measurement]
     outcomes: Counter[str]
     versions: pa.Table
+    coverage: list[dict[str, Any]] = field(default_factory=list)
     differing: list[dict[str, Any]] = field(default_factory=list)
     ends_otherwise: bool = True
     lives_otherwise: bool = True
@@ -108,6 +111,7 @@ def judge_namesrv(work: JudgeWork) -> Judged:
         _measured(work, slices) if work.is_gated else [],
         outcome_counts(slices),
         first_versions(slices[gold.DATA_VERSION_HISTORY.name], of.day),
+        _recorded_day(of, slices) if work.is_gated else [],
     )
     if work.published is None:
         return judged
@@ -118,6 +122,16 @@ def judge_namesrv(work: JudgeWork) -> Judged:
         ends_otherwise=ends_otherwise(slices, before, HANDED_ON) or _flags_otherwise(work, slices, before),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
     )
+
+
+def _recorded_day(of: NamesrvWork, slices: Frames) -> list[dict[str, Any]]:
+    today, beats = of.today.of(of.namesrv_id), hours_of(of)
+    times = [
+        today.rows(table, ["effect_time"])["effect_time"] for table in bronze.RECORDED_TABLES if table not in BEATS
+    ]
+    times += [beats[name].cast(TIMESTAMP) for name in ("first_us", "last_us")]
+    life = {bronze.NAMESRV_EVENTS.name: today.rows(bronze.NAMESRV_EVENTS)}
+    return recorded_day(of.namesrv_id, of.day, {**slices, **life}, times)
 
 
 def _outcomes(work: JudgeWork, _: Frames) -> dict[str, pa.Table]:

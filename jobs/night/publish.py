@@ -69,6 +69,7 @@ def publish(
             "sources": days.sources,
             "inputs": as_rows({**night.starts, **inputs}),
             "outputs": as_rows(outputs),
+            "coverage": [row for judged in night.judged for row in judged.coverage],
             "digests": {name: str(digest) for name, digest in digests.items()},
             "counts": {**counts, **{f"outcome.{name}": count for name, count in night.outcomes.items()}},
             "seconds": seconds,

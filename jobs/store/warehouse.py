@@ -19,6 +19,7 @@ from jobs import __version__
 from jobs.conf import PipelineConf
 from jobs.errors import LedgerBehindError, TamperedError
 from jobs.store import delta_log
+from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.crash import crash_points
 from jobs.store.delta_log import Version
 from jobs.store.files import (
@@ -46,6 +47,7 @@ from jobs.store.ledger import (
 from jobs.store.published import LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
 from namesrv_day.digest import Digest, Slice, digests_by, sum_of
 from namesrv_day.rows import table_of
+from namesrv_day.sql import ask
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -329,6 +331,13 @@ class Warehouse:
             self._in_force = slices_in_force(self.rows(gold.RUNS, columns=columns))
         return {cut: digest for cut, digest in self._in_force.items() if days is None or cut.day in days}
 
+    def coverage(self, known_at: Run | None = None) -> list[Covered]:
+        """Return what is recorded of each name server, as the ledger has it, now or as of the run `known_at`."""
+        runs = self.rows(gold.RUNS, columns=["run_id", "status", "finished_time", "days", "coverage"])
+        if known_at is not None:
+            runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
+        return covered_of(ask(RECORDED, {"runs": runs}).to_pylist())
+
     def note_run(self, days: Sequence[dt.date], said: Mapping[str, Any]) -> None:
         """Write the run's row into the ledger: if it is published, readers see from then on what the run has committed.
 
@@ -342,7 +351,7 @@ class Warehouse:
             "started_time": self.started,
             "finished_time": finished_after(last, dt.datetime.now(dt.timezone.utc)),
             "days": list(days),
-            **dict.fromkeys(("ingest_runs", "sources", "inputs", "outputs"), ()),
+            **dict.fromkeys(("ingest_runs", "sources", "inputs", "outputs", "coverage"), ()),
             "versions": self.versions(),
             "digests": {},
             "code_version": __version__,

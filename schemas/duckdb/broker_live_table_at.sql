@@ -1,6 +1,24 @@
 CREATE OR REPLACE TEMPORARY MACRO broker_live_table_at(_t) AS TABLE
 SELECT * FROM (
 SELECT
+  c.namesrv_id,
+  c.nothing,
+  c.nothing,
+  c.nothing,
+  CAST(c.nothing AS TIMESTAMPTZ),
+  CAST(c.nothing AS BIGINT),
+  CAST(NULL AS STRUCT(state_version BIGINT, timestamp BIGINT, counter BIGINT)),
+  c.nothing,
+  c.nothing,
+  CAST(c.nothing AS TIMESTAMPTZ),
+  c.nothing,
+  c.known,
+  c.coverage
+FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+WHERE
+  NOT c.known
+UNION ALL
+SELECT
   r.namesrv_id,
   r.cluster_name,
   r.broker_addr,
@@ -11,7 +29,15 @@ SELECT
   FIRST(r.channel_id),
   FIRST(r.ha_server_addr),
   FIRST(r.valid_from),
-  FIRST(r.opened_by)
+  FIRST(r.opened_by),
+  FIRST(
+    c.known
+    OR (
+      c.recorded
+      AND COALESCE(r.known_from >= c.known_since AND r.known_from <= r.t, FALSE)
+    )
+  ),
+  FIRST(c.coverage)
 FROM (
   SELECT
     rows.*,
@@ -29,6 +55,8 @@ JOIN (
     namesrv_id
 ) AS slice
   ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+JOIN COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+  ON c.namesrv_id = r.namesrv_id AND c.is_covered
 LEFT JOIN live_refreshes AS refresh
   ON refresh.namesrv_id = r.namesrv_id
   AND refresh.day = r.day
@@ -49,4 +77,4 @@ GROUP BY
   r.namesrv_id,
   r.cluster_name,
   r.broker_addr
-) AS made(namesrv_id, cluster_name, broker_addr, broker_name, last_update_timestamp, heartbeat_timeout_ms, data_version, channel_id, ha_server_addr, valid_from, opened_by)
+) AS made(namesrv_id, cluster_name, broker_addr, broker_name, last_update_timestamp, heartbeat_timeout_ms, data_version, channel_id, ha_server_addr, valid_from, opened_by, known, coverage)

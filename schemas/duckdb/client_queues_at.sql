@@ -16,7 +16,9 @@ SELECT
     )
   ),
   q.since,
-  q.caused_by
+  q.caused_by,
+  q.known,
+  q.coverage
 FROM (
   SELECT
     p.*,
@@ -46,6 +48,8 @@ FROM (
       s.mappings,
       s.since,
       s.caused_by,
+      s.known,
+      s.coverage,
       GENERATE_SUBSCRIPTS(s.queues, 1) - 1 AS position, UNNEST(s.queues) AS queue
     FROM (
       SELECT
@@ -54,32 +58,58 @@ FROM (
         n.last.ordered,
         n.last.groups,
         n.last.mappings,
-        n.last.effect_time AS since,
-        n.last.caused_by,
-        FLATTEN(
-          LIST_TRANSFORM(
-            side.ranges,
-            LAMBDA r : LIST_TRANSFORM(
-              LIST_FILTER(GENERATE_SERIES(0, LEAST(GREATEST(r.queues, 0), 65535)), LAMBDA id : id < r.queues),
-              LAMBDA id : {'queue_id': id, 'broker_name': r.broker_name}
+        CASE WHEN side.side IS NULL THEN NULL ELSE n.last.effect_time END AS since,
+        CASE WHEN side.side IS NULL THEN NULL ELSE n.last.caused_by END AS caused_by,
+        n.known,
+        n.coverage,
+        CASE
+          WHEN side.side IS NULL
+          THEN [{'queue_id': CAST(NULL AS INT), 'broker_name': CAST(NULL AS TEXT)}]
+          ELSE FLATTEN(
+            LIST_TRANSFORM(
+              side.ranges,
+              LAMBDA r : LIST_TRANSFORM(
+                LIST_FILTER(GENERATE_SERIES(0, LEAST(GREATEST(r.queues, 0), 65535)), LAMBDA id : id < r.queues),
+                LAMBDA id : {'queue_id': id, 'broker_name': r.broker_name}
+              )
             )
           )
-        ) AS queues
+        END AS queues
       FROM (
         SELECT
-          namesrv_id,
+          c.namesrv_id,
+          c.known,
+          c.coverage,
           ARG_MAX_NULL(r, r.seq) AS last
-        FROM client_routes AS r
-        WHERE
-          r.topic = CAST(_topic AS TEXT) AND r.effect_time <= CAST(_t AS TIMESTAMPTZ)
+        FROM (
+          SELECT
+            namesrv_id,
+            is_covered,
+            known,
+            coverage,
+            CAST(_topic AS TEXT) AS topic,
+            CAST(_t AS TIMESTAMPTZ) AS t
+          FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ))
+        ) AS c
+        LEFT JOIN client_routes AS r
+          ON r.namesrv_id = c.namesrv_id
+          AND r.topic = c.topic
+          AND r.effect_time <= c.t
+          AND c.is_covered
         GROUP BY
-          namesrv_id
+          c.namesrv_id,
+          c.known,
+          c.coverage
       ) AS n
-      CROSS JOIN UNNEST([
-        {'side': 'publish', 'ranges': n.last.publish},
-        {'side': 'subscribe', 'ranges': n.last.subscribe}
-      ]) AS _t0(side)
+      CROSS JOIN UNNEST(LIST_FILTER(
+        [
+          {'side': 'publish', 'ranges': n.last.publish},
+          {'side': 'subscribe', 'ranges': n.last.subscribe},
+          {'side': CAST(NULL AS TEXT), 'ranges': n.last.subscribe}
+        ],
+        LAMBDA e : NOT e.side IS NULL OR NOT n.known
+      )) AS _t0(side)
     ) AS s
   ) AS p
 ) AS q
-) AS made(side, namesrv_id, position, broker_name, queue_id, ordered, served_by, cluster_name, broker_addrs, since, caused_by)
+) AS made(side, namesrv_id, position, broker_name, queue_id, ordered, served_by, cluster_name, broker_addrs, since, caused_by, known, coverage)

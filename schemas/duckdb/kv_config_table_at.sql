@@ -1,29 +1,26 @@
 CREATE OR REPLACE TEMPORARY MACRO kv_config_table_at(_t) AS TABLE
 SELECT * FROM (
 SELECT
+  c.namesrv_id,
+  c.nothing,
+  c.nothing,
+  c.nothing,
+  CAST(c.nothing AS TIMESTAMPTZ),
+  c.nothing,
+  c.known,
+  c.coverage
+FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+WHERE
+  NOT c.known
+UNION ALL
+SELECT
   r.namesrv_id,
   r.namespace,
   r.config_key,
   r.config_value,
   r.valid_from,
-  r.opened_by
-FROM kv_config_history_slices AS r
-JOIN (
-  SELECT
-    namesrv_id,
-    MAX(day) AS day
-  FROM slice_days
-  WHERE
-    day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
-  GROUP BY
-    namesrv_id
-) AS slice
-  ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
-/* says nothing new, but before anything is read: only files of these days are opened */
-WHERE
-  ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
-  AND r.valid_from <= CAST(_t AS TIMESTAMPTZ)
-  AND (
-    r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)
-  )
-) AS made(namesrv_id, namespace, config_key, config_value, valid_from, opened_by)
+  r.opened_by,
+  r.known,
+  r.coverage
+FROM KV_CONFIG_ROWS_AT(CAST(_t AS TIMESTAMPTZ)) AS r
+) AS made(namesrv_id, namespace, config_key, config_value, valid_from, opened_by, known, coverage)

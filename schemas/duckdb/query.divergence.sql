@@ -6,6 +6,8 @@ WITH routed AS (
     valid_from,
     opened_by
   FROM TOPIC_QUEUE_TABLE_AT($t)
+  WHERE
+    NOT opened_by IS NULL
 ), known AS (
   SELECT
     topic,
@@ -41,12 +43,16 @@ SELECT
   k.known_since,
   k.known_by,
   l.lacking_since,
-  l.lacking_by
+  l.lacking_by,
+  n.known
 FROM known AS k
 CROSS JOIN (
-  SELECT DISTINCT
-    namesrv_id
-  FROM slice_days
+  SELECT
+    namesrv_id,
+    known
+  FROM COVERAGE_AT($t)
+  WHERE
+    is_covered
 ) AS n
 ANTI JOIN routed AS r
   ON r.namesrv_id = n.namesrv_id

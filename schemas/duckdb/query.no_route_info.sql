@@ -12,7 +12,8 @@ SELECT
   w.source_offset,
   w.next_time,
   w.next_operation,
-  w.next_caused_by AS next_event_id
+  w.next_caused_by AS next_event_id,
+  w.coverage
 FROM WHY($topic, $t) AS w
 ORDER BY
   w.namesrv_id NULLS FIRST

@@ -7,7 +7,8 @@ SELECT
   b.read_queue_nums AS read_before,
   b.write_queue_nums AS write_before,
   b.share AS share_before,
-  n.opened_by
+  n.opened_by,
+  COALESCE(n.known, TRUE) AND COALESCE(b.known, TRUE) AS known
 FROM (
   SELECT
     *,
@@ -17,7 +18,7 @@ FROM (
     ) AS share
   FROM TOPIC_QUEUE_TABLE_AT($t)
   WHERE
-    topic = $topic
+    topic = $topic OR opened_by IS NULL
 ) AS n
 FULL JOIN (
   SELECT
@@ -28,7 +29,7 @@ FULL JOIN (
     ) AS share
   FROM TOPIC_QUEUE_TABLE_AT($before)
   WHERE
-    topic = $topic
+    topic = $topic OR opened_by IS NULL
 ) AS b
   ON b.namesrv_id = n.namesrv_id AND b.broker_name = n.broker_name
 ORDER BY

@@ -15,6 +15,8 @@ FROM (
     MIN(broker_name) AS broker_name,
     MAX(write_queue_nums) AS write_queue_nums
   FROM TOPIC_QUEUE_TABLE_AT($t)
+  WHERE
+    NOT opened_by IS NULL
   GROUP BY
     namesrv_id,
     topic

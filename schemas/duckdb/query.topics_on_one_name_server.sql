@@ -7,16 +7,25 @@ SELECT
     ', '
   ) AS brokers,
   MIN(r.valid_from) AS since,
-  ARG_MIN_NULL(r.opened_by, r.valid_from) AS event_id
+  ARG_MIN_NULL(r.opened_by, r.valid_from) AS event_id,
+  (
+    SELECT
+      MIN(known)
+    FROM COVERAGE_AT($t)
+  ) AS known
 FROM TOPIC_QUEUE_TABLE_AT($t) AS r
+WHERE
+  NOT r.opened_by IS NULL
 GROUP BY
   r.topic
 HAVING
   COUNT(DISTINCT r.namesrv_id) = 1
   AND (
     SELECT
-      COUNT(DISTINCT namesrv_id)
-    FROM slice_days
+      COUNT(*)
+    FROM COVERAGE_AT($t)
+    WHERE
+      is_covered
   ) > 1
 ORDER BY
   r.topic NULLS FIRST

@@ -1,6 +1,20 @@
 CREATE OR REPLACE TEMPORARY MACRO registry_diff(_t1, _t2) AS TABLE
 SELECT * FROM (
 SELECT
+  n.namesrv_id,
+  n.nothing,
+  n.nothing,
+  'not known',
+  n.nothing,
+  n.nothing,
+  n.nothing,
+  n.known,
+  n.coverage
+FROM COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ)) AS n
+WHERE
+  NOT n.known
+UNION ALL
+SELECT
   d.namesrv_id,
   d.table_name,
   d.row_key,
@@ -13,7 +27,9 @@ SELECT
   END,
   MAX(d.before),
   MAX(d.after),
-  COALESCE(MAX(d.opened_by), ARG_MAX_NULL(d.closed_by, d.valid_to)) /* of a row that is gone the event that ended its last interval */
+  COALESCE(MAX(d.opened_by), ARG_MAX_NULL(d.closed_by, d.valid_to)), /* of a row that is gone the event that ended its last interval */
+  n.known,
+  n.coverage
 FROM (
   SELECT
     r.namesrv_id,
@@ -52,10 +68,14 @@ FROM (
       r.valid_to IS NULL OR r.valid_to > CAST(_t1 AS TIMESTAMPTZ)
     )
 ) AS d
+JOIN COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ)) AS n
+  ON n.namesrv_id = d.namesrv_id AND n.is_covered
 GROUP BY
   d.namesrv_id,
   d.table_name,
-  d.row_key
+  d.row_key,
+  n.known,
+  n.coverage
 HAVING
   NOT MAX(d.before) IS NOT DISTINCT FROM MAX(d.after)
-) AS made(namesrv_id, table_name, row_key, change, before, after, caused_by)
+) AS made(namesrv_id, table_name, row_key, change, before, after, caused_by, known, coverage)

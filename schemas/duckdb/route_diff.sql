@@ -1,13 +1,29 @@
 CREATE OR REPLACE TEMPORARY MACRO route_diff(_t1, _t2) AS TABLE
 SELECT * FROM (
 SELECT
+  n.namesrv_id,
+  n.nothing,
+  n.nothing,
+  'not known',
+  n.nothing,
+  n.nothing,
+  n.nothing,
+  n.known,
+  n.coverage
+FROM COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ)) AS n
+WHERE
+  NOT n.known
+UNION ALL
+SELECT
   d.namesrv_id,
   d.topic,
   d.broker_name,
   d.what,
   d.before,
   d.after,
-  ARG_MAX_NULL(c.event_id, c.position)
+  ARG_MAX_NULL(c.event_id, c.position),
+  n.known,
+  n.coverage
 FROM (
   SELECT
     namesrv_id,
@@ -37,7 +53,7 @@ FROM (
       CAST(NULL AS TEXT) AS after,
       CAST(_t1 AS TIMESTAMPTZ) AS t1,
       CAST(_t2 AS TIMESTAMPTZ) AS t2
-    FROM ROUTE_TEXTS_AT(CAST(_t1 AS TIMESTAMPTZ))
+    FROM ROUTE_TEXT_ROWS_AT(CAST(_t1 AS TIMESTAMPTZ))
     UNION ALL
     SELECT
       namesrv_id,
@@ -48,7 +64,7 @@ FROM (
       text,
       CAST(_t1 AS TIMESTAMPTZ),
       CAST(_t2 AS TIMESTAMPTZ)
-    FROM ROUTE_TEXTS_AT(CAST(_t2 AS TIMESTAMPTZ))
+    FROM ROUTE_TEXT_ROWS_AT(CAST(_t2 AS TIMESTAMPTZ))
   )
   GROUP BY
     namesrv_id,
@@ -65,6 +81,8 @@ FROM (
       )
     )
 ) AS d
+JOIN COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ)) AS n
+  ON n.namesrv_id = d.namesrv_id AND n.is_covered
 LEFT JOIN route_causes AS c
   ON c.namesrv_id = d.namesrv_id
   AND c.part = d.part
@@ -82,5 +100,7 @@ GROUP BY
   d.broker_name,
   d.what,
   d.before,
-  d.after
-) AS made(namesrv_id, topic, broker_name, what, before, after, caused_by)
+  d.after,
+  n.known,
+  n.coverage
+) AS made(namesrv_id, topic, broker_name, what, before, after, caused_by, known, coverage)

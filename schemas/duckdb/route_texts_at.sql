@@ -1,29 +1,24 @@
 CREATE OR REPLACE TEMPORARY MACRO route_texts_at(_t) AS TABLE
 SELECT * FROM (
 SELECT
+  c.namesrv_id,
+  c.nothing,
+  c.nothing,
+  c.nothing,
+  c.nothing,
+  c.known,
+  c.coverage
+FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+WHERE
+  NOT c.known
+UNION ALL
+SELECT
   r.namesrv_id,
   r.topic,
   r.broker_name,
-  r.text.part,
-  r.text.text
-FROM (
-  SELECT
-    namesrv_id,
-    topic,
-    broker_name,
-    UNNEST(
-      [
-        {'part': 'queues', 'text': perm || ' read ' || read_queue_nums || ' write ' || write_queue_nums || CASE WHEN topic_sys_flag = 0 THEN '' ELSE ' flag ' || topic_sys_flag END},
-        {'part': 'addresses', 'text': COALESCE(
-          ARRAY_TO_STRING(
-            LIST_TRANSFORM(MAP_ENTRIES(broker_addrs), LAMBDA e : e.key || '=' || e.value),
-            ', '
-          ),
-          'no group'
-        )},
-        {'part': 'order_topic_conf', 'text': COALESCE(order_topic_conf, '')}
-      ]
-    ) AS text
-  FROM ROUTES_AT(CAST(_t AS TIMESTAMPTZ))
-) AS r
-) AS made(namesrv_id, topic, broker_name, part, text)
+  r.part,
+  r.text,
+  r.known,
+  r.coverage
+FROM ROUTE_TEXT_ROWS_AT(CAST(_t AS TIMESTAMPTZ)) AS r
+) AS made(namesrv_id, topic, broker_name, part, text, known, coverage)

@@ -1,67 +1,40 @@
 CREATE OR REPLACE TEMPORARY MACRO routes_at(_t) AS TABLE
 SELECT * FROM (
 SELECT
-  q.namesrv_id,
-  q.topic,
-  g.cluster_name,
-  q.broker_name,
-  g.broker_addrs,
-  q.read_queue_nums,
-  q.write_queue_nums,
-  CASE WHEN q.perm & 4 <> 0 THEN 'R' ELSE '-' END || CASE WHEN q.perm & 2 <> 0 THEN 'W' ELSE '-' END || CASE WHEN q.perm & 1 <> 0 THEN 'X' ELSE '-' END,
-  q.perm,
-  q.topic_sys_flag,
-  o.order_topic_conf,
-  q.opened_by
-FROM TOPIC_QUEUE_TABLE_AT(CAST(_t AS TIMESTAMPTZ)) AS q
-/* queue data exist only for names that have a group */
-JOIN (
-  SELECT
-    namesrv_id,
-    broker_name,
-    MIN(cluster_name) AS cluster_name,
-    MAP_FROM_ENTRIES(
-      LIST_SORT(
-        COALESCE(
-          ARRAY_AGG({'broker_id': broker_id, 'broker_addr': broker_addr}) FILTER(WHERE
-            NOT broker_id IS NULL
-            AND NOT {'broker_id': broker_id, 'broker_addr': broker_addr} IS NULL),
-          []
-        ),
-        'ASC',
-        'NULLS FIRST'
-      )
-    ) AS broker_addrs /* a group without members (broker_id NULL) gives an empty map */
-  FROM BROKER_ADDR_TABLE_AT(CAST(_t AS TIMESTAMPTZ))
-  GROUP BY
-    namesrv_id,
-    broker_name
-) AS g
-  ON g.namesrv_id = q.namesrv_id AND g.broker_name IS NOT DISTINCT FROM q.broker_name
-/* one row for each topic, with or without order conf: Spark refuses outer joins with rows that depend on t */
-JOIN (
-  SELECT
-    namesrv_id,
-    topic,
-    MAX(order_topic_conf) AS order_topic_conf
-  FROM (
-    SELECT
-      namesrv_id,
-      topic,
-      CAST(NULL AS TEXT) AS order_topic_conf
-    FROM TOPIC_QUEUE_TABLE_AT(CAST(_t AS TIMESTAMPTZ))
-    UNION ALL
-    SELECT
-      namesrv_id,
-      config_key,
-      config_value
-    FROM KV_CONFIG_TABLE_AT(CAST(_t AS TIMESTAMPTZ))
-    WHERE
-      namespace = 'ORDER_TOPIC_CONFIG'
-  )
-  GROUP BY
-    namesrv_id,
-    topic
-) AS o
-  ON o.namesrv_id = q.namesrv_id AND o.topic IS NOT DISTINCT FROM q.topic
-) AS made(namesrv_id, topic, cluster_name, broker_name, broker_addrs, read_queue_nums, write_queue_nums, perm, perm_bits, topic_sys_flag, order_topic_conf, queues_opened_by)
+  c.namesrv_id,
+  c.nothing,
+  c.nothing,
+  c.nothing,
+  CAST(NULL AS MAP(BIGINT, TEXT)),
+  CAST(c.nothing AS INT),
+  CAST(c.nothing AS INT),
+  c.nothing,
+  CAST(c.nothing AS INT),
+  CAST(c.nothing AS INT),
+  c.nothing,
+  c.nothing,
+  c.nothing,
+  c.known,
+  c.coverage
+FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+WHERE
+  NOT c.known
+UNION ALL
+SELECT
+  r.namesrv_id,
+  r.topic,
+  r.cluster_name,
+  r.broker_name,
+  r.broker_addrs,
+  r.read_queue_nums,
+  r.write_queue_nums,
+  r.perm,
+  r.perm_bits,
+  r.topic_sys_flag,
+  r.order_topic_conf,
+  r.order_topic_conf_stored,
+  r.queues_opened_by,
+  r.known,
+  r.coverage
+FROM ROUTES_ROWS_AT(CAST(_t AS TIMESTAMPTZ)) AS r
+) AS made(namesrv_id, topic, cluster_name, broker_name, broker_addrs, read_queue_nums, write_queue_nums, perm, perm_bits, topic_sys_flag, order_topic_conf, order_topic_conf_stored, queues_opened_by, known, coverage)

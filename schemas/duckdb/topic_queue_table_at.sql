@@ -1,6 +1,22 @@
 CREATE OR REPLACE TEMPORARY MACRO topic_queue_table_at(_t) AS TABLE
 SELECT * FROM (
 SELECT
+  c.namesrv_id,
+  c.nothing,
+  c.nothing,
+  CAST(c.nothing AS INT),
+  CAST(c.nothing AS INT),
+  CAST(c.nothing AS INT),
+  CAST(c.nothing AS INT),
+  CAST(c.nothing AS TIMESTAMPTZ),
+  c.nothing,
+  c.known,
+  c.coverage
+FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+WHERE
+  NOT c.known
+UNION ALL
+SELECT
   r.namesrv_id,
   r.topic,
   r.broker_name,
@@ -9,24 +25,8 @@ SELECT
   r.perm,
   r.topic_sys_flag,
   r.valid_from,
-  r.opened_by
-FROM topic_queue_history_slices AS r
-JOIN (
-  SELECT
-    namesrv_id,
-    MAX(day) AS day
-  FROM slice_days
-  WHERE
-    day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
-  GROUP BY
-    namesrv_id
-) AS slice
-  ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
-/* says nothing new, but before anything is read: only files of these days are opened */
-WHERE
-  ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
-  AND r.valid_from <= CAST(_t AS TIMESTAMPTZ)
-  AND (
-    r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)
-  )
-) AS made(namesrv_id, topic, broker_name, read_queue_nums, write_queue_nums, perm, topic_sys_flag, valid_from, opened_by)
+  r.opened_by,
+  r.known,
+  r.coverage
+FROM TOPIC_QUEUE_ROWS_AT(CAST(_t AS TIMESTAMPTZ)) AS r
+) AS made(namesrv_id, topic, broker_name, read_queue_nums, write_queue_nums, perm, topic_sys_flag, valid_from, opened_by, known, coverage)

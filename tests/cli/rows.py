@@ -64,4 +64,13 @@ def publish(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
     }
     outputs = [{"table": name, "day": day, "namesrv_id": ns, "digest": "1-0-0"} for name, day, ns in sorted(cuts)]
     days = sorted({day for _, day, _ in cuts})
-    house.note_run(days, {"status": "published", "gate": "passed", "counts": {}, "seconds": {}, "outputs": outputs})
+    of_days = [recorded_day(ns, day) for ns, day in sorted({(ns, day) for _, day, ns in cuts})]
+    said = {"outputs": outputs, "coverage": of_days}
+    house.note_run(days, {"status": "published", "gate": "passed", "counts": {}, "seconds": {}, **said})
+
+
+def recorded_day(namesrv_id: str, day: dt.date, *marks: tuple[str, dt.datetime, dt.datetime | None]) -> Row:
+    """Return what the ledger says of a day that was recorded from its first to its last second. A mark: kind, when, until."""
+    first, last = (dt.datetime.combine(day, clock, dt.timezone.utc) for clock in (dt.time(), dt.time(23, 59, 59)))
+    said = [{"kind": kind, "at": at, "until": until} for kind, at, until in marks]
+    return {"namesrv_id": namesrv_id, "day": day, "first_time": first, "last_time": last, "marks": said}

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from chispa import assert_df_equality
+from pyspark.errors import SparkRuntimeException
 
 from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
-from jobs.errors import NothingPublishedError
+from jobs.errors import NothingPublishedError, NotRecordedError
 from schemas import bronze, gold
 from schemas.questions import QUESTIONS
 from schemas.views import FUNCTION_NAMES
@@ -35,6 +36,7 @@ DAY1, DAY2 = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 UP, GROWN, UP5 = event("up", DAY1, "10:00"), event("grown", DAY1, "12:00"), event("up5", DAY1, "11:00")
 BEAT, UNCHANGED = event("beat", DAY1, "12:00:30.123456"), event("unchanged", DAY1, "12:00:40")
 DOWN = event("down", DAY2, "09:00")
+FULL, NOT_RECORDED = "known in full", "not recorded: 2026-03-01T00:00:00Z to 2026-03-01T23:59:59Z is"
 
 
 def alive(ns: str, day: dt.date, opened: Event, closed: Event | None = None, **values: Any) -> Row:
@@ -52,6 +54,19 @@ LIVE: Row = {"broker_name": "broker-a", "broker_addr": ADDR, "heartbeat_timeout_
 BEATS: Row = {"first_update_time": UP[1], "last_update_time": BEAT[1]}
 NEXT_DAY: Row = {"first_update_time": BEAT[1], "last_update_time": BEAT[1]}
 CONF: Row = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
+
+
+def serves_conf(ns: str, day: dt.date, value: str) -> Row:
+    """Return whether a name server serves order confs."""
+    said = {
+        "setting": "order_message_enable",
+        "value": value,
+        "source": "given",
+        "restart_value": value,
+        "evidence": [],
+    }
+    counts = dict.fromkeys(("from_seq", "process_seq", "answers_for", "answers_against"), 0)
+    return {"namesrv_id": ns, "day": day, **said, **counts}
 
 
 def outcome(at: Event, operation: str, result: str) -> Row:
@@ -119,6 +134,12 @@ ROWS: dict[Table, list[Row]] = {
         alive(NS4, DAY2, UP, namespace="ORDER_TOPIC_CONFIG"),
         alive(NS4, DAY1, GROWN, **CONF),
         alive(NS4, DAY2, GROWN, **CONF),
+        alive(NS5, DAY1, UP5, **{**CONF, "config_value": "broker-a:2"}),
+    ],
+    gold.NAMESRV_SETTINGS: [
+        serves_conf(NS4, DAY1, "true"),
+        serves_conf(NS4, DAY2, "true"),
+        serves_conf(NS5, DAY1, "false"),
     ],
     gold.EVENT_OUTCOMES: [
         outcome(UP, "register_broker", "applied"),
@@ -174,17 +195,18 @@ def test_a_history_view_has_one_row_for_each_whole_interval(published: SparkSess
 
 
 def test_topic_queue_table_at_is_half_open_and_uses_the_last_slice(published: SparkSession) -> None:
-    """At 12:00 exactly the new queues are there; days later the other server's only slice answers."""
+    """At 12:00 exactly the new queues are there; on the next day the other server is not recorded, and says so."""
     instants = {
         "before": "2026-03-01 11:59:59.999999",
         "at": "2026-03-01 12:00:00",
-        "later": "2026-03-09 00:00:00",
+        "later": "2026-03-02 12:00:00",
     }
     sql = " UNION ALL ".join(
-        f"SELECT '{name}' AS asked, namesrv_id, read_queue_nums FROM topic_queue_table_at(TIMESTAMP'{t}')"
+        f"SELECT '{name}' AS asked, namesrv_id, read_queue_nums, known FROM topic_queue_table_at(TIMESTAMP'{t}')"
         for name, t in instants.items()
     )
-    rows = [("before", NS4, 4), ("before", NS5, 2), ("at", NS4, 8), ("at", NS5, 2), ("later", NS5, 2)]
+    rows = [("before", NS4, 4, True), ("before", NS5, 2, True), ("at", NS4, 8, True), ("at", NS5, 2, True)]
+    rows += [("later", NS5, None, False)]
     assert_answers(published, sql, rows)
 
 
@@ -206,14 +228,14 @@ def test_broker_live_table_at_has_the_exact_last_update(published: SparkSession)
 
 
 def test_route_at_reads_like_mqadmin(published: SparkSession) -> None:
-    """Addresses by id, permission in letters; a group without members has no address but is a route."""
+    """Addresses by id, permission in letters; a group without members is a route; an order conf is shown if it is served."""
     sql = """
         SELECT namesrv_id, cluster_name, broker_name, broker_addrs, read_queue_nums, perm, perm_bits,
-        order_topic_conf FROM route_at('T', TIMESTAMP'2026-03-01 12:00:00')
+        order_topic_conf, order_topic_conf_stored FROM route_at('T', TIMESTAMP'2026-03-01 12:00:00')
     """
     rows = [
-        (NS4, "C", "broker-a", {0: ADDR}, 8, "RW-", 6, "broker-a:4"),
-        (NS5, "C", "broker-a", {}, 2, "R--", 4, None),
+        (NS4, "C", "broker-a", {0: ADDR}, 8, "RW-", 6, "broker-a:4", "broker-a:4"),
+        (NS5, "C", "broker-a", {}, 2, "R--", 4, None, "broker-a:2"),
     ]
     found = published.sql(sql).orderBy("namesrv_id", ascending=False)
     assert [tuple(row) for row in found.collect()] == rows
@@ -227,9 +249,10 @@ def test_route_diff_names_what_changed_and_the_last_cause(published: SparkSessio
         SELECT 'night', * FROM route_diff(TIMESTAMP'2026-03-01 13:00:00', TIMESTAMP'2026-03-02 09:00:00')
     """
     rows = [
-        ("day", NS4, "T", "broker-a", "queues", "RW- read 4 write 4", "RW- read 8 write 8", "grown"),
-        ("day", NS4, "T", "broker-a", "order_topic_conf", "", "broker-a:4", "grown"),
-        ("night", NS4, "T", "broker-a", "vanished", "RW- read 8 write 8", None, "down"),
+        ("day", NS4, "T", "broker-a", "queues", "RW- read 4 write 4", "RW- read 8 write 8", "grown", True, FULL),
+        ("day", NS4, "T", "broker-a", "order_topic_conf", "", "broker-a:4", "grown", True, FULL),
+        ("night", NS4, "T", "broker-a", "vanished", "RW- read 8 write 8", None, "down", True, FULL),
+        ("night", NS5, None, None, "not known", None, None, None, False, f"at the second instant {NOT_RECORDED}"),
     ]
     assert_answers(published, sql, rows)
 
@@ -240,7 +263,7 @@ def test_why_tells_the_last_change_its_source_and_the_next(published: SparkSessi
         SELECT 'at' AS asked, namesrv_id, state, caused_by, operation, source_file, source_offset, route,
         next_caused_by FROM why('T', TIMESTAMP'2026-03-01 12:00:00') UNION ALL SELECT 'gone', namesrv_id,
         state, caused_by, operation, source_file, source_offset, route, next_caused_by FROM why('T',
-        TIMESTAMP'2026-03-03 00:00:00') WHERE namesrv_id = '10.0.0.9:9876' UNION ALL SELECT 'early',
+        TIMESTAMP'2026-03-02 12:00:00') WHERE namesrv_id = '10.0.0.9:9876' UNION ALL SELECT 'early',
         namesrv_id, state, caused_by, operation, source_file, source_offset, route, next_caused_by FROM
         why('T', TIMESTAMP'2026-03-01 09:00:00') WHERE namesrv_id = '10.0.0.9:9876'
     """
@@ -273,6 +296,22 @@ def test_the_questions_run(published: SparkSession) -> None:
     """The example questions are valid SQL over the views."""
     for question in QUESTIONS:
         assert published.sql(question.sql).columns
+
+
+def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, warehouse: str) -> None:
+    """Each function, for an instant before all, and one behind all, of what is recorded; users of JDBC see it too."""
+    said = "nothing is recorded at {} 00:00:00 UTC; recorded is 10.0.0.8:9876 from 2026-03-01T00:00:00Z to "
+    for day in ("2026-02-28", "2026-03-03"):
+        of_functions = [sql for sql in everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T") if "TIMESTAMP'" in sql]
+        assert len(of_functions) == len(FUNCTION_NAMES)
+        for sql in of_functions:
+            with pytest.raises(SparkRuntimeException) as raised:
+                published.sql(sql).collect()
+            with pytest.raises(NotRecordedError) as refused:
+                asked(Answers(warehouse), sql)
+            assert str(refused.value).startswith(said.format(day))
+            assert raised.value.getCondition() == "USER_RAISED_EXCEPTION"
+            assert f"[USER_RAISED_EXCEPTION] {refused.value}" in str(raised.value)
 
 
 @pytest.mark.parametrize("sql", everything("2026-03-01 12:00:00", "2026-03-02 09:00:00", "T"))

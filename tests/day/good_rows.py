@@ -256,6 +256,7 @@ GOOD: dict[str, dict] = {
         "sources": [digest("file", 64)],
         "inputs": [],
         "outputs": [],
+        "coverage": [],
         "versions": {"t": 1},
         "digests": {},
         "counts": {"frames": 1},

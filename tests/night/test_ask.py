@@ -219,7 +219,7 @@ def test_a_look_up_opens_the_files_of_its_day(nights: Nights) -> None:
     assert days == 3
     for sql in ("topic_queue_table_at(TIMESTAMPTZ '{}')", "route_at('T', TIMESTAMPTZ '{}')"):
         for (day,) in answers.ask("SELECT DISTINCT day FROM topic_queue_history_slices").rows:
-            opened = scanned(answers, f"SELECT * FROM {sql.format(f'{day} 23:00:00')}")
+            opened = scanned(answers, f"SELECT * FROM {sql.format(f'{day} 11:00:00')}")
             assert 1 <= opened["topic_queue_history"] <= 2
     assert scanned(answers, "SELECT * FROM topic_queue_history_slices")["topic_queue_history"] >= days
 

@@ -12,22 +12,34 @@ RETURNS TABLE(
     channel_id STRING COMMENT 'Connection of the registration',
     ha_server_addr STRING COMMENT 'haServerAddr',
     valid_from TIMESTAMP COMMENT 'Since when version, lease, connection and HA address have been so',
-    opened_by STRING COMMENT 'event_id that made it so'
+    opened_by STRING COMMENT 'event_id that made it so; NULL: no row of the table, it says that others may be missing, and why',
+    known BOOLEAN COMMENT 'FALSE: the row is only believed',
+    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
 )
 COMMENT 'brokerLiveTable as every name server held it at t, with the exact lastUpdateTimestamp'
 RETURN
+    SELECT
+        c.namesrv_id, c.nothing, c.nothing, c.nothing, CAST(c.nothing AS TIMESTAMP), CAST(c.nothing AS BIGINT),
+        CAST(NULL AS STRUCT<state_version: BIGINT, timestamp: BIGINT, counter: BIGINT>), c.nothing, c.nothing,
+        CAST(c.nothing AS TIMESTAMP), c.nothing, c.known, c.coverage
+    FROM coverage_at(broker_live_table_at.t) AS c
+    WHERE NOT c.known
+    UNION ALL
     SELECT
         r.namesrv_id, r.cluster_name, r.broker_addr, first(r.broker_name),
         -- a row that was opened before this day starts with what the day before left
         greatest(first(r.first_update_time), max(date_trunc('MILLISECOND', refresh.effect_time))),
         first(r.heartbeat_timeout_ms), first(r.data_version), first(r.channel_id), first(r.ha_server_addr),
-        first(r.valid_from), first(r.opened_by)
+        first(r.valid_from), first(r.opened_by),
+        first(c.known OR (c.recorded AND coalesce(r.known_from >= c.known_since AND r.known_from <= r.t, FALSE))),
+        first(c.coverage)
     FROM (
         SELECT rows.*, broker_live_table_at.t AS t FROM broker_live_history_slices AS rows
     ) AS r
     JOIN (
         SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date(broker_live_table_at.t) GROUP BY namesrv_id
     ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    JOIN coverage_at(broker_live_table_at.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
     LEFT JOIN live_refreshes AS refresh
         ON refresh.namesrv_id = r.namesrv_id
         AND refresh.day = r.day

@@ -12,12 +12,14 @@ RETURNS TABLE(
     cluster_name STRING COMMENT 'Cluster of that broker; NULL: the route has no such group',
     master_addr STRING COMMENT 'Where messages go; NULL: sending to this queue fails',
     since TIMESTAMP COMMENT 'Since when the route has been so',
-    caused_by STRING COMMENT 'event_id that made it so'
+    caused_by STRING COMMENT 'event_id that made it so; NULL: no queue, it says that others may be missing',
+    known BOOLEAN COMMENT 'FALSE: the name server is not known in full at t: the row is only believed, and others may be missing',
+    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
 )
 COMMENT 'The message queues that producers who asked that name server at t send to, in their order; no row: none, or an order conf that clients cannot read'
 RETURN
     SELECT
         q.namesrv_id, q.position, q.broker_name, q.queue_id, q.ordered, q.served_by, q.cluster_name, try_element_at(q.broker_addrs, 0L),
-        q.since, q.caused_by
+        q.since, q.caused_by, q.known, q.coverage
     FROM client_queues_at(publish_info_at.topic, publish_info_at.t) AS q
-    WHERE q.side = 'publish'
+    WHERE q.side = 'publish' OR q.side IS NULL

@@ -6,14 +6,21 @@ RETURNS TABLE(
     namesrv_id STRING COMMENT 'Name server',
     topic STRING COMMENT 'Topic',
     broker_name STRING COMMENT 'Broker name',
-    what STRING COMMENT 'appeared, vanished, queues (numbers, permission, flags), addresses, order_topic_conf',
+    what STRING COMMENT 'appeared, vanished, queues (numbers, permission, flags), addresses, order_topic_conf; not known: no difference, it says why',
     before STRING COMMENT 'As it was at t1',
     after STRING COMMENT 'As it was at t2',
-    caused_by STRING COMMENT 'Last event in (t1, t2] that changed it'
+    caused_by STRING COMMENT 'Last event in (t1, t2] that changed it',
+    known BOOLEAN COMMENT 'FALSE: one of the instants is not known in full, or not recorded: the difference is only believed',
+    coverage STRING COMMENT 'What is known of the name server at both: in full, in part, or not recorded'
 )
 COMMENT 'What differs between the routes at t1 and at t2, on every name server'
 RETURN
-    SELECT d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position)
+    SELECT n.namesrv_id, n.nothing, n.nothing, 'not known', n.nothing, n.nothing, n.nothing, n.known, n.coverage
+    FROM coverage_between(route_diff.t1, route_diff.t2) AS n
+    WHERE NOT n.known
+    UNION ALL
+    SELECT
+        d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position), n.known, n.coverage
     FROM (
         SELECT
             namesrv_id, topic, broker_name, part, t1, t2,
@@ -27,18 +34,19 @@ RETURN
         FROM (
             SELECT namesrv_id, topic, broker_name, part, text AS before, CAST(NULL AS STRING) AS after,
                 route_diff.t1 AS t1, route_diff.t2 AS t2
-            FROM route_texts_at(route_diff.t1)
+            FROM route_text_rows_at(route_diff.t1)
             UNION ALL
             SELECT namesrv_id, topic, broker_name, part, CAST(NULL AS STRING), text, route_diff.t1, route_diff.t2
-            FROM route_texts_at(route_diff.t2)
+            FROM route_text_rows_at(route_diff.t2)
         )
         GROUP BY namesrv_id, topic, broker_name, part, t1, t2
         HAVING NOT max(before) <=> max(after)
             -- the addresses and the order conf of queues that came or went are no change of their own
             AND (part = 'queues' OR (max(before) IS NOT NULL AND max(after) IS NOT NULL))
     ) AS d
+    JOIN coverage_between(route_diff.t1, route_diff.t2) AS n ON n.namesrv_id = d.namesrv_id AND n.is_covered
     LEFT JOIN route_causes AS c
         ON c.namesrv_id = d.namesrv_id AND c.part = d.part AND c.effect_time > d.t1 AND c.effect_time <= d.t2
         AND (c.part = 'addresses' OR c.topic <=> d.topic)
         AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
-    GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after
+    GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, n.known, n.coverage

@@ -5,31 +5,16 @@ RETURNS TABLE(
     namesrv_id STRING COMMENT 'Name server',
     topic STRING COMMENT 'Topic',
     broker_name STRING COMMENT 'Broker name',
-    part STRING COMMENT 'queues, addresses or order_topic_conf',
-    text STRING COMMENT 'That part as text'
+    part STRING COMMENT 'queues, addresses or order_topic_conf; NULL: no route, it says that others may be missing',
+    text STRING COMMENT 'That part as text',
+    known BOOLEAN COMMENT 'FALSE: the row is only believed',
+    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
 )
-COMMENT 'The routes of all topics at t as comparable text; route_diff compares two of them'
+COMMENT 'The routes of all topics at t as comparable text'
 RETURN
-    SELECT r.namesrv_id, r.topic, r.broker_name, r.text.part, r.text.text
-    FROM (
-        SELECT
-            namesrv_id, topic, broker_name,
-            explode(array(
-                struct(
-                    'queues' AS part,
-                    concat(
-                        perm, ' read ', read_queue_nums, ' write ', write_queue_nums,
-                        IF(topic_sys_flag = 0, '', concat(' flag ', topic_sys_flag))
-                    ) AS text
-                ),
-                struct(
-                    'addresses' AS part,
-                    coalesce(
-                        array_join(transform(map_entries(broker_addrs), e -> concat(e.key, '=', e.value)), ', '),
-                        'no group'
-                    ) AS text
-                ),
-                struct('order_topic_conf' AS part, coalesce(order_topic_conf, '') AS text)
-            )) AS text
-        FROM routes_at(route_texts_at.t)
-    ) AS r
+    SELECT c.namesrv_id, c.nothing, c.nothing, c.nothing, c.nothing, c.known, c.coverage
+    FROM coverage_at(route_texts_at.t) AS c
+    WHERE NOT c.known
+    UNION ALL
+    SELECT r.namesrv_id, r.topic, r.broker_name, r.part, r.text, r.known, r.coverage
+    FROM route_text_rows_at(route_texts_at.t) AS r

@@ -12,35 +12,22 @@ RETURNS TABLE(
     perm STRING COMMENT 'Permission as mqadmin spells it: RW-',
     perm_bits INT COMMENT 'Permission as a number: 4 read, 2 write, 1 inherit',
     topic_sys_flag INT COMMENT 'System flag bits: 1 unit, 2 unit-sub',
-    order_topic_conf STRING COMMENT 'KV value of ORDER_TOPIC_CONFIG for the topic; served with orderMessageEnable only',
-    queues_opened_by STRING COMMENT 'event_id since which the queues and the permission have been so'
+    order_topic_conf STRING COMMENT 'Order configuration as clients were answered: NULL while orderMessageEnable is false',
+    order_topic_conf_stored STRING COMMENT 'KV value of ORDER_TOPIC_CONFIG for the topic, whether it was served or not',
+    queues_opened_by STRING COMMENT 'event_id since which the queues and the permission have been so; NULL: no route, it says that others may be missing',
+    known BOOLEAN COMMENT 'FALSE: the row is only believed',
+    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
 )
 COMMENT 'The routes of all topics at t on every name server, one row for each broker name, columns as mqadmin topicRoute -l'
 RETURN
     SELECT
-        q.namesrv_id, q.topic, g.cluster_name, q.broker_name, g.broker_addrs, q.read_queue_nums, q.write_queue_nums,
-        concat(IF(q.perm & 4 <> 0, 'R', '-'), IF(q.perm & 2 <> 0, 'W', '-'), IF(q.perm & 1 <> 0, 'X', '-')),
-        q.perm, q.topic_sys_flag, o.order_topic_conf, q.opened_by
-    FROM topic_queue_table_at(routes_at.t) AS q
-    -- queue data exist only for names that have a group
-    JOIN (
-        SELECT
-            namesrv_id, broker_name, min(cluster_name) AS cluster_name,
-            -- a group without members (broker_id NULL) gives an empty map
-            map_from_entries(sort_array(
-                collect_list(struct(broker_id, broker_addr)) FILTER (WHERE broker_id IS NOT NULL)
-            )) AS broker_addrs
-        FROM broker_addr_table_at(routes_at.t)
-        GROUP BY namesrv_id, broker_name
-    ) AS g ON g.namesrv_id = q.namesrv_id AND g.broker_name <=> q.broker_name
-    -- one row for each topic, with or without order conf: Spark refuses outer joins with rows that depend on t
-    JOIN (
-        SELECT namesrv_id, topic, max(order_topic_conf) AS order_topic_conf
-        FROM (
-            SELECT namesrv_id, topic, CAST(NULL AS STRING) AS order_topic_conf FROM topic_queue_table_at(routes_at.t)
-            UNION ALL
-            SELECT namesrv_id, config_key, config_value FROM kv_config_table_at(routes_at.t)
-            WHERE namespace = 'ORDER_TOPIC_CONFIG'
-        )
-        GROUP BY namesrv_id, topic
-    ) AS o ON o.namesrv_id = q.namesrv_id AND o.topic <=> q.topic
+        c.namesrv_id, c.nothing, c.nothing, c.nothing, CAST(NULL AS MAP<BIGINT, STRING>), CAST(c.nothing AS INT),
+        CAST(c.nothing AS INT), c.nothing, CAST(c.nothing AS INT), CAST(c.nothing AS INT), c.nothing, c.nothing, c.nothing,
+        c.known, c.coverage
+    FROM coverage_at(routes_at.t) AS c
+    WHERE NOT c.known
+    UNION ALL
+    SELECT
+        r.namesrv_id, r.topic, r.cluster_name, r.broker_name, r.broker_addrs, r.read_queue_nums, r.write_queue_nums,
+        r.perm, r.perm_bits, r.topic_sys_flag, r.order_topic_conf, r.order_topic_conf_stored, r.queues_opened_by, r.known, r.coverage
+    FROM routes_rows_at(routes_at.t) AS r

@@ -4,15 +4,14 @@ CREATE OR REPLACE TEMPORARY FUNCTION {function}(
 RETURNS TABLE(
     {declared},
     valid_from TIMESTAMP COMMENT 'Since when it has been so',
-    opened_by STRING COMMENT 'event_id that made it so'
+    opened_by STRING COMMENT 'event_id that made it so; NULL: no row of the table, it says that others may be missing, and why',
+    known BOOLEAN COMMENT 'FALSE: the row is only believed',
+    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
 )
 COMMENT '{comment}'
 RETURN
-    SELECT {columns}, r.valid_from, r.opened_by
-    FROM {history}_slices AS r
-    JOIN (
-        SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date({function}.t) GROUP BY namesrv_id
-    ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
-    -- says nothing new, but before anything is read: only files of these days are opened
-    WHERE array_contains(days_in_force({function}.t), r.day)
-        AND r.valid_from <= {function}.t AND (r.valid_to IS NULL OR r.valid_to > {function}.t)
+    SELECT c.namesrv_id, {nothing}, CAST(c.nothing AS TIMESTAMP), c.nothing, c.known, c.coverage
+    FROM coverage_at({function}.t) AS c
+    WHERE NOT c.known
+    UNION ALL
+    SELECT {columns}, r.valid_from, r.opened_by, r.known, r.coverage FROM {rows}({function}.t) AS r

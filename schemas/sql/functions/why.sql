@@ -4,7 +4,7 @@ CREATE OR REPLACE TEMPORARY FUNCTION why(
 )
 RETURNS TABLE(
     namesrv_id STRING COMMENT 'Name server',
-    state STRING COMMENT 'routed, vanished, not yet seen (its first route comes after t) or never seen',
+    state STRING COMMENT 'routed, vanished, not yet seen (its first route comes after t), never seen; not known, not recorded: see coverage',
     changed_time TIMESTAMP COMMENT 'Last change of the route at or before t',
     change STRING COMMENT 'appeared, changed, vanished or learned',
     caused_by STRING COMMENT 'event_id of that change',
@@ -22,15 +22,20 @@ RETURNS TABLE(
     next_time TIMESTAMP COMMENT 'First change after t; NULL if none is known',
     next_change STRING COMMENT 'appeared, changed, vanished or learned',
     next_caused_by STRING COMMENT 'event_id of that change',
-    next_operation STRING COMMENT 'What that event was'
+    next_operation STRING COMMENT 'What that event was',
+    known BOOLEAN COMMENT 'FALSE: the name server is not known in full at t: the row is only believed, and there may have been another',
+    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
 )
 COMMENT 'Why a topic was routed, or was not, at t: the last change of its route on every name server, its cause, and the next'
 RETURN
     SELECT
         n.namesrv_id,
         CASE
+            WHEN NOT n.is_covered THEN 'not recorded'
+            WHEN NOT n.recorded THEN 'not known'
             WHEN n.last.change = 'vanished' THEN 'vanished'
             WHEN n.last IS NOT NULL THEN 'routed'
+            WHEN NOT n.known THEN 'not known'
             WHEN n.next IS NOT NULL THEN 'not yet seen'
             ELSE 'never seen'
         END,
@@ -38,17 +43,18 @@ RETURN
         o.operation, o.outcome, o.cluster_name, o.broker_name, o.broker_addr, o.channel_id, o.detail,
         o.source_file, o.source_offset,
         n.last.route_before, n.last.route_after,
-        n.next.effect_time, n.next.change, n.next.caused_by, p.operation
+        n.next.effect_time, n.next.change, n.next.caused_by, p.operation,
+        n.known, n.coverage
     FROM (
         SELECT
-            s.namesrv_id,
-            max_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time <= s.t) AS last,
+            s.namesrv_id, s.is_covered, s.recorded, s.known, s.coverage,
+            max_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time <= s.t AND s.is_covered) AS last,
             min_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time > s.t) AS next
         FROM (
-            SELECT namesrv_id, why.topic AS topic, why.t AS t FROM (SELECT DISTINCT namesrv_id FROM slice_days)
+            SELECT namesrv_id, is_covered, recorded, known, coverage, why.topic AS topic, why.t AS t FROM coverage_at(why.t)
         ) AS s
         LEFT JOIN route_changes AS c ON c.namesrv_id = s.namesrv_id AND c.topic = s.topic
-        GROUP BY s.namesrv_id
+        GROUP BY s.namesrv_id, s.is_covered, s.recorded, s.known, s.coverage
     ) AS n
     LEFT JOIN causes AS o
         ON o.namesrv_id = n.namesrv_id AND o.day = n.last.day AND o.event_id = n.last.caused_by

@@ -9,8 +9,9 @@
 -- column known_by: event that taught it
 -- column lacking_since: since when this one has lacked it; NULL = it never knew it
 -- column lacking_by: event that took it
+-- column known: FALSE = the name server is not known in full at t: it may have it
 WITH routed AS (
-    SELECT namesrv_id, topic, broker_name, valid_from, opened_by FROM topic_queue_table_at(:t)
+    SELECT namesrv_id, topic, broker_name, valid_from, opened_by FROM topic_queue_table_at(:t) WHERE opened_by IS NOT NULL
 ), known AS (
     SELECT
         topic, broker_name, array_join(array_sort(collect_set(namesrv_id)), ', ') AS known_to,
@@ -25,9 +26,10 @@ WITH routed AS (
     GROUP BY namesrv_id, topic, broker_name
 )
 SELECT
-    k.topic, k.broker_name, n.namesrv_id, k.known_to, k.known_since, k.known_by, l.lacking_since, l.lacking_by
+    k.topic, k.broker_name, n.namesrv_id, k.known_to, k.known_since, k.known_by, l.lacking_since, l.lacking_by,
+    n.known
 FROM known AS k
-CROSS JOIN (SELECT DISTINCT namesrv_id FROM slice_days) AS n
+CROSS JOIN (SELECT namesrv_id, known FROM coverage_at(:t) WHERE is_covered) AS n
 LEFT ANTI JOIN routed AS r
     ON r.namesrv_id = n.namesrv_id AND r.topic = k.topic AND r.broker_name = k.broker_name
 LEFT JOIN lost AS l ON l.namesrv_id = n.namesrv_id AND l.topic = k.topic AND l.broker_name = k.broker_name

@@ -3,7 +3,7 @@
 -- parameter topic STRING: topic
 -- parameter t TIMESTAMP: instant
 -- column namesrv_id: name server
--- column state: routed, vanished, not yet seen or never seen
+-- column state: routed, vanished, not yet seen or never seen; not known, not recorded: see coverage
 -- column changed_time: last change of its route at or before t
 -- column operation: what that event was
 -- column outcome: what became of it
@@ -16,8 +16,10 @@
 -- column next_time: first change after t
 -- column next_operation: what did that
 -- column next_event_id: event that did it
+-- column coverage: what is known of the name server at t
 SELECT
     w.namesrv_id, w.state, w.changed_time, w.operation, w.outcome, w.broker_name, w.broker_addr, w.detail,
-    w.caused_by AS event_id, w.source_file, w.source_offset, w.next_time, w.next_operation, w.next_caused_by AS next_event_id
+    w.caused_by AS event_id, w.source_file, w.source_offset, w.next_time, w.next_operation, w.next_caused_by AS next_event_id,
+    w.coverage
 FROM why(:topic, :t) AS w
 ORDER BY w.namesrv_id

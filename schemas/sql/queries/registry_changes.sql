@@ -5,13 +5,14 @@
 -- column namesrv_id: name server
 -- column table_name: table of the name server
 -- column row_key: key of the row
--- column change: appeared, vanished or changed
+-- column change: appeared, vanished or changed; not known: see coverage
 -- column before: value at the first instant
 -- column after: value at the second
 -- column operation: what that event was
 -- column event_id: event that did it
+-- column coverage: what is known of the name server at both instants
 SELECT
-    d.namesrv_id, d.table_name, d.row_key, d.change, d.before, d.after, o.operation, d.caused_by AS event_id
+    d.namesrv_id, d.table_name, d.row_key, d.change, d.before, d.after, o.operation, d.caused_by AS event_id, d.coverage
 FROM registry_diff(:t1, :t2) AS d
 LEFT JOIN event_outcomes AS o ON o.namesrv_id = d.namesrv_id AND o.event_id = d.caused_by
 ORDER BY d.namesrv_id, d.table_name, d.row_key

@@ -16,6 +16,7 @@ SELECT
 FROM (
     SELECT namesrv_id, topic, min(broker_name) AS broker_name, max(write_queue_nums) AS write_queue_nums
     FROM topic_queue_table_at(:t)
+    WHERE opened_by IS NOT NULL
     GROUP BY namesrv_id, topic
     HAVING count(DISTINCT broker_name) = 1
 ) AS one

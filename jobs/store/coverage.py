@@ -1,0 +1,201 @@
+"""What is recorded of each name server, and what of that is known: the days of the ledger put together.
+
+Recorded is from the first event or answer to the last one; time without any in between is quiet. Not so a gap that the recorder
+noted, nor a whole day without a row. Nothing here imports Arrow, as in `store.published`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any, Final, NamedTuple
+
+from jobs.errors import NotRecordedError, SnapshotUnknownError
+
+RECORDED: Final = """
+    WITH published AS (
+        SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days, coverage FROM runs WHERE status = 'published'
+    ),
+    last AS (SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day)
+    SELECT found.* FROM (SELECT number, unnest(coverage) AS found FROM published) AS c
+    JOIN last ON last.number = c.number AND last.day = c.found.day ORDER BY found.namesrv_id, found.day"""
+"""What is recorded of each name server's days, in DuckDB: a day is as the last run has it that recomputed it."""
+NOT_RECORDED: Final = "nothing is recorded at "
+"""So begins what functions say that are asked for an instant of which no name server is recorded."""
+_NEVER, _ALWAYS = (dt.datetime(year, 1, 1, tzinfo=dt.timezone.utc) for year in (1, 9999))
+_ONE_US, _ONE_DAY = dt.timedelta(microseconds=1), dt.timedelta(days=1)
+_BEGINNINGS = ("started", "observed_from", "snapshot")
+_SAYS_ALL = ("started", "stopped", "snapshot")
+_NAMED = 10
+
+
+class Span(NamedTuple):
+    """A time of one name server, until `until`, exclusive, in which the same is known of it.
+
+    `recorded`: not in a gap; `running`: None in a gap; `known`: all of its routes are; `known_since`: what has shown itself
+    since then is known in any case; `doubtful`: all its brokers fell silent at once.
+    """
+
+    begin: dt.datetime
+    until: dt.datetime
+    recorded: bool
+    running: bool | None
+    known: bool
+    known_since: dt.datetime
+    doubtful: bool = False
+
+
+class Covered(NamedTuple):
+    """One name server and its spans, one after the other."""
+
+    namesrv_id: str
+    spans: list[Span]
+
+    @property
+    def first(self) -> dt.datetime:
+        """Return the first instant that is recorded."""
+        return self.spans[0].begin
+
+    @property
+    def last(self) -> dt.datetime:
+        """Return the last one."""
+        return self.spans[-1].until - _ONE_US
+
+    def at(self, at: dt.datetime) -> Span | None:
+        """Return the span in which an instant lies; None: nothing is recorded of it."""
+        return next((span for span in self.spans if span.begin <= at < span.until), None)
+
+
+def covered_of(days: Iterable[Mapping[str, Any]]) -> list[Covered]:
+    """Return what is recorded of each name server, of the rows of `RECORDED`."""
+    return [Covered(name, _spans(list(own))) for name, own in groupby(days, key=lambda row: row["namesrv_id"])]
+
+
+def span_rows(covered: Sequence[Covered]) -> list[dict[str, Any]]:
+    """Return the rows of `coverage_spans` (`schemas.views.COVERAGE_SPANS`): what is to be said of each instant."""
+    words = summary(covered)
+    rows = [_row(span.begin, span.until, words, _said(of, span)) for of in covered for span in of.spans]
+    edges = sorted({_NEVER, _ALWAYS, *(at for of in covered for at in (of.first, of.last + _ONE_US))})
+    for begin, until in pairwise(edges):
+        outside = [of for of in covered if not of.first <= begin <= of.last]
+        is_nowhere = len(outside) == len(covered)
+        rows += [_row(begin, until, words, _outside(of), nowhere=is_nowhere) for of in outside]
+        if not covered:
+            rows.append(_row(begin, until, words, dict.fromkeys(_outside(Covered("", []))), nowhere=True))
+    return rows
+
+
+def summary(covered: Sequence[Covered]) -> str:
+    """Return in words what is recorded at all."""
+    named = ", ".join(f"{of.namesrv_id} from {_range(of)}" for of in covered[:_NAMED])
+    more = f", and {len(covered) - _NAMED} more name servers" if len(covered) > _NAMED else ""
+    return f"recorded is {named or 'nothing'}{more}"
+
+
+def require_covered(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime) -> Span:
+    """Return what is known of a name server at an instant (with a time zone).
+
+    Raises SnapshotUnknownError for an unknown name server, NotRecordedError where nothing is recorded of it.
+    """
+    own = next((of for of in covered if of.namesrv_id == namesrv_id), None)
+    if own is None:
+        names = ", ".join(of.namesrv_id for of in covered)
+        raise SnapshotUnknownError(f"{namesrv_id}: no such name server; there are {names}")
+    span = own.at(at)
+    if span is None:
+        raise NotRecordedError(f"{NOT_RECORDED}{text_of(at)} of {namesrv_id}; recorded is {_range(own)}")
+    return span
+
+
+def require_known(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime) -> None:
+    """Raise as `require_covered`, and SnapshotUnknownError where not all of the name server's routes are known."""
+    span = require_covered(covered, namesrv_id, at)
+    if not span.known or span.doubtful:
+        (spans,) = (of.spans for of in covered if of.namesrv_id == namesrv_id)
+        why = _in_words(spans, span)
+        raise SnapshotUnknownError(f"{namesrv_id}: its routes were not known completely at {text_of(at)}: {why}")
+
+
+def require_within(covered: Sequence[Covered], since: dt.datetime | None, until: dt.datetime | None) -> bool:
+    """Return whether all of a time is recorded of some name server. Raises NotRecordedError if none of it is."""
+    first, last = min((of.first for of in covered), default=_ALWAYS), max((of.last for of in covered), default=_NEVER)
+    if (since or first) > last or (until or _ALWAYS) <= first:
+        what = " ".join(f"{word} {text_of(at)}" for word, at in (("since", since), ("until", until)) if at is not None)
+        raise NotRecordedError(f"nothing is recorded {what}; {summary(covered)}")
+    return (since or first) >= first and (until or last) <= last + _ONE_US
+
+
+def text_of(at: dt.datetime) -> str:
+    """Return an instant as ISO 8601 with Z."""
+    return f"{at.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
+
+
+def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
+    """Return the spans of one name server, of its days in order."""
+    marks = sorted((mark for day in days for mark in day["marks"]), key=lambda mark: mark["at"])
+    gaps = [(mark["at"], mark["until"]) for mark in marks if mark["kind"] == "gap"]
+    gaps += [(one["last_time"], two["first_time"]) for one, two in pairwise(days) if two["day"] - one["day"] > _ONE_DAY]
+    beginnings = [mark["kind"] for mark in marks if mark["kind"] in _BEGINNINGS]
+    lives = [mark for mark in marks if mark["kind"] in _SAYS_ALL]
+    first = min([days[0]["first_time"], *(mark["at"] for mark in lives)])
+    end = max([days[-1]["last_time"], *(until for _, until in gaps)]) + _ONE_US
+    # What began to be doubted is told once more with its end, where that came on a later day.
+    doubts = {mark["at"]: mark["until"] or end for mark in marks if mark["kind"] == "doubt"}.items()
+    edges = {first, end, *(at for pair in (*gaps, *doubts) for at in pair), *(mark["at"] for mark in lives)}
+    known, running, since = beginnings[:1] in ([], ["started"]), True, first
+    spans = []
+    for begin, until in pairwise(sorted(at for at in edges if first <= at <= end)):
+        for _, over in (gap for gap in gaps if gap[0] == begin):
+            known, since = False, over
+        for mark in (mark for mark in lives if mark["at"] == begin):
+            known, running, since = True, mark["kind"] != "stopped", begin
+        in_gap, in_doubt = (any(at <= begin < over for at, over in pairs) for pairs in (gaps, doubts))
+        spans.append(Span(begin, until, not in_gap, None if in_gap else running, known and not in_gap, since, in_doubt))
+    return spans
+
+
+def _row(
+    begin: dt.datetime, until: dt.datetime, words: str, said: Mapping[str, Any], *, nowhere: bool = False
+) -> dict[str, Any]:
+    return {
+        "from_time": begin,
+        "until": until,
+        "nowhere": nowhere,
+        "recorded": words,
+        "said": [{**said, "nothing": None}],
+    }
+
+
+def _said(of: Covered, span: Span) -> dict[str, Any]:
+    return {
+        "namesrv_id": of.namesrv_id,
+        "is_covered": True,
+        "recorded": span.recorded,
+        "running": span.running,
+        "known": span.known and not span.doubtful,
+        "known_since": span.known_since,
+        "coverage": _in_words(of.spans, span),
+    }
+
+
+def _outside(of: Covered) -> dict[str, Any]:
+    said = {"namesrv_id": of.namesrv_id, "is_covered": False, "recorded": False, "running": None, "known": False}
+    return {**said, "known_since": None, "coverage": f"not recorded: {_range(of)} is" if of.spans else ""}
+
+
+def _in_words(spans: Sequence[Span], span: Span) -> str:
+    if not span.recorded:
+        return f"not recorded: a gap from {text_of(span.begin)} to {text_of(span.until)}"
+    if span.doubtful:
+        return f"in doubt from {text_of(span.begin)} on: all brokers fell silent at once, an outage or a gap in the log"
+    if span.known:
+        return "known in full" if span.running else "known in full: it was not running"
+    later = next((other.begin for other in spans if other.known and other.begin >= span.until), None)
+    when = "nowhere later" if later is None else f"from {text_of(later)} on"
+    return f"known in part: what has shown itself since {text_of(span.known_since)}; in full {when}"
+
+
+def _range(of: Covered) -> str:
+    gaps = sum(not span.recorded for span in of.spans)
+    return f"{text_of(of.first)} to {text_of(of.last)}{f' with {gaps} gap(s)' if gaps else ''}"

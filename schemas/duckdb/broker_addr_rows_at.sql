@@ -1,0 +1,40 @@
+CREATE OR REPLACE TEMPORARY MACRO broker_addr_rows_at(_t) AS TABLE
+SELECT * FROM (
+SELECT
+  r.namesrv_id,
+  r.broker_name,
+  r.broker_id,
+  r.broker_addr,
+  r.cluster_name,
+  r.enable_acting_master,
+  r.zone_name,
+  r.valid_from,
+  r.opened_by,
+  c.known
+  OR (
+    c.recorded
+    AND COALESCE(r.known_from >= c.known_since AND r.known_from <= CAST(_t AS TIMESTAMPTZ), FALSE)
+  ),
+  c.coverage
+FROM broker_addr_history_slices AS r
+JOIN (
+  SELECT
+    namesrv_id,
+    MAX(day) AS day
+  FROM slice_days
+  WHERE
+    day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
+  GROUP BY
+    namesrv_id
+) AS slice
+  ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+JOIN COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+  ON c.namesrv_id = r.namesrv_id AND c.is_covered
+/* says nothing new, but before anything is read: only files of these days are opened */
+WHERE
+  ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
+  AND r.valid_from <= CAST(_t AS TIMESTAMPTZ)
+  AND (
+    r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)
+  )
+) AS made(namesrv_id, broker_name, broker_id, broker_addr, cluster_name, enable_acting_master, zone_name, valid_from, opened_by, known, coverage)

@@ -1,0 +1,37 @@
+CREATE OR REPLACE TEMPORARY MACRO kv_config_rows_at(_t) AS TABLE
+SELECT * FROM (
+SELECT
+  r.namesrv_id,
+  r.namespace,
+  r.config_key,
+  r.config_value,
+  r.valid_from,
+  r.opened_by,
+  c.known
+  OR (
+    c.recorded
+    AND COALESCE(r.known_from >= c.known_since AND r.known_from <= CAST(_t AS TIMESTAMPTZ), FALSE)
+  ),
+  c.coverage
+FROM kv_config_history_slices AS r
+JOIN (
+  SELECT
+    namesrv_id,
+    MAX(day) AS day
+  FROM slice_days
+  WHERE
+    day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
+  GROUP BY
+    namesrv_id
+) AS slice
+  ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+JOIN COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
+  ON c.namesrv_id = r.namesrv_id AND c.is_covered
+/* says nothing new, but before anything is read: only files of these days are opened */
+WHERE
+  ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
+  AND r.valid_from <= CAST(_t AS TIMESTAMPTZ)
+  AND (
+    r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)
+  )
+) AS made(namesrv_id, namespace, config_key, config_value, valid_from, opened_by, known, coverage)

@@ -1,0 +1,111 @@
+CREATE OR REPLACE TEMPORARY MACRO routes_rows_at(_t) AS TABLE
+SELECT * FROM (
+SELECT
+  q.namesrv_id,
+  q.topic,
+  g.cluster_name,
+  q.broker_name,
+  g.broker_addrs,
+  q.read_queue_nums,
+  q.write_queue_nums,
+  CASE WHEN q.perm & 4 <> 0 THEN 'R' ELSE '-' END || CASE WHEN q.perm & 2 <> 0 THEN 'W' ELSE '-' END || CASE WHEN q.perm & 1 <> 0 THEN 'X' ELSE '-' END,
+  q.perm,
+  q.topic_sys_flag,
+  CASE WHEN s.is_served THEN o.order_topic_conf ELSE NULL END,
+  o.order_topic_conf,
+  q.opened_by,
+  q.known AND g.known,
+  q.coverage
+FROM TOPIC_QUEUE_ROWS_AT(CAST(_t AS TIMESTAMPTZ)) AS q
+/* queue data exist only for names that have a group */
+JOIN (
+  SELECT
+    namesrv_id,
+    broker_name,
+    MIN(cluster_name) AS cluster_name,
+    MAP_FROM_ENTRIES(
+      LIST_SORT(
+        COALESCE(
+          ARRAY_AGG({'broker_id': broker_id, 'broker_addr': broker_addr}) FILTER(WHERE
+            NOT broker_id IS NULL
+            AND NOT {'broker_id': broker_id, 'broker_addr': broker_addr} IS NULL),
+          []
+        ),
+        'ASC',
+        'NULLS FIRST'
+      )
+    ) AS broker_addrs, /* a group without members (broker_id NULL) gives an empty map */
+    MIN(known) AS known
+  FROM BROKER_ADDR_ROWS_AT(CAST(_t AS TIMESTAMPTZ))
+  GROUP BY
+    namesrv_id,
+    broker_name
+) AS g
+  ON g.namesrv_id = q.namesrv_id AND g.broker_name IS NOT DISTINCT FROM q.broker_name
+/* one row for each topic, with or without order conf: Spark refuses outer joins with rows that depend on t */
+JOIN (
+  SELECT
+    namesrv_id,
+    topic,
+    MAX(order_topic_conf) AS order_topic_conf
+  FROM (
+    SELECT
+      namesrv_id,
+      topic,
+      CAST(NULL AS TEXT) AS order_topic_conf
+    FROM TOPIC_QUEUE_ROWS_AT(CAST(_t AS TIMESTAMPTZ))
+    UNION ALL
+    SELECT
+      namesrv_id,
+      config_key,
+      config_value
+    FROM KV_CONFIG_ROWS_AT(CAST(_t AS TIMESTAMPTZ))
+    WHERE
+      namespace = 'ORDER_TOPIC_CONFIG'
+  )
+  GROUP BY
+    namesrv_id,
+    topic
+) AS o
+  ON o.namesrv_id = q.namesrv_id AND o.topic IS NOT DISTINCT FROM q.topic
+/* likewise whether the name server served its order conf */
+JOIN (
+  SELECT
+    namesrv_id,
+    MAX(is_served) AS is_served
+  FROM (
+    SELECT
+      namesrv_id,
+      FALSE AS is_served
+    FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ))
+    UNION ALL
+    SELECT
+      r.namesrv_id,
+      r.value = 'true'
+    FROM namesrv_settings AS r
+    JOIN (
+      SELECT
+        namesrv_id,
+        MAX(day) AS day
+      FROM slice_days
+      WHERE
+        day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
+      GROUP BY
+        namesrv_id
+    ) AS slice
+      ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    WHERE
+      r.setting = 'order_message_enable'
+      AND ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
+      AND (
+        r.valid_from IS NULL OR r.valid_from <= CAST(_t AS TIMESTAMPTZ)
+      )
+      AND (
+        r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)
+      )
+  )
+  GROUP BY
+    namesrv_id
+) AS s
+  ON s.namesrv_id = q.namesrv_id
+) AS made(namesrv_id, topic, cluster_name, broker_name, broker_addrs, read_queue_nums, write_queue_nums, perm, perm_bits, topic_sys_flag, order_topic_conf, order_topic_conf_stored, queues_opened_by, known, coverage)

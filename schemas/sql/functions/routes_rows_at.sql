@@ -1,0 +1,68 @@
+CREATE OR REPLACE TEMPORARY FUNCTION routes_rows_at(
+    t TIMESTAMP COMMENT 'Instant'
+)
+RETURNS TABLE(
+    namesrv_id STRING COMMENT 'Name server',
+    topic STRING COMMENT 'Topic',
+    cluster_name STRING COMMENT 'Cluster of the group',
+    broker_name STRING COMMENT 'Broker name',
+    broker_addrs MAP<BIGINT, STRING> COMMENT 'Addresses by broker id, 0 = master; empty: a group without members',
+    read_queue_nums INT COMMENT 'Queues to read from',
+    write_queue_nums INT COMMENT 'Queues to write to',
+    perm STRING COMMENT 'Permission as mqadmin spells it: RW-',
+    perm_bits INT COMMENT 'Permission as a number: 4 read, 2 write, 1 inherit',
+    topic_sys_flag INT COMMENT 'System flag bits: 1 unit, 2 unit-sub',
+    order_topic_conf STRING COMMENT 'Order configuration as clients were answered: NULL while orderMessageEnable is false',
+    order_topic_conf_stored STRING COMMENT 'KV value of ORDER_TOPIC_CONFIG for the topic, whether it was served or not',
+    queues_opened_by STRING COMMENT 'event_id since which the queues and the permission have been so',
+    known BOOLEAN COMMENT 'FALSE: the row is only believed',
+    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
+)
+COMMENT 'The routes that there were at an instant, and nothing of routes that may be missing'
+RETURN
+    SELECT
+        q.namesrv_id, q.topic, g.cluster_name, q.broker_name, g.broker_addrs, q.read_queue_nums, q.write_queue_nums,
+        concat(IF(q.perm & 4 <> 0, 'R', '-'), IF(q.perm & 2 <> 0, 'W', '-'), IF(q.perm & 1 <> 0, 'X', '-')),
+        q.perm, q.topic_sys_flag, IF(s.is_served, o.order_topic_conf, NULL), o.order_topic_conf, q.opened_by,
+        q.known AND g.known, q.coverage
+    FROM topic_queue_rows_at(routes_rows_at.t) AS q
+    -- queue data exist only for names that have a group
+    JOIN (
+        SELECT
+            namesrv_id, broker_name, min(cluster_name) AS cluster_name,
+            -- a group without members (broker_id NULL) gives an empty map
+            map_from_entries(sort_array(
+                collect_list(struct(broker_id, broker_addr)) FILTER (WHERE broker_id IS NOT NULL)
+            )) AS broker_addrs,
+            min(known) AS known
+        FROM broker_addr_rows_at(routes_rows_at.t)
+        GROUP BY namesrv_id, broker_name
+    ) AS g ON g.namesrv_id = q.namesrv_id AND g.broker_name <=> q.broker_name
+    -- one row for each topic, with or without order conf: Spark refuses outer joins with rows that depend on t
+    JOIN (
+        SELECT namesrv_id, topic, max(order_topic_conf) AS order_topic_conf
+        FROM (
+            SELECT namesrv_id, topic, CAST(NULL AS STRING) AS order_topic_conf FROM topic_queue_rows_at(routes_rows_at.t)
+            UNION ALL
+            SELECT namesrv_id, config_key, config_value FROM kv_config_rows_at(routes_rows_at.t)
+            WHERE namespace = 'ORDER_TOPIC_CONFIG'
+        )
+        GROUP BY namesrv_id, topic
+    ) AS o ON o.namesrv_id = q.namesrv_id AND o.topic <=> q.topic
+    -- likewise whether the name server served its order conf
+    JOIN (
+        SELECT namesrv_id, max(is_served) AS is_served
+        FROM (
+            SELECT namesrv_id, FALSE AS is_served FROM coverage_at(routes_rows_at.t)
+            UNION ALL
+            SELECT r.namesrv_id, r.value = 'true'
+            FROM namesrv_settings AS r
+            JOIN (
+                SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date(routes_rows_at.t) GROUP BY namesrv_id
+            ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+            WHERE r.setting = 'order_message_enable' AND array_contains(days_in_force(routes_rows_at.t), r.day)
+                AND (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t)
+                AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
+        )
+        GROUP BY namesrv_id
+    ) AS s ON s.namesrv_id = q.namesrv_id
