@@ -205,7 +205,12 @@ def test_topic_queue_table_at_is_half_open_and_uses_the_last_slice(published: Sp
         f"SELECT '{name}' AS asked, namesrv_id, read_queue_nums, known FROM topic_queue_table_at(TIMESTAMP'{t}')"
         for name, t in instants.items()
     )
-    rows = [("before", NS4, 4, True), ("before", NS5, 2, True), ("at", NS4, 8, True), ("at", NS5, 2, True)]
+    rows: list[tuple[Any, ...]] = [
+        ("before", NS4, 4, True),
+        ("before", NS5, 2, True),
+        ("at", NS4, 8, True),
+        ("at", NS5, 2, True),
+    ]
     rows += [("later", NS5, None, False)]
     assert_answers(published, sql, rows)
 
@@ -302,9 +307,9 @@ def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, war
     """Each function, for an instant before all, and one behind all, of what is recorded; users of JDBC see it too."""
     said = "nothing is recorded at {} 00:00:00 UTC; recorded is 10.0.0.8:9876 from 2026-03-01T00:00:00Z to "
     for day in ("2026-02-28", "2026-03-03"):
-        of_functions = [sql for sql in everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T") if "TIMESTAMP'" in sql]
-        assert len(of_functions) == len(FUNCTION_NAMES)
-        for sql in of_functions:
+        asked_at = everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T")
+        # *_rows_at are what the others are made of, and return what there is
+        for sql in (sql for sql in asked_at if "TIMESTAMP'" in sql and "_rows_at(" not in sql):
             with pytest.raises(SparkRuntimeException) as raised:
                 published.sql(sql).collect()
             with pytest.raises(NotRecordedError) as refused:

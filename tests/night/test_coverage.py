@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "w"
 
 
-def asked(warehouse: Path, sql: str) -> list[dict[str, object]]:
+def asked(warehouse: Path, sql: str) -> list[dict[str, Any]]:
     (query,) = duckdb_queries(sql)
     names, rows = Answers(str(warehouse)).ask(query)
     return [dict(zip(names, row, strict=True)) for row in rows]
