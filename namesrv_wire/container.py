@@ -212,10 +212,11 @@ def _pcap(source: _Source, magic: int, start: int) -> Iterator[Packet]:
     if start:
         source.seek(start)
     source.at_record = True
-    for time, data in packets:
-        # Nanoseconds come as a Decimal with all digits. Microseconds come as a float that, for any 32-bit
-        # second, is less than half a microsecond from the truth: the nearest one is exact.
-        time_ns = int(time * _SECOND_NS) if is_nano else round(time * 1_000_000) * 1_000
+    time = struct.Struct(getattr(header, "__byte_order__", ">") + "II").unpack_from
+    for _, data in packets:
+        # dpkt's time is a float, which a damaged header with more microseconds than a second has takes beyond its digits.
+        seconds, fraction = time(source.head)
+        time_ns = seconds * _SECOND_NS + fraction * (1 if is_nano else 1_000)
         # dpkt keeps the original length to itself. Only a packet of full snap length can have been cut.
         lost = 0 if len(data) < snap_length else max(0, header(source.head).len - len(data))
         yield Packet(time_ns, link_type, data, lost)
