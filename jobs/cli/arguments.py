@@ -149,7 +149,10 @@ def _add_readers(jobs: Jobs) -> None:
     """Add what reads a warehouse."""
     sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
     sql.add_argument(
-        "query", nargs="?", metavar="SQL", help="statements, separated by ; (default: read them from standard input)"
+        "query",
+        nargs="?",
+        metavar="SQL",
+        help="statements, separated by ; (default: a shell at a terminal, else standard input)",
     )
     sql.add_argument("--file", metavar="FILE", help="read the statements from a file; - is standard input")
     sql.add_argument("--query", dest="saved", metavar="NAME", help="a saved query; `ask queries` lists them")

@@ -9,7 +9,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from jobs.ask.saved import time_of
@@ -18,8 +18,9 @@ from jobs.cli.console import Console
 from jobs.cli.export import export
 from jobs.cli.output import opened
 from jobs.cli.pages import write_pages
+from jobs.cli.shell import shell
 from jobs.cli.snapshot import snapshot_at
-from jobs.cli.views import register_views, run_in_force
+from jobs.cli.views import Views, register_views, run_in_force
 from jobs.errors import (
     EXIT_DISK_FULL,
     EXIT_INPUT,
@@ -231,6 +232,13 @@ def _maintain(command: Command) -> int:
 
 def _sql(command: Command) -> int:
     given = command.arguments
+    if given.query is None and sys.stdin.isatty():
+        run_in_force(command.house, given.as_known_at)
+        opened_once = cache(
+            partial(Views, house=command.house, as_known_at=given.as_known_at, is_verified=given.verified)
+        )
+        shell(lambda: opened_once(command.session.get()), given, command.console)
+        return EXIT_OK
     statements = report.statements_of(_sql_text(given)) if given.saved is None else [given.query]
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
@@ -248,8 +256,6 @@ def _sql(command: Command) -> int:
 def _sql_text(given: argparse.Namespace) -> str:
     if given.query is not None:
         return str(given.query)
-    if sys.stdin.isatty():
-        sys.stderr.write("namesrv-history: SQL on standard input is run when it ends (Ctrl-D)\n")
     return sys.stdin.read()
 
 

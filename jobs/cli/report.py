@@ -202,6 +202,16 @@ def show_sql(
 
 def statements_of(text: str) -> list[str]:
     """Return the statements of a text, split at semicolons that are in no quotes and no comment. Comments alone are none."""
+    return [statement.strip() for statement, is_empty in _split(text) if not is_empty]
+
+
+def is_open(text: str) -> bool:
+    """Return whether the last statement of a text has no end yet."""
+    return not _split(text)[-1][1]
+
+
+def _split(text: str) -> list[tuple[str, bool]]:
+    """Return what lies between semicolons, and whether there is nothing in it but comments."""
     statements, is_empty = [""], [True]
     for part in _PART.finditer(text):
         if part["end"]:
@@ -210,7 +220,7 @@ def statements_of(text: str) -> list[str]:
         else:
             statements[-1] += part[0]
             is_empty[-1] &= part["comment"] is not None or part[0].isspace()
-    return [statement.strip() for statement, empty in zip(statements, is_empty, strict=True) if not empty]
+    return list(zip(statements, is_empty, strict=True))
 
 
 def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:

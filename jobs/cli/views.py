@@ -54,7 +54,7 @@ class Views:
         are asked. Raises as `run_in_force`, LedgerBehindError.
         """
         _require_reader(spark, house.path)
-        self._spark, self._house = spark, house
+        self.spark, self._house = spark, house
         self._run = run_in_force(house, as_known_at)
         self._opened: dict[str, int] = {}
         is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
@@ -63,7 +63,7 @@ class Views:
         self._of_ledger: dict[str, Callable[[], object]] = {
             "known_run": self._make_known_run,
             "slice_days": self._make_slice_days,
-            "days_in_force": lambda: self._spark.sql(days_in_force(self._slice_days())),
+            "days_in_force": lambda: self.spark.sql(days_in_force(self._slice_days())),
             "coverage_spans": self._make_coverage_spans,
         }
         self._made: set[str] = set()
@@ -92,7 +92,7 @@ class Views:
         if name in self._of_ledger:
             self._of_ledger[name]()
         elif name in self._statements:
-            self._spark.sql(self._statements[name].sql)
+            self.spark.sql(self._statements[name].sql)
         else:
             self._rows(self._stored[name]).createOrReplaceTempView(name)
 
@@ -103,14 +103,14 @@ class Views:
             head = head_of(self._house.path, table)
             version = head if head >= 0 else None
         if version is None:
-            return self._spark.createDataFrame([], table.spark_schema)
+            return self.spark.createDataFrame([], table.spark_schema)
         open_version(self._house.path, table, version)  # what is wrong with a log Spark says in other words
         self._opened[table.name] = version
         if self._holder is not None:
             self._holder.hold(table.name)
         # Hadoop's name for it.
         path = table_path(self._house.path, table).replace("s3://", "s3a://", 1)
-        return self._spark.read.format("delta").option("versionAsOf", version).load(path)
+        return self.spark.read.format("delta").option("versionAsOf", version).load(path)
 
     def require_readable(self, said: str) -> None:
         """Raise TamperedError if it is a file of a registered table that has led Spark to say this."""
@@ -118,16 +118,16 @@ class Views:
 
     def _make_known_run(self) -> None:
         at = pa.table({"finished_time": pa.array([self._run.finished_time], pa.timestamp("us", tz="UTC"))})
-        self._spark.createDataFrame(at).createOrReplaceTempView("known_run")
+        self.spark.createDataFrame(at).createOrReplaceTempView("known_run")
 
     def _make_slice_days(self) -> None:
         days = self._slice_days()
         columns = [[namesrv_id for namesrv_id, _ in days], [day for _, day in days]]
-        self._spark.createDataFrame(pa.table(columns, schema=_SLICE_DAYS)).createOrReplaceTempView("slice_days")
+        self.spark.createDataFrame(pa.table(columns, schema=_SLICE_DAYS)).createOrReplaceTempView("slice_days")
 
     def _make_coverage_spans(self) -> None:
         spans = pa.Table.from_pylist(span_rows(self.coverage), schema=COVERAGE_SPANS)
-        self._spark.createDataFrame(spans).createOrReplaceTempView("coverage_spans")
+        self.spark.createDataFrame(spans).createOrReplaceTempView("coverage_spans")
 
     def _slice_days(self) -> list[tuple[str, dt.date]]:
         """Return the (namesrv_id, day) that have slices of histories, as the ledger knows them: a look-up reads one day."""
