@@ -103,11 +103,11 @@ _BROKER = (
         "cluster_name <> '' AND broker_name <> '' AND broker_addr <> ''",
         "A broker gives its cluster, name and address.",
     ),
-    # QUERY_DATA_VERSION has no broker id in 5.x.
+    # QUERY_DATA_VERSION has no broker id in 5.x; brokers leave it out of BROKER_HEARTBEAT, which may have one.
     warn(
         "broker_id_is_not_negative",
-        "broker_id >= 0 OR (broker_id IS NULL AND code = 322)",
-        "A broker id is 0 or more; only QUERY_DATA_VERSION (322) may have none.",
+        "broker_id >= 0 OR (broker_id IS NULL AND code IN (322, 904))",
+        "A broker id is 0 or more; only QUERY_DATA_VERSION (322) and BROKER_HEARTBEAT (904) may have none.",
     ),
 )
 

@@ -163,3 +163,13 @@ def test_samples_are_keys_as_json_on_one_line(found):
     rows = {"heartbeats": [row("heartbeats", event_id="two\nlines")]}
     (strange,) = [m.sample for m in measure(frames(rows)) if m.rule == "event_id_is_a_digest"]
     assert strange == ('{"event_id":"two\\nlines"}',)
+
+
+def test_a_light_heartbeat_needs_no_broker_id():
+    """5.x brokers leave it out of 904; a registration must have one."""
+    rows = {
+        "heartbeats": [row("heartbeats", code=904, broker_id=None)],
+        "registrations": [row("registrations", broker_id=None)],
+    }
+    broken = {m.table: m.broken for m in measure(frames(rows)) if m.rule == "broker_id_is_not_negative"}
+    assert (broken["heartbeats"], broken["registrations"]) == (0, 1)
