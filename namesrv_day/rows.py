@@ -46,9 +46,9 @@ def plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 
-def conformed(rows: pa.Table, table: Table) -> pa.Table:
+def conformed(rows: pa.Table, table: Table | pa.Schema) -> pa.Table:
     """Return `rows` with exactly the columns of `table`, in order and typed; a missing column becomes NULL."""
-    schema = plain(table.schema)
+    schema = table if isinstance(table, pa.Schema) else plain(table.schema)
     columns = [
         rows.column(field.name).cast(field.type)
         if field.name in rows.column_names

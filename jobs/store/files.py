@@ -123,7 +123,7 @@ def write_file(
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
     with system.open_output_stream(f"{folder}/{path}") as stream:
         with pq.ParquetWriter(stream, given, **_encodings(schema)) as writer:
-            for group in _groups([rows] if isinstance(rows, pa.Table) else rows, table, given):
+            for group in _groups([rows] if isinstance(rows, pa.Table) else rows, given):
                 writer.write_table(group, _ROWS_PER_GROUP)
         size = stream.tell()
     footer = writer.writer.metadata
@@ -331,14 +331,15 @@ def _dictionaries(rows: pa.Table) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in rows.schema if pa.types.is_dictionary(field.type)}
 
 
-def _groups(parts: Iterable[pa.Table | pa.RecordBatch], table: Table, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield rows, however small the parts are in which they come, so many at a time as lie together in a file."""
+def _groups(parts: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield rows, however small the parts are in which they come, so many at a time as lie together in a file.
+
+    They have the columns of `schema`; what is missing is NULL.
+    """
     waiting: list[pa.Table] = []
     for part in parts:
         rows = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
-        waiting.append(
-            rows.select(schema.names) if _dictionaries(rows) else conformed(rows, table).select(schema.names)
-        )
+        waiting.append(conformed(rows, schema))
         if sum(rows.num_rows for rows in waiting) >= _ROWS_PER_GROUP:
             yield pa.concat_tables(waiting)
             waiting = []
