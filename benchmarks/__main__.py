@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rounds = arguments.rounds or (3 if arguments.scale == "full" else 1)
     folder = Path(arguments.data or tempfile.mkdtemp(prefix="namesrv-bench-")).resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    capture = arguments.capture.resolve() if arguments.capture else None  # jobs run in another folder
     started, began = dt.datetime.now(dt.timezone.utc), time.perf_counter()
     spark = spark_session("namesrv-history bench")
     start_up = round(time.perf_counter() - began, 1)
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results: list[Measured] = []
     differ = False
     try:
-        fleets = Fleets(spark, OnSpark(lambda: spark), folder, arguments.scale, arguments.capture)
+        fleets = Fleets(spark, OnSpark(lambda: spark), folder, arguments.scale, capture)
         for name in arguments.only:
             print(f"{name} ...", file=sys.stderr, flush=True)
             try:
