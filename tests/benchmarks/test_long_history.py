@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from jobs.cli.views import register_views
 from jobs.conf import PipelineConf
 from jobs.store.files import table_path, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import table_of
 from schemas import gold
-from schemas import views as sql_views
+from tests.cli.rows import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,36 +28,27 @@ _ROW = {
 }  # fmt: skip
 
 
-def house_at(path: Path) -> Warehouse:
+def house_at(path: Path, run_id: str = "run") -> Warehouse:
     """Return the warehouse for one run."""
-    return Warehouse(str(path), PipelineConf(), "run", dt.datetime.now(dt.timezone.utc))
+    return Warehouse(str(path), PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
 
 @pytest.fixture(scope="module")
 def forty_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with 40 slices of one history table, one file and one commit each."""
+    """A warehouse with 40 slices of one history table, one file, one commit and one published run each."""
     path = tmp_path_factory.mktemp("forty-days")
-    for day in (FIRST + dt.timedelta(days=number) for number in range(DAYS)):
-        house = house_at(path)
-        rows = table_of(({**_ROW, "topic": f"topic-{number}"} for number in range(TOPICS)), HISTORY, day=day)
-        house.replace(HISTORY, [day], [write_file(rows, house.path, HISTORY, day, house.run_id)])
-        house.commit()
+    for number in range(DAYS):
+        day = FIRST + dt.timedelta(days=number)
+        rows = [{**_ROW, "topic": f"topic-{topic}", "day": day} for topic in range(TOPICS)]
+        publish(house_at(path, f"run-{number:02}"), {HISTORY: rows})
     return path
 
 
 @pytest.fixture(scope="module")
-def views(spark: SparkSession, forty_days: Path) -> Iterator[DataFrame]:
-    """The function `topic_queue_table_at` over them; gives the table."""
-    rows = spark.read.format("delta").load(table_path(str(forty_days), HISTORY))
-    rows.createOrReplaceTempView(f"{HISTORY.name}_slices")
-    days = [("ns", FIRST + dt.timedelta(days=number)) for number in range(DAYS)]
-    spark.createDataFrame(days, "namesrv_id STRING, day DATE").createOrReplaceTempView("slice_days")
-    spark.sql(sql_views.days_in_force(days))
-    (function,) = (found for found in sql_views.functions() if found.name == "topic_queue_table_at")
-    spark.sql(function.sql)
-    yield rows
-    spark.catalog.dropTempView(f"{HISTORY.name}_slices")
-    spark.catalog.dropTempView("slice_days")
+def views(spark: SparkSession, forty_days: Path) -> DataFrame:
+    """The function `topic_queue_table_at` over them, with what it calls; gives the table."""
+    register_views(spark, house_at(forty_days), texts=["topic_queue_table_at"])
+    return spark.table(f"{HISTORY.name}_slices")
 
 
 @pytest.mark.parametrize("day", [0, 17, DAYS - 1])

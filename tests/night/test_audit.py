@@ -16,12 +16,12 @@ from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.ask.tables import FUNCTIONS
 from jobs.audit.attestation import Json, attest
-from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE
+from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError
 from tests.ingest.given import FIRST
 from tests.ingest.given import NAMESRV as LATE_NAMESRV
 from tests.night.nights import Capture, Nights, night
 from tests.night.test_late import LATE, ORDERLY, run
-from tests.night.three_days import NAMESRV
+from tests.night.three_days import DAYS, LOGS, NAMESRV, write_log
 
 SERVER = "127.0.0.1:9876"
 TIMES = ["08:55:40", "08:57:12.345678", "08:58:00", "09:00:01.5", "09:03:00", "09:05:59.9"]
@@ -63,16 +63,32 @@ def test_every_table_follows_from_the_events_at_any_instant(whole: Capture, time
 
 
 @pytest.mark.parametrize(
-    "time", ["01T10:00:30", "01T23:59", "02T23:58:30", "02T23:59:59.999999", "03T00:00", "03T13:00", "09T00:00"]
+    "time", ["01T10:00:30", "01T23:59", "02T23:58:30", "02T23:59:59.999999", "03T00:00", "03T11:59", "03T12:00"]
 )
 def test_the_registry_goes_on_over_midnight(nights: Nights, time: str) -> None:
-    """A lease of a month, a scan before midnight, a day without an event of its own: one registry through all of it."""
+    """A lease of a month, a scan before midnight, a day of one heartbeat: one registry through all of it."""
     made = attested(nights.path, f"2026-03-{time}", NAMESRV)
     assert made["wrong"] == []
     brokers = [row[1] for row in made["tables"]["brokerAddrTable"]["rows"]]
     assert brokers == (
         [] if time == "01T10:00:30" else ["broker-a", "broker-b"] if time == "02T23:58:30" else ["broker-a"]
     )
+
+
+@pytest.mark.parametrize("time", ["03T12:00:00.000001", "03T13:00", "09T00:00"])
+def test_beyond_the_last_thing_that_was_read_nothing_is_attested(nights: Nights, time: str) -> None:
+    """Whatever a lease would still allow: what happened then is not recorded."""
+    with pytest.raises(NotRecordedError, match=r"recorded is 2026-03-01T10:00:00Z to 2026-03-03T12:00:00Z$"):
+        attested(nights.path, f"2026-03-{time}", NAMESRV)
+
+
+def test_the_registry_goes_on_over_a_day_without_an_event(tmp_path: Path) -> None:
+    """Nobody recorded the second day: the tables before, within and after it follow from the events."""
+    night(tmp_path / "w", *(write_log(tmp_path, DAYS[day], LOGS[day]) for day in (0, 2)))
+    for time in ("01T10:01", "01T23:59", "02T12:00", "03T00:00", "03T12:00"):
+        made = attested(tmp_path / "w", f"2026-03-{time}", NAMESRV)
+        assert made["wrong"] == [], time
+        assert [row[1] for row in made["tables"]["brokerAddrTable"]["rows"]] == ["broker-a"], time
 
 
 def test_a_snapshot_can_be_what_it_starts_from(
@@ -83,12 +99,12 @@ def test_a_snapshot_can_be_what_it_starts_from(
     where = ["--warehouse", nights.path]
     words = ["snapshot", NAMESRV, "--at", "2026-03-02T12:00:00Z", "--output", state, *where]
     assert main([*map(str, words)]) == EXIT_OK
-    asked = ["--at", "2026-03-03T13:00", "--namesrv", NAMESRV, *where]
+    asked = ["--at", "2026-03-03T12:00", "--namesrv", NAMESRV, *where]
     code, told, _ = ran(capsys, *asked, "--snapshot", state, "--output", file)
     assert (code, "as published" in told) == (EXIT_OK, True)
     assert (
         json.loads(file.read_text())["events"]["applied"]
-        < attested(nights.path, "2026-03-03T13:00", NAMESRV)["events"]["applied"]
+        < attested(nights.path, "2026-03-03T12:00", NAMESRV)["events"]["applied"]
     )
     assert ran(capsys, "--check", file, *where)[0] == EXIT_USAGE
     assert ran(capsys, "--check", file, "--snapshot", state, *where)[0] == EXIT_OK

@@ -281,7 +281,7 @@ def test_a_warehouse_may_lie_anywhere_and_keeps_to_the_umask(
         for words in (
             ["nightly", "--in-process", "--input", nights.logs[0]],
             ["check"],
-            ["ask", "table-at", "topicQueueTable", f"{DAYS[0]} 11:00", "--verified"],
+            ["ask", "table-at", "topicQueueTable", f"{DAYS[0]} 10:01", "--verified"],
             ["maintain"],
         ):
             assert said(capsys, folder, *words)[0] == EXIT_OK, words
