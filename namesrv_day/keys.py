@@ -48,7 +48,7 @@ FORM = "event_id_is_a_digest"
 
 _BEATS = bronze.HEARTBEATS.name
 # A beat whose id follows from its row is known by its microsecond, and by these bits of what else its id is made of.
-_BEAT = """(epoch_us(event_time)::UBIGINT << 12) | (hash(namesrv_id, channel_id, code, nth) & 4095)"""
+_BEAT = """(epoch_us(event_time)::UBIGINT << 12) | (hash(namesrv_addr, channel_id, code, nth) & 4095)"""
 _FOLLOWS = "stated_id IS NULL"
 
 

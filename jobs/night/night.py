@@ -336,7 +336,7 @@ class Night:
         for name in sorted(name for name in then - set(names) if name is not None):
             before = {table.name: published.of(name).rows(table) for table in DATA_TABLES} if published else {}
             differing = compare({table.name: empty(table) for table in DATA_TABLES}, before)
-            yield Judged(name, {}, {}, [], Counter(), pa.table({}), differing)
+            yield Judged(name, {}, {}, [], Counter(), pa.table({}), differing=differing)
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""

@@ -216,7 +216,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
         "roles_not_registered": (
             {
                 gold.BROKER_ADDR_HISTORY: [member(UP)],
-                bronze.HEARTBEATS: [sent(full, code=322, broker_id=1), sent(late, code=322, broker_id=1)],
+                bronze.HEARTBEATS: [sent(e, code=322, broker_id=1, stated_id=e[0]) for e in (full, late)],
             },
             [],
             [{"claimed_id": 1, "held_id": 0, "beats": 2, "event_id": "full", "opened_by": "up"}],

@@ -125,6 +125,7 @@ def beats(*rows: tuple[int, str | None, int, str | None]) -> duckdb.DuckDBPyRela
     us, channels, nths, stated = zip(*rows, strict=True)
     columns = {
         "namesrv_id": ["10.0.0.9:9876"] * len(rows),
+        "namesrv_addr": ["10.0.0.9:9876"] * len(rows),
         "channel_id": channels,
         "code": pa.array([904] * len(rows), pa.int32()),
         "event_time": pa.array(us, TIMESTAMP),

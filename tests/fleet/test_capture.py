@@ -45,6 +45,7 @@ _OF_THE_READING = {
         "day",
         "body_bytes",
         "channel_id",
+        "namesrv_addr",
     ),
     *("response_code", "response_remark", "response_fields", "response_body", "refusal"),
 }

@@ -84,8 +84,9 @@ def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
 
     The row was brought by another tool: a heartbeat of the new day that lies on the day before.
     """
-    wrong = house_at(copied).rows(bronze.HEARTBEATS).to_pylist()[-1] | {"event_id": "f" * 32, "day": FOURTH, "seq": 7}
-    write_deltalake(opened(copied, bronze.HEARTBEATS), table_of([wrong], bronze.HEARTBEATS), mode="append")
+    wrong = house_at(copied).rows(bronze.HEARTBEATS).to_pylist()[-1] | {"stated_id": "f" * 32, "day": FOURTH, "seq": 7}
+    stored = table_of([wrong], bronze.HEARTBEATS).select(bronze.HEARTBEATS.stored_schema.names)
+    write_deltalake(opened(copied, bronze.HEARTBEATS), stored, mode="append")
     before = digests(copied, DATA_TABLES)
     assert nightly(copied, "--input", more) == EXIT_GATE
     said = capsys.readouterr().err
@@ -95,7 +96,7 @@ def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
     *_, refused = sorted(rows(copied, gold.RUNS), key=lambda row: str(row["finished_time"]))
     assert (refused["status"], refused["gate"].split(".")[0], refused["digests"]) == ("refused", "heartbeats", [])
     assert digests(copied, DATA_TABLES) == before
-    opened(copied, bronze.HEARTBEATS).delete(f"event_id = '{'f' * 32}'")
+    opened(copied, bronze.HEARTBEATS).delete(f"stated_id = '{'f' * 32}'")
     again = night(copied, more)
     assert (again.days, again.digests) == ([FOURTH.isoformat()], night(tmp_path / "w", *nights.logs, more).digests)
 
