@@ -16,6 +16,7 @@ from namesrv_core.history.intervals import Histories, Interval, Member, Position
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import (
+    UNRECORDED,
     BrokerData,
     BrokerLiveInfo,
     DataVersion,
@@ -55,7 +56,7 @@ OF_EACH_TABLE = [
     interval("broker_addr", ("b", None), Member(None, None, enable_acting_master=False, zone_name=None), **OUTER),
     interval("cluster_addr", ("C", "b"), True, known_from_us=5, **OUTER),
     interval("broker_live", LiveKey("C", "1:1"), BrokerLiveInfo(VERSION, 120_000, "c", "1:2", "b"), **LIVE),
-    interval("broker_live", LiveKey(None, None), BrokerLiveInfo(None, 0, None, None), **LIVE, **ENDED),
+    interval("broker_live", LiveKey(None, None), BrokerLiveInfo(None, 0, UNRECORDED, None), **LIVE, **ENDED),
     interval("filter_server", LiveKey("C", "1:1"), ("f", "g")),
     interval("kv_config", ("N", None), KvValue(None), beginning_seen=False, **OUTER),
     interval("kv_config", ("N", "k"), KvValue("v"), **OUTER),
