@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
@@ -29,13 +30,13 @@ from namesrv_day.flags import FlagInput, flag
 from namesrv_day.numbers import outcome_counts
 from namesrv_day.pack import merged_outcomes
 from namesrv_day.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
-from namesrv_day.rows import conformed, empty
+from namesrv_day.rows import conformed
 from namesrv_day.rules import Measurement, measure
 from namesrv_day.sql import ask, connection
 from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
-from schemas.table import TIMESTAMP, Table
+from schemas.table import TIMESTAMP
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
 EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
@@ -184,20 +185,23 @@ def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
     named = ask(_NAMED, slices, day=of.day, made=list(SYNTHETIC_OPERATIONS))
     today, tables = of.today.of(of.namesrv_id), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
 
-    def recorded(keys: pa.Table) -> dict[Table, pa.Table]:
-        on = ", ".join(keys.column_names)
-        return {
-            table: today.few(table, _IDENTITY, lambda rows: rows.join(connection().from_arrow(keys), on, how="semi"))
-            if keys.num_rows
-            else empty(table).select(_IDENTITY)
-            for table in tables
-        }
+    placed = named.filter(pc.field("seq").is_valid())
+    seqs = pa.table({"seq": pc.unique(placed["seq"])})
+
+    def there(rows: DuckDBPyRelation) -> DuckDBPyRelation:
+        return rows.join(connection().from_arrow(seqs), "seq", how="semi")
 
     # Nearly all lie where an outcome tells: elsewhere nothing is read. A decision on their order has moved a few.
-    found = recorded(named.filter(pc.field("seq").is_valid()))
-    known = pa.chunked_array([chunk for rows in found.values() for chunk in rows["event_id"].chunks], pa.string())
-    moved = recorded(named.filter(~pc.field("event_id").isin(known.combine_chunks())).select(["event_id"]))
-    return {table.name: conformed(pa.concat_tables([rows, moved[table]]), table) for table, rows in found.items()}
+    is_placed = pc.field("event_id").isin(placed["event_id"].combine_chunks())
+    found = {table: today.few(table, _IDENTITY, there).filter(is_placed) for table in tables}
+    known = pa.concat_tables([rows.select(["event_id"]) for rows in found.values()])["event_id"].combine_chunks()
+    others = named.filter(~pc.field("event_id").isin(known))["event_id"].combine_chunks()
+    if len(others):
+        is_other = pc.field("event_id").isin(others)
+        found = {
+            table: pa.concat_tables([rows, today.rows(table, _IDENTITY, is_other)]) for table, rows in found.items()
+        }
+    return {table.name: conformed(rows, table) for table, rows in found.items()}
 
 
 _IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")

@@ -13,7 +13,7 @@ from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 from jobs.store.files import DataFile, ask_file, bounds_of, read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rows import empty
-from schemas import bronze, gold
+from schemas import asked, bronze, gold
 from schemas.table import Table
 
 TABLES = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
@@ -51,7 +51,12 @@ class OfNamesrv:
     def few(
         self, table: Table, columns: Sequence[str], wanted: Callable[[DuckDBPyRelation], DuckDBPyRelation]
     ) -> pa.Table:
-        """Return columns of few of its rows, those `wanted` of each file: DuckDB looks at what tells them first."""
+        """Return columns of few of its rows, those `wanted` of each file: DuckDB looks at what tells them first.
+
+        What is not stored is made of these rows alone: `wanted` does not see it.
+        """
+        made = {column.name: f"{asked.derived(table.name, column.name)} AS {column.name}" for column in table.derived}
+        shown = ", ".join(made.get(name, name) for name in columns)
         parts = [empty(table).select(columns)]
         own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)
         for file in self.files.named.get(table.name, ()):
@@ -61,7 +66,8 @@ class OfNamesrv:
                     self.files.root,
                     table,
                     file,
-                    lambda rows: wanted(rows.filter(own)).project(", ".join(columns)).to_arrow_table(),
+                    lambda rows: wanted(rows.filter(own)).project(shown).to_arrow_table(),
+                    is_whole=False,
                 )
                 parts.append(found.cast(parts[0].schema))
         return pa.concat_tables(parts)

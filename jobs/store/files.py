@@ -217,10 +217,11 @@ def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
         raise unreadable(root, table, file.path, error) from error
 
 
-def relation_of(root: str, table: Table, file: DataFile) -> duckdb.DuckDBPyRelation:
+def relation_of(root: str, table: Table, file: DataFile, *, is_whole: bool = True) -> duckdb.DuckDBPyRelation:
     """Return the rows of a data file, with the columns of `table`, as this thread's DuckDB reads them when it is asked.
 
-    It reads files of ours itself, much faster than through Arrow. Raises TamperedError if the file cannot be opened.
+    It reads files of ours itself, much faster than through Arrow. Unless it `is_whole`, only with those columns that are stored.
+    Raises TamperedError if the file cannot be opened.
     """
     dataset = _dataset(root, table, [file])
     (fragment,) = dataset.get_fragments()
@@ -234,7 +235,8 @@ def relation_of(root: str, table: Table, file: DataFile) -> duckdb.DuckDBPyRelat
         made |= {} if file.day is None else {"day": f"DATE '{file.day}'"}
     else:
         rows = connection().from_arrow(dataset)
-    return rows.project(", ".join(f'{made[n]} AS "{n}"' if n in made else f'"{n}"' for n in table.column_names))
+    names = table.column_names if is_whole else table.stored_schema.names
+    return rows.project(", ".join(f'{made[name]} AS "{name}"' if name in made else f'"{name}"' for name in names))
 
 
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
@@ -274,10 +276,12 @@ def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
     return {name for name in found if name is not None}
 
 
-def ask_file(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
+def ask_file(
+    root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T], *, is_whole: bool = True
+) -> T:
     """Return what `ask` makes of the rows of a data file, as `relation_of` gives them. Raises as `read_files`."""
     try:
-        return ask(relation_of(root, table, file))
+        return ask(relation_of(root, table, file, is_whole=is_whole))
     except (duckdb.Error, OSError):
         for _ in batches_of(root, table, [file]):
             pass
