@@ -48,7 +48,9 @@ FORM = "event_id_is_a_digest"
 
 _BEATS = bronze.HEARTBEATS.name
 # A beat whose id follows from its row is known by its microsecond, and by these bits of what else its id is made of.
-_BEAT = """(epoch_us(event_time)::UBIGINT << 12) | (hash(namesrv_addr, channel_id, code, nth) & 4095)"""
+# 2^37 us are a day and a half; where those are equal of several days, so hardly ever are the other 27 bits.
+_BEAT = """((epoch_us(event_time) & 137438953471)::UBIGINT << 27) | (hash(namesrv_addr, channel_id, code, nth) & 134217727)"""
+_BEATS_SLICE = 27 + 26
 _FOLLOWS = "stated_id IS NULL"
 
 
@@ -103,13 +105,13 @@ def positions_of(rows: duckdb.DuckDBPyRelation) -> Numbers:
     return _ordered(_numbers(rows, "seq").view(np.uint64))
 
 
-def parts_of_positions(owner: str, positions: Numbers, parts: int) -> pa.Table:
-    """Return positions, or beats, which are in order, as `PARTS`."""
+def parts_of_positions(owner: str, positions: Numbers, parts: int, slice_bits: int = _SLICE) -> pa.Table:
+    """Return positions, or beats, which are in order, as `PARTS`; those stay together that differ in the last bits."""
     found: dict[int, list[Numbers]] = {}
     start = 0
     while start < len(positions):
-        number = int(positions[start]) >> _SLICE
-        end = int(np.searchsorted(positions, np.uint64(((number + 1) << _SLICE) - 1), side="right"))
+        number = int(positions[start]) >> slice_bits
+        end = int(np.searchsorted(positions, np.uint64(((number + 1) << slice_bits) - 1), side="right"))
         found.setdefault(number % parts, []).append(positions[start:end])
         start = end
     return _table(owner, {part: np.concatenate(numbers) for part, numbers in found.items()})
@@ -117,7 +119,7 @@ def parts_of_positions(owner: str, positions: Numbers, parts: int) -> pa.Table:
 
 def parts_of_ids(table: str, ids: Ids, parts: int) -> pa.Table:
     """Return what is known of a table's ids as `PARTS`."""
-    return pa.concat_tables([_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.beats, parts)])
+    return pa.concat_tables([_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.beats, parts, _BEATS_SLICE)])
 
 
 def _parts_of(table: str, prints: Numbers, parts: int) -> pa.Table:
