@@ -119,7 +119,9 @@ def parts_of_positions(owner: str, positions: Numbers, parts: int, slice_bits: i
 
 def parts_of_ids(table: str, ids: Ids, parts: int) -> pa.Table:
     """Return what is known of a table's ids as `PARTS`."""
-    return pa.concat_tables([_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.beats, parts, _BEATS_SLICE)])
+    return pa.concat_tables(
+        [_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.beats, parts, _BEATS_SLICE)]
+    )
 
 
 def _parts_of(table: str, prints: Numbers, parts: int) -> pa.Table:
