@@ -58,12 +58,17 @@ def conformed(rows: pa.Table, table: Table | pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def derived_of(table: Table) -> dict[str, str]:
+    """Return the columns of `table` that are not stored, and the SQL that each follows from."""
+    return {column.name: asked.derived(table.name, column.name) for column in table.derived}
+
+
 def with_derived(rows: pa.Table, table: Table) -> pa.Table:
     """Return rows with those columns of `table` that follow from others instead of being stored."""
-    for column in table.derived:
-        made = connection().from_arrow(rows).project(asked.derived(table.name, column.name)).to_arrow_table()[0]
-        at = rows.schema.get_field_index(column.name)
-        rows = rows.append_column(column.name, made) if at < 0 else rows.set_column(at, column.name, made)
+    for name, sql in derived_of(table).items():
+        made = connection().from_arrow(rows).project(sql).to_arrow_table()[0]
+        at = rows.schema.get_field_index(name)
+        rows = rows.append_column(name, made) if at < 0 else rows.set_column(at, name, made)
     return rows
 
 

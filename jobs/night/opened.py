@@ -12,8 +12,8 @@ from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
 from jobs.store.files import DataFile, ask_file, bounds_of, read_files
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import empty
-from schemas import asked, bronze, gold
+from namesrv_day.rows import derived_of, empty
+from schemas import bronze, gold
 from schemas.table import Table
 
 TABLES = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
@@ -55,7 +55,7 @@ class OfNamesrv:
 
         What is not stored is made of these rows alone: `wanted` does not see it.
         """
-        made = {column.name: f"{asked.derived(table.name, column.name)} AS {column.name}" for column in table.derived}
+        made = {name: f"{sql} AS {name}" for name, sql in derived_of(table).items()}
         shown = ", ".join(made.get(name, name) for name in columns)
         parts = [empty(table).select(columns)]
         own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)

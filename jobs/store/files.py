@@ -23,9 +23,8 @@ import pyarrow.parquet as pq
 from jobs.errors import TamperedError, UsageError, first_line
 from jobs.store.published import delta_uri, path_of
 from namesrv_day.digest import Digest, Slice, digests_by, slices_of, sum_of
-from namesrv_day.rows import conformed, plain, with_derived
+from namesrv_day.rows import conformed, derived_of, plain, with_derived
 from namesrv_day.sql import connection
-from schemas import asked
 from schemas.table import Table
 
 T = TypeVar("T")
@@ -190,7 +189,7 @@ def _read(
 ) -> pa.Table:
     """Return rows, those columns among them that are not stored: these follow from others, which are read for it."""
     dataset, words = _dataset(root, table, files), set(_WORD.findall(str(where)))
-    made = {column.name: asked.derived(table.name, column.name) for column in table.derived}
+    made = derived_of(table)
     if made.keys().isdisjoint([*names, *words]):
         return dataset.to_table(names, filter=where)
     is_late = not words.isdisjoint(made)  # what is looked for must be made first
@@ -229,7 +228,7 @@ def relation_of(root: str, table: Table, file: DataFile, *, is_whole: bool = Tru
         is_ours = fragment.physical_schema.equals(_stored(table))
     except (OSError, pa.ArrowException) as error:
         raise unreadable(root, table, file.path, error) from error
-    made = {column.name: asked.derived(table.name, column.name) for column in table.derived}
+    made = derived_of(table)
     if is_ours and local_path(root) is not None:
         rows = connection().read_parquet(fragment.path, hive_partitioning=False)
         made |= {} if file.day is None else {"day": f"DATE '{file.day}'"}
