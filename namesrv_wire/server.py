@@ -46,7 +46,7 @@ class Server:
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
         self.last_packet_ns = 0
-        self.calm_until_ns = 0
+        self.calm_until_ns = -1
         """Nothing runs out before this time: a packet that is not later, and not earlier than the last, opens nothing else."""
         self.syns: OrderedDict[str, int] = OrderedDict()
         """Connection attempts without an answer: client and sequence number."""
@@ -414,7 +414,7 @@ class Server:
         self.idle.forget(connection)
         self.lingering[connection.client] = connection
         if len(self.lingering) > MAX_LINGERING:
-            self.calm_until_ns = 0
+            self.calm_until_ns = -1
 
     def _flush(self, connection: Connection) -> None:
         """Decode what stands behind holes, and refuse frames that never ended."""

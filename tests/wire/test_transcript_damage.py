@@ -101,3 +101,9 @@ def test_secrets_reach_neither_rows_nor_the_carry() -> None:
     assert len(of_table(rows, "quarantine")) == 1
     for form in (secret, secret[:9], secret.encode().hex(), secret[:9].encode().hex()):
         assert form not in everything
+
+
+def test_a_packet_without_a_time_opens_a_life_all_the_same() -> None:
+    """A server whose first packets are stamped with the epoch itself is read: nothing runs out before them."""
+    rows = rows_of(Talk(start_ns=0, gap_ns=0).open().ask(REGISTER).answer(response(3)).server_fin().segments)
+    assert len(of_table(rows, "registrations")) == 1
