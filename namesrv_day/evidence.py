@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.inference import evidence
+from namesrv_core.inference import evidence, ticks
 from namesrv_core.inference.races import Day
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Value, Votes, namesrv_of, settle
 from namesrv_core.machine.events import RegisterBroker
@@ -18,12 +19,12 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
 from namesrv_core.machine.rows import TopicTable
-from namesrv_core.machine.schedule import TICK_LATE_NS, Stall
+from namesrv_core.machine.schedule import TICK_LATE_NS, BoundedSchedule, Stall
 from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.condense import PERIOD_US
 from namesrv_day.context import SettleInput, frame
 from namesrv_day.day_events import BEATS
-from namesrv_day.races import in_periods
+from namesrv_day.races import Replayable, in_periods
 from namesrv_day.rows import empty, rows_of
 from namesrv_day.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_day.sql import ask
@@ -119,6 +120,19 @@ def weighed_idle_limit(known: Known, channel_events: pa.Table, day: Day) -> list
 
     limits: dict[Value, Day] = {CHANNEL_MAX_IDLE_MS: without(late), evidence.longer_limit(silences): without(timed)}
     return _weighed(IDLE_LIMIT, known, limits)
+
+
+def weighed_phase(known: Known, day: Replayable, closes: Sequence[int]) -> list[Votes]:
+    """Return what the answers say about when scans ran, in two replays of `day`, if some did that none of the `closes` shows."""
+    if all(tick + 1 in closes for tick in day.asked(ticks.scans_of)):
+        return []
+    early, late = (day.under(BoundedSchedule(day.context.schedule, late=is_late)) for is_late in (False, True))
+    told = early.asked(lambda one: late.asked(lambda other: sorted(ticks.told_by_answers(one, other))))
+    starts = [life.from_seq for life in known.lives]
+    by_life = groupby(told, key=lambda one: evidence.life_seq(starts, one.from_seq))
+    of_lives = ((list(own), day.context.schedule.timer_at(life_seq)) for life_seq, own in by_life)
+    cast = [vote for own, timer in of_lives if timer is not None for vote in ticks.phase_votes(own, timer)]
+    return evidence.tally(cast, known.lives)
 
 
 def _weighed(name: str, known: Known, days: Mapping[Value, Day]) -> list[Votes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, NamedTuple, TypeVar
@@ -16,6 +17,7 @@ from namesrv_core.inference.decisions import STALL_NS, Decided, Placed, decide
 from namesrv_core.inference.races import LAG_NS, Day
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.quiet import NotQuietError
+from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_day.condense import PERIOD_US
 from namesrv_day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day_events import BEATS, OTHERS, day_events, observation_rows, topic_digests
@@ -53,6 +55,10 @@ class Replayable:
         self.context = context
         self.channel_events = channel_events
         self._given = given
+
+    def under(self, schedule: ScanSchedule) -> Replayable:
+        """Return the day with another schedule of scans."""
+        return Replayable(self._given, replace(self.context, schedule=schedule), self.channel_events)
 
     def asked(self, question: Callable[[Day], _Answer]) -> _Answer:
         """Return what the core answers about the day.

@@ -80,6 +80,9 @@ def _weighed(given: SettleInput, known: Known, scans: evidence.Scans) -> tuple[K
         recorded = Replayable(given, day.context, frame(given.today, bronze.CHANNEL_EVENTS))
         known = _with(known, recorded.asked(partial(evidence.weighed_idle_limit, known, recorded.channel_events)))
         day = _under(given, known, scans)
+    if phase := evidence.weighed_phase(known, day, scans.closes):
+        known = _with(known, phase)
+        day = _under(given, known, scans)
     if is_open(known, DELETION) and evidence.loses_topics(given):
         known = _with(known, day.asked(partial(evidence.weighed_deletion, known)))
     return known, day

@@ -139,3 +139,5 @@ _READERS: dict[int, Callable[[dict[str, Any]], Shown]] = {
     RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topics_of,
 }
+SHOWING_CODES = frozenset(_READERS)
+"""Questions whose answers show rows."""

@@ -44,6 +44,14 @@ class Stall(NamedTuple):
     until_seq: int
 
 
+class Timer(NamedTuple):
+    """When a process scans: the period, and one tick, which may be a guess."""
+
+    period_ns: int
+    tick: int
+    is_guess: bool
+
+
 class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
@@ -89,6 +97,13 @@ class ScanSchedule:
         epoch = self._epoch_at(seq) or next(iter(self._epochs), None)
         return epoch is not None and epoch.phase_us is not None
 
+    def timer_at(self, seq: int) -> Timer | None:
+        """Return when scans run at `seq`, as it is taken to be; None: there are none."""
+        epoch = self._epoch_at(seq)
+        if epoch is None:
+            return None
+        return Timer(self._period_of(epoch), epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS, epoch.phase_us is None)
+
     def _epoch_at(self, seq: int) -> ScanEpoch | None:
         index = bisect_right(self._starts, seq) - 1
         return None if index < 0 else self._epochs[index]
@@ -102,6 +117,9 @@ class ScanSchedule:
             index = bisect_left(self._closes, tick - JITTER_NS)
             if index < len(self._closes) and self._closes[index] <= tick + TICK_LATE_NS:
                 tick = self._closes[index] - 1
+        return self._after_stall(tick)
+
+    def _after_stall(self, tick: int) -> int:
         stall = self._stall_at(tick)
         return tick if stall is None else stall.until_seq - 1
 
@@ -122,3 +140,23 @@ class ScanSchedule:
         first = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS
         shift = (epoch.phase_us * NS_PER_US - 1 - first) % period_ns  # just before the packet
         return epoch._replace(origin_ns=epoch.origin_ns + shift - (period_ns if 2 * shift > period_ns else 0))
+
+
+class BoundedSchedule(ScanSchedule):
+    """Not when scans ran, but when at the earliest or at the latest: at once at the end of a lease, or a period later.
+
+    What they remove is taken to be gone, as by scans whose phase is known: answers may contradict it.
+    """
+
+    def __init__(self, schedule: ScanSchedule, *, late: bool) -> None:
+        self.__dict__.update(schedule.__dict__)
+        self._epochs = [epoch._replace(phase_us=epoch.phase_us or 0) for epoch in self._epochs]
+        self._is_late = late
+
+    def first_tick(self, after_seq: int, lease_end_ms: int) -> int | None:
+        """Return the bound of the tick that `ScanSchedule` returns."""
+        epoch = self._epoch_at(max(after_seq, lease_end_ms * NS_PER_MS))
+        if epoch is None:
+            return None
+        ended = (lease_end_ms + 1) * NS_PER_MS
+        return self._after_stall(max(after_seq + 1, ended + (self._period_of(epoch) if self._is_late else 0)))

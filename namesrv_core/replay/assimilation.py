@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from namesrv_core.asking import queries
 from namesrv_core.asking.answers import LIST_CODES, answer
 from namesrv_core.asking.body_json import same_json
-from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.asking.shown import SHOWING_CODES, Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import TABLE_OF
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
@@ -23,7 +23,7 @@ from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
@@ -55,8 +55,8 @@ def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, nam
     Without effect where something happened between question and answer: which side of it the answer shows is open. An acting
     master stands in a route under the master's id: such members are not taken over.
     """
-    if event.question.code in LIST_CODES and event.question.code != RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
-        return Step(_outcome_of_list(registry, past, event, namesrv))
+    if event.question.code not in SHOWING_CODES:
+        return Step(_judged(registry, past, event, namesrv))
     read = past.readings.get(event.question)
     if not (isinstance(read, _Read) and read.stands(past, event, namesrv)):
         shown = shown_by(event.question, event.answered)
@@ -134,24 +134,36 @@ def _parts(topic: str | None, shown: Shown) -> Iterator[RegistryPart]:
                 yield ("broker_live_table", addr)
 
 
-def _outcome_of_list(
+def _judged(
     registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv
 ) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
-    """Judge a list that depends on several tables at once and shows no rows: it can only be told whether all are known."""
-    expected = answer(registry, event.question, namesrv)
-    names = list(registry.broker_addr_table)
-    if (
-        event.answered.code != expected.code
-        or same_json(event.answered.body, expected.body, ordered=False)
-        or (
-            past.knows_all_topics()
-            and past.knows_all("cluster_addr", ANY)
-            and past.knows_all("broker_addr", ANY)
-            and not any(unsettled_ids(registry, past, name, namesrv) for name in names)
-        )
-    ):
+    """Judge an answer that shows no whole rows: it can only be told whether all is known that it depends on."""
+    question, answered, expected = event.question, event.answered, answer(registry, event.question, namesrv)
+    is_list = question.code in LIST_CODES
+    differs = answered.fields != expected.fields or not same_json(answered.body, expected.body, ordered=False)
+    if answered.code != expected.code:
+        differs = not is_list  # which may be disabled
+    if not differs or _knows_all_of(registry, past, question, namesrv):
         return Outcome.NO_EFFECT
     return Outcome.UNKNOWN_PAST
+
+
+def _knows_all_of(registry: Registry, past: Past, question: Question, namesrv: Namesrv) -> bool:
+    """Return whether all is known that the answer to `question` depends on."""
+    if question.code == RequestCode.GET_KV_CONFIG:
+        return past.knows("kv_config", question.scope, question.subject)
+    if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
+        return past.knows_all("kv_config", question.subject)
+    if question.code == RequestCode.GET_BROKER_MEMBER_GROUP:
+        name = question.subject
+        return past.knows_all("broker_addr", name) and not unsettled_ids(registry, past, name, namesrv)
+    names = list(registry.broker_addr_table)
+    return (
+        past.knows_all_topics()
+        and past.knows_all("cluster_addr", ANY)
+        and past.knows_all("broker_addr", ANY)
+        and not any(unsettled_ids(registry, past, name, namesrv) for name in names)
+    )
 
 
 class _Reading:

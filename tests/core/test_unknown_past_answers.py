@@ -8,7 +8,7 @@ from namesrv_core import Namesrv, NamesrvConfig, Outcome
 from namesrv_core.asking.shown import shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.machine import events
-from namesrv_core.machine.past import ACTING, GROUP
+from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, Entity, Mark
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import KvValue
@@ -47,6 +47,23 @@ def test_a_list_over_several_tables_is_judged_but_corrects_nothing() -> None:
     known.take(register(), 10)
     known.see(TOPIC_LIST, known.says(TOPIC_LIST), 20)
     assert known.see(OF_CLUSTER, other.says(OF_CLUSTER), 30).outcome == Outcome.NO_EFFECT
+
+
+@pytest.mark.parametrize(
+    ("question", "event"),
+    [
+        (Question(901, "a", scope="C"), register()),
+        (Question(101, "T", scope="N"), events.PutKvConfig("N", "T", "v")),
+        (Question(219, "N"), events.PutKvConfig("N", "T", "v")),
+    ],
+)
+def test_answers_about_members_and_entries_are_judged_by_what_is_known(question: Question, event: events.Event) -> None:
+    """Before the group, or the entry, has shown itself the difference is the past's; once all is known it is a mismatch."""
+    true, server, known = server_with(event, namesrv=FIVE), Server(FIVE), Server(FIVE)
+    assert server.see(question, true.says(question), 20).outcome == Outcome.UNKNOWN_PAST
+    past_of(known).note([Mark(Entity(kind, ANY, ANY)) for kind in (*ROUTE_KINDS, "kv_config")])
+    assert known.see(question, true.says(question), 20).outcome == Outcome.NO_EFFECT
+    assert server.see(question, server.says(question), 30).outcome == Outcome.NO_EFFECT
 
 
 def test_a_believed_slave_that_stands_as_master_is_confirmed() -> None:
