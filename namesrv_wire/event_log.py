@@ -1,95 +1,38 @@
 """JSON-lines event logs in the documented format `namesrv-event/1`.
 
-They are read into rows of the bronze tables and written from them.
+Lines are read into rows of the bronze tables (`log_file` reads whole files) and written from them.
 
 The format is described in docs/event-log.md.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
-from os import PathLike
-from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import Any, Final, cast
 
 from namesrv_wire.bodies import topic_table
 from namesrv_wire.codes import EVENT_TABLES, request_name
-from namesrv_wire.errors import CaptureError, DecodeError, Reason
+from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind, checked
 from namesrv_wire.json_text import canonical_json, parse_json
-from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.requests import topic_configs_row
-from namesrv_wire.rows import AnyRow, Row, Values, beat_id, digest_id, quarantine_row
-from namesrv_wire.tally import Tally
+from namesrv_wire.rows import AnyRow, Row, Values, beat_id, digest_id
 
 SCHEMA: Final = "namesrv-event/1"
 _KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)")
-_EVENT_ID = re.compile(r"[0-9a-f]{32}")
+EVENT_ID = re.compile(r"[0-9a-f]{32}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_GZIP_MAGIC = b"\x1f\x8b"
 _MAX_TIMES: Final = 65_536
 _MAX_NS: Final = (1 << 63) - 1
 _ENVELOPE: Final = frozenset({"schema", "kind", "topics", "mappings"})
 
 
-def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[Row]:
-    """Yield the rows of an event log in file order, and count its lines as frames of `tally`.
-
-    A line that is none becomes a quarantine row with its number. A registration is preceded by the
-    `topic_configs` row of its topics. Lines without `seq` get their effect time in ns, made unique in file
-    order; equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and
-    damaged.
-    """
-    name = Path(path).name
-    positions = _Positions()
-    for number, line, length in _lines(path):
-        if tally is not None:
-            tally.frames += 1
-        yield from _rows_or_refusal(line, length, name, number, positions)
-
-
-def _rows_or_refusal(line: bytes, length: int, name: str, number: int, positions: _Positions) -> list[Row]:
-    """Return the rows of a line of `length` bytes, or the quarantine row that says why there are none."""
-    error = DecodeError(Reason.LINE_TOO_LONG, f"{length} bytes, at most {MAX_LINE_BYTES}")
-    if length <= MAX_LINE_BYTES:
-        try:
-            return rows_of_line(line, name, number, positions)
-        except DecodeError as refused:
-            error = refused
-    return [quarantine_row(None, None, None, error, line, length, digest_id(content=line), (name, number))]
-
-
-def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, bytes, int]]:
-    """Yield (number from 1, at most `MAX_LINE_BYTES` of the line, its whole length), blank lines left out."""
-    with Path(path).open("rb") as raw:
-        packed = raw.read(2) == _GZIP_MAGIC
-        raw.seek(0)
-        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if packed else raw
-        offset = number = 0
-        try:
-            while line := stream.readline(MAX_LINE_BYTES + 1):
-                number += 1
-                length = len(line)
-                last = line
-                while (
-                    length > MAX_LINE_BYTES and not last.endswith(b"\n") and (last := stream.readline(MAX_LINE_BYTES))
-                ):
-                    length += len(last)
-                offset += length
-                if line.strip():
-                    yield number, line.rstrip(b"\r\n")[:MAX_LINE_BYTES], length - last.endswith(b"\n")
-        except (EOFError, OSError, zlib.error) as error:
-            raise CaptureError(path, offset, f"the compressed data is damaged or ends early ({error})") from error
-
-
-class _Positions:
+class Positions:
     """Gives lines without `seq` a position: their time in ns, made unique per name server in file order."""
 
     def __init__(self) -> None:
@@ -105,7 +48,7 @@ class _Positions:
         return events.setdefault(event_id, effect_ns + len(events))
 
 
-def rows_of_line(line: bytes, source_file: str, number: int, positions: _Positions) -> list[Row]:
+def rows_of_line(line: bytes, source_file: str, number: int, positions: Positions) -> list[Row]:
     """Return the rows of one line. Raises `DecodeError`."""
     value = parse_json(line, "line")
     if not isinstance(value, dict):
@@ -126,16 +69,16 @@ def rows_of_line(line: bytes, source_file: str, number: int, positions: _Positio
     return [*rows, Row(kind.table, values, seq_is_given=value.get("seq") is not None)]
 
 
-def _envelope(value: Values, columns: Values, positions: _Positions, source_file: str, number: int) -> Values:
+def _envelope(value: Values, columns: Values, positions: Positions, source_file: str, number: int) -> Values:
     """Return the whole row: the columns that all events share, then the kind's own."""
     namesrv_id = cast("str", checked("namesrv_id", COMMON["namesrv_id"], value))
-    event_ns = _nanoseconds(value.get("time"), "time")
+    event_ns = nanoseconds(value.get("time"), "time")
     effect = value.get("effect_time")
-    effect_ns = event_ns if effect is None else _nanoseconds(effect, "effect_time")
+    effect_ns = event_ns if effect is None else nanoseconds(effect, "effect_time")
     event_id = checked("event_id", COMMON["event_id"], value)
     if event_id is None:
         event_id = digest_id("line", canonical_json(value))
-    elif _EVENT_ID.fullmatch(event_id) is None:
+    elif EVENT_ID.fullmatch(event_id) is None:
         raise _bad("event_id is not 32 hex digits")
     seq = checked("seq", COMMON["seq"], value)
     if seq is None:
@@ -198,7 +141,7 @@ def _complete(kind: Kind, values: Values) -> None:
         values["request_seq"] = values["seq"]
 
 
-def _nanoseconds(value: object, name: str) -> int:
+def nanoseconds(value: object, name: str) -> int:
     """Return ns since the epoch of an ISO-8601 UTC time or of epoch milliseconds."""
     if type(value) is int and 0 <= value * 1_000_000 <= _MAX_NS:
         return value * 1_000_000

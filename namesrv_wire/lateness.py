@@ -7,14 +7,15 @@ far has no order. Smaller steps back are noted, not judged.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
+from operator import sub
 from typing import Final, cast
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.rows import AnyRow, Place, Row, digest_id, envelope, namesrv_row, quarantine_row
+from namesrv_wire.rows import AnyRow, FrameRow, Place, Row, digest_id, envelope, namesrv_row, quarantine_row
 
 STEP_BACK_NS: Final = 5_000_000_000
 STEP_BACK_US: Final = STEP_BACK_NS // 1_000
@@ -56,6 +57,25 @@ class Lateness:
         if earliest_day is not None and first_us // _DAY_US < earliest_day:
             return False
         self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, last_us), last_us)
+        return True
+
+    def all_in_order(self, rows: Iterable[FrameRow]) -> bool:
+        """Return whether rows that follow each other in a file all pass without a remark; they then count as passed."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for row in rows:
+            found[row.namesrv_id].append(row.effect_us)
+        passed: dict[str, tuple[int, int]] = {}
+        for name, times in found.items():
+            before = (self._latest_of_file.get(name, times[0]), self._last_of_file.get(name, times[0]))
+            latest_us = max(before[0], *times)
+            earliest = max(self._earliest_day.get(name, 0), latest_us // _DAY_US - self.limit_days)
+            steps = map(sub, times, [before[1], *times])
+            if min(times) // _DAY_US < earliest or (len(self._steps) < MAX_NOTED and min(steps) < -STEP_BACK_US):
+                return False
+            passed[name] = latest_us, times[-1]
+        for name, (latest_us, last_us) in passed.items():
+            self._latest_of_file[name], self._last_of_file[name] = latest_us, last_us
+            self.latest_us[name] = max(self.latest_us.get(name, latest_us), latest_us)
         return True
 
     def judged(self, row: AnyRow, *, in_order: bool = True) -> AnyRow:

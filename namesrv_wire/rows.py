@@ -37,10 +37,11 @@ class Row(NamedTuple):
 
 
 class FrameRow(NamedTuple):
-    """The row of an event or an answer, as frames of a capture say it: what differs from row to row, and what it shares.
+    """The row of an event or an answer, as frames of a capture or lines of a log say it: what is its own, and what it shares.
 
-    `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object.
-    Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`: of a heartbeat.
+    `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object, so
+    do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`, `stated_id`: of a
+    heartbeat. `seq_is_given`: as of a `Row`.
     """
 
     table: str
@@ -57,11 +58,8 @@ class FrameRow(NamedTuple):
     answered: Values
     request_seq: int | None = None
     nth: int | None = None
-
-    @property
-    def seq_is_given(self) -> bool:
-        """Whether its position is its own: that of a packet."""
-        return True
+    stated_id: str | None = None
+    seq_is_given: bool = True
 
     @property
     def values(self) -> Values:
@@ -80,7 +78,7 @@ class FrameRow(NamedTuple):
             **self.answered,
         }
         if self.nth is not None:
-            own |= {"nth": self.nth, "stated_id": None}
+            own |= {"nth": self.nth, "stated_id": self.stated_id}
         return own if self.request_seq is None else own | {"request_seq": self.request_seq}
 
     @classmethod
@@ -88,7 +86,7 @@ class FrameRow(NamedTuple):
         """Return the row of an event with these `values`."""
         said = {name: value for name, value in values.items() if name not in _ENVELOPE and name != "nth"}
         own: list[Any] = [table, *(values[name] for name in _ENVELOPE), said, NOTHING, None, values.get("nth")]
-        return cls._make(own)
+        return cls(*own)
 
 
 AnyRow = Row | FrameRow
@@ -119,8 +117,9 @@ def beat_id(namesrv_id: str, channel_id: str | None, code: int, event_us: int, n
 
     `nth`: of its connection's beats with its code and microsecond the first is 0.
     """
-    parts = (part for part in (namesrv_id, channel_id, code, event_us, nth) if part is not None)
-    return hashlib.md5("|".join(map(str, parts)).encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    channel = "" if channel_id is None else f"{channel_id}|"
+    said = f"{namesrv_id}|{channel}{code}|{event_us}|{nth}"
+    return hashlib.md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
 def quarantine_row(

@@ -1,4 +1,4 @@
-"""Rows that frames say as columns: what equal frames share becomes a column once, and is then taken by number."""
+"""Rows that frames or lines say as columns: what equal ones share becomes a column once, and is then taken by number."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from schemas.times import US_PER_DAY
 
 def columns_of(rows: Sequence[FrameRow], schema: pa.Schema, **other: Any) -> pa.RecordBatch:
     """Return rows of one table as columns of `schema`; `other`: further columns, or the one value of one."""
-    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth = zip(
-        *rows, strict=True
+    columns = zip(*rows, strict=True)
+    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, *rest = (
+        columns
     )
+    stated, is_given = rest
     at_us = np.array(effect, np.int64)
     own = {
         "namesrv_id": namesrv,
@@ -31,8 +33,9 @@ def columns_of(rows: Sequence[FrameRow], schema: pa.Schema, **other: Any) -> pa.
         "source_offset": np.array(offsets, np.int64),
         "request_seq": asked,
         "nth": nth,
+        "stated_id": stated,
         "day": (at_us // US_PER_DAY).astype(np.int32),
-        "_seq_is_given": np.ones(len(rows), bool),
+        "_seq_is_given": np.array(is_given, bool),
         **other,
     }
     # The columns of the answer go before those of the request.

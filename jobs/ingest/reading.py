@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,8 @@ from namesrv_day.rows import rows_of, with_microseconds
 from namesrv_wire.capture import CaptureStats, Endpoints, read_capture, snapshot_length
 from namesrv_wire.columns import Packets, read_columns
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
-from namesrv_wire.event_log import read_event_log
 from namesrv_wire.lateness import Lateness
+from namesrv_wire.log_file import read_lines
 from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row
 from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
@@ -171,7 +172,9 @@ class Reading:
         for namesrv_id, found in of_frames.items():
             effects = [row.effect_us for row in found]
             if self._lateness.lets_through(namesrv_id, min(effects), max(effects)):
-                self._staging.add_frames(found, -1 - (transcript is self._earlier), transcript.counted_before)
+                frame, counted = -1 - (transcript is self._earlier), transcript.counted_before
+                is_counted = [None if row.event_id in counted else frame for row in found] if counted else None
+                self._staging.add_frames(found, is_counted or [frame] * len(found))
             else:
                 for each in found:
                     self._add(each, transcript)
@@ -205,14 +208,8 @@ class Reading:
         refused, name = self._lateness.refused, source.path.name
         backwards = refused[Reason.CLOCK_WENT_BACK]
         try:
-            for row in read_event_log(source.path, tally):
-                # A line of any kind is a frame; a topic table is a part of its registration's line.
-                self._lines += 1
-                is_line = row.table != bronze.TOPIC_CONFIGS_TABLE.name
-                self._staging.add(self._lateness.judged(row), frame=self._lines if is_line else None)
-                address, of = row.values.get("namesrv_addr"), row.values.get("namesrv_id")
-                if address is not None and of is not None and address != of:
-                    self.stated[address] = of
+            for rows in read_lines(source.path, tally):
+                self._add_lines(rows)
         except (CaptureError, OSError, EOFError) as stopped:
             error = str(stopped)
         for fact in self._lateness.steps_back():
@@ -226,6 +223,26 @@ class Reading:
             )
         self._result.frames += tally.frames
         return source.row(tally.frames, error=error)
+
+    def _add_lines(self, rows: Iterable[AnyRow]) -> None:
+        """Stage rows of an event log, which are in order."""
+        for kind, group in groupby(rows, key=type):
+            some = list(group)
+            known = [row for row in some if isinstance(row, FrameRow)] if kind is FrameRow else []
+            if known and self._lateness.all_in_order(known):
+                self._staging.add_frames(known, range(self._lines + 1, self._lines + 1 + len(known)))
+                self._lines += len(known)
+                some = list({id(row.said): row for row in known}.values())
+            else:
+                for row in some:
+                    # A line of any kind is a frame; a topic table is a part of its registration's line.
+                    self._lines += 1
+                    is_line = row.table != bronze.TOPIC_CONFIGS_TABLE.name
+                    self._staging.add(self._lateness.judged(row), frame=self._lines if is_line else None)
+            for values in (row.values for row in some):
+                address, of = values.get("namesrv_addr"), values.get("namesrv_id")
+                if address is not None and of is not None and address != of:
+                    self.stated[address] = of
 
     def _read_snapshot(self, source: Source) -> str | None:
         """Stage one snapshot; return what is wrong with it, if anything is."""

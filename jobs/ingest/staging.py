@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
@@ -84,7 +84,7 @@ def staged_schema(table: Table) -> pa.Schema:
 
 @dataclass(slots=True)
 class _Frames:
-    """Rows of one table that frames say, with what `_OWN` adds."""
+    """Rows of one table that frames or lines say, with what `_OWN` adds."""
 
     rows: list[FrameRow] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -143,19 +143,15 @@ class Staging:
         if self._pending_bytes >= _PENDING_BYTES:
             self._flush()
 
-    def add_frames(self, rows: Sequence[FrameRow], frame: int, counted: Collection[str]) -> None:
-        """Add rows that frames say, as `add` adds one; those whose ids were `counted` before stand for no frame."""
-        of_table: defaultdict[str, list[FrameRow]] = defaultdict(list)
-        for row in rows:
-            of_table[row.table].append(row)
-        for name, found in of_table.items():
-            frames = [None if row.event_id in counted else frame for row in found] if counted else [frame] * len(found)
-            pending = self._frames[name]
-            pending.rows += found
-            pending.numbers += range(self._added + 1, self._added + 1 + len(found))
-            pending.frames += frames
-            self._added += len(found)
-        self.tables.update(of_table)
+    def add_frames(self, rows: Sequence[FrameRow], frames: Sequence[int | None]) -> None:
+        """Add rows that frames or lines say, as `add` adds one with its `frame`."""
+        for number, (row, frame) in enumerate(zip(rows, frames, strict=True), self._added + 1):
+            pending = self._frames[row.table]
+            pending.rows.append(row)
+            pending.numbers.append(number)
+            pending.frames.append(frame)
+        self._added += len(rows)
+        self.tables.update(self._frames)
         days = {row.event_us // US_PER_DAY for row in rows} | {row.effect_us // US_PER_DAY for row in rows}
         self.days.update(day_of(day * US_PER_DAY) for day in days)
         # Equal answers are one object.

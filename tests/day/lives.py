@@ -19,7 +19,7 @@ from namesrv_day.pack import PackInput, PackOutput, merged_outcomes, replay_pack
 from namesrv_day.plan import planned
 from namesrv_day.rows import empty, rows_of, table_of, with_microseconds
 from namesrv_day.sql import connection
-from namesrv_wire.event_log import _Positions, rows_of_line
+from namesrv_wire.event_log import Positions, rows_of_line
 from schemas import bronze, gold
 from schemas.times import day_of, day_start_seq
 
@@ -51,7 +51,7 @@ class Life:
         self.begins_unseen = begins_unseen
         self.outputs: list[list[PackOutput]] = []
         self.reads: list[list[tuple[list[str | None], list[int]]]] = []
-        positions, found = _Positions(), dict[str, dict[str, dict[str, Any]]]()
+        positions, found = Positions(), dict[str, dict[str, dict[str, Any]]]()
         for number, (at_s, line) in enumerate(sorted(told, key=lambda told: told[0]), 1):
             whole = {
                 "schema": "namesrv-event/1",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire import AnyRow, CaptureError
-from namesrv_wire.event_log import SCHEMA, line_of, read_event_log
+from namesrv_wire.event_log import SCHEMA, line_of
+from namesrv_wire.log_file import read_event_log
 from schemas.bronze import TABLES
 from tests.wire.forge import NAMESRV, of_table, rows_of
 from tests.wire.test_transcript_parts import conversation
@@ -125,7 +126,7 @@ def test_bad_lines_are_quarantined_with_their_number(tmp_path: Path, line: objec
 
 def test_too_long_lines_are_cut_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line beyond the limit is never held whole; the next one is read."""
-    monkeypatch.setattr("namesrv_wire.event_log.MAX_LINE_BYTES", 200)
+    monkeypatch.setattr("namesrv_wire.log_file.MAX_LINE_BYTES", 200)
     rows = read(tmp_path / "log", "x" * 5_000, BASE | {"kind": "unregistration"})
     assert [row.table for row in rows] == ["quarantine", "unregistrations"]
     assert (rows[0].values["reason"], rows[0].values["length"]) == ("line_too_long", 5_000)
