@@ -15,8 +15,9 @@ from namesrv_day.sql import connection
 Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
 _MASK = (1 << 64) - 1
-# A heartbeat's name and source are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
-UNSAID: Final = {"heartbeats": ("event_id", "nth", "stated_id", "source_file", "source_offset", "ingest_run")}
+_ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "ingest_run")
+# Names and sources are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
+UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
 """Columns, by table, of which the digests of its slices say nothing."""
 
 

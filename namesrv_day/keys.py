@@ -46,22 +46,28 @@ FORM = "event_id_is_a_digest"
 """Name of the rule about the form of ids, which is seen while they are read."""
 
 
-_BEATS = bronze.HEARTBEATS.name
-# A beat whose id follows from its row is known by its microsecond, and by these bits of what else its id is made of.
+# A row whose id follows from it is known by its microsecond, and by these bits of what else its id is made of.
 # 2^37 us are a day and a half; where those are equal of several days, so hardly ever are the other 27 bits.
-_BEAT = """((epoch_us(event_time) & 137438953471)::UBIGINT << 27) | (hash(namesrv_addr, channel_id, code, nth) & 134217727)"""
-_BEATS_SLICE = 27 + 26
+_TIMED = (
+    """((epoch_us({time}) & 137438953471)::UBIGINT << 27) | (hash(namesrv_addr, channel_id, code, nth) & 134217727)"""
+)
+TIMED = {
+    bronze.HEARTBEATS.name: _TIMED.format(time="event_time"),
+    bronze.ROUTE_OBSERVATIONS.name: _TIMED.format(time="effect_time"),
+}
+"""What rows are known by whose ids follow from them, by the tables that have such rows."""
+_TIMED_SLICE = 27 + 26
 _FOLLOWS = "stated_id IS NULL"
 
 
 class Ids(NamedTuple):
-    """The ids of a file: prints, in any order; beats whose ids follow from their rows, in order; whether the others are digests.
+    """The ids of a file: prints, in any order; numbers of rows from which their ids follow (`TIMED`), in order; their form.
 
-    A digest is 32 lower-case hex digits.
+    A digest is 32 lower-case hex digits: whether all others `are_digests`.
     """
 
     prints: Numbers
-    beats: Numbers
+    timed: Numbers
     are_digests: bool
 
 
@@ -76,27 +82,27 @@ class Copies(NamedTuple):
 def ids_of(rows: duckdb.DuckDBPyRelation, table: str) -> Ids:
     """Return what is known of the ids of `rows` of `table`; where `event_id` is NULL there is nothing.
 
-    Of heartbeats ids that follow from rows are not made for it: equal rows have equal numbers. No source is known to state an id
-    that is another beat's.
+    Ids that follow from rows are not made for it: equal rows have equal numbers. No source is known to state an id that is
+    another row's.
     """
     prints, are_digests = [np.empty(0, np.uint64)], True
-    for ids in _columns(rows, "stated_id" if table == _BEATS else "event_id"):
+    for ids in _columns(rows, "stated_id" if table in TIMED else "event_id"):
         found, are_hex = _printed(ids)
         prints.append(found)
         are_digests &= are_hex
-    beats = _numbers(rows.filter(_FOLLOWS), _BEAT) if table == _BEATS else np.empty(0, np.uint64)
-    return Ids(np.concatenate(prints), _ordered(beats), are_digests)
+    timed = _numbers(rows.filter(_FOLLOWS), TIMED[table]) if table in TIMED else np.empty(0, np.uint64)
+    return Ids(np.concatenate(prints), _ordered(timed), are_digests)
 
 
 def ids_with(rows: duckdb.DuckDBPyRelation, table: str, numbers: Numbers) -> list[str]:
     """Return the ids of `rows` of `table` that have one of these `numbers` (`ids_of`), as often as they are there."""
     found: list[str] = []
-    for ids in _columns(rows, "stated_id" if table == _BEATS else "event_id"):
+    for ids in _columns(rows, "stated_id" if table in TIMED else "event_id"):
         found += ids.filter(pa.array(np.isin(_printed(ids)[0], numbers))).to_pylist()
-    if table == _BEATS:
+    if table in TIMED:
         wanted = connection().from_arrow(pa.table({"number": numbers}))
-        beats = rows.filter(_FOLLOWS).project(f"*, {_BEAT} AS number").join(wanted, "number", how="semi")
-        found += [event_id for (event_id,) in beats.project("event_id").fetchall()]
+        timed = rows.filter(_FOLLOWS).project(f"*, {TIMED[table]} AS number").join(wanted, "number", how="semi")
+        found += [event_id for (event_id,) in timed.project("event_id").fetchall()]
     return found
 
 
@@ -106,7 +112,7 @@ def positions_of(rows: duckdb.DuckDBPyRelation) -> Numbers:
 
 
 def parts_of_positions(owner: str, positions: Numbers, parts: int, slice_bits: int = _SLICE) -> pa.Table:
-    """Return positions, or beats, which are in order, as `PARTS`; those stay together that differ in the last bits."""
+    """Return positions, or numbers of `TIMED`, which are in order, as `PARTS`; those stay together that differ in the last bits."""
     found: dict[int, list[Numbers]] = {}
     start = 0
     while start < len(positions):
@@ -120,7 +126,7 @@ def parts_of_positions(owner: str, positions: Numbers, parts: int, slice_bits: i
 def parts_of_ids(table: str, ids: Ids, parts: int) -> pa.Table:
     """Return what is known of a table's ids as `PARTS`."""
     return pa.concat_tables(
-        [_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.beats, parts, _BEATS_SLICE)]
+        [_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.timed, parts, _TIMED_SLICE)]
     )
 
 

@@ -93,15 +93,13 @@ _AN_ID = duckdb.SQLExpression("if(stated_id IS NULL, '', stated_id)").alias("eve
 def _rows_measured(rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids | None) -> list[Measurement]:
     rules = row_rules(table)
     # An id that follows from a row is there, and has its form: it is not made for it.
-    judged_rows = (
-        rows.select(duckdb.StarExpression(exclude=["event_id"]), _AN_ID) if table == bronze.HEARTBEATS.name else rows
-    )
+    judged_rows = rows.select(duckdb.StarExpression(exclude=["event_id"]), _AN_ID) if table in keys.TIMED else rows
     found = counted(judged_rows, table, [rule for rule in rules if rule.name != keys.FORM])
     count = found[0].rows
     for rule in (rule for rule in rules if rule.name == keys.FORM):
         if ids is None:
             found += [measured(table, unread, 0, 0) for unread in (rule, keys.ID[table])]
-        elif ids.are_digests and len(ids.prints) + len(ids.beats) == count:
+        elif ids.are_digests and len(ids.prints) + len(ids.timed) == count:
             found.append(measured(table, rule, count, 0))
         else:
             found += counted(rows, table, [rule])

@@ -111,7 +111,7 @@ _QUESTION: Final = ("subject", "scope", "standard_json", "request_version", "lan
 _NOWHERE: set[int] = set()
 _NOT_AS_IT_IS = frozenset(
     {
-        *("from_client", "from_server", "pending", "orphans", "reverse", "channel_id", "beat_times"),
+        *("from_client", "from_server", "pending", "orphans", "reverse", "channel_id", "times"),
         *("handshake", "side", "sighted_in", "client_seen"),
     }
 )
@@ -124,7 +124,6 @@ class Connection:
     __slots__ = (
         "acks",
         "asked_cut",
-        "beat_times",
         "beats",
         "channel_id",
         "client",
@@ -149,6 +148,7 @@ class Connection:
         "side",
         "sighted_in",
         "syn_seq",
+        "times",
     )
 
     def __init__(self, client: str, opened_ns: int, syn_seq: int | None, source: tuple[str, int]) -> None:
@@ -170,7 +170,7 @@ class Connection:
         """Codes of the name server's own requests, by opaque."""
         self.beats = False
         """A broker has registered or beaten on it."""
-        self.beat_times: dict[int, tuple[int, int]] = {}
+        self.times: dict[int, tuple[int, int]] = {}
         """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
         self.last_byte_ns = opened_ns
         self.last_source = source
@@ -215,11 +215,11 @@ class Connection:
         """Requests without an answer."""
         return len(self.pending) + len(self.orphans)
 
-    def beat(self, code: int, event_us: int) -> int:
-        """Note a heartbeat; return how many with its code came before it in the same microsecond."""
-        last_us, nth = self.beat_times.get(code, (None, 0))
-        nth = nth + 1 if last_us == event_us else 0
-        self.beat_times[code] = event_us, nth
+    def nth_at(self, code: int, at_us: int) -> int:
+        """Note a heartbeat, or an answer; return how many with its code came before it in the same microsecond."""
+        last_us, nth = self.times.get(code, (None, 0))
+        nth = nth + 1 if last_us == at_us else 0
+        self.times[code] = at_us, nth
         return nth
 
     def dump(self) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Connection:
         state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
         state["orphans"] = [pending.dump() for pending in self.orphans]
         state["reverse"] = list(self.reverse.items())
-        state["beat_times"] = [[code, *last] for code, last in self.beat_times.items()]
+        state["times"] = [[code, *last] for code, last in self.times.items()]
         return state
 
     @classmethod
@@ -259,5 +259,5 @@ class Connection:
         connection.orphans = [Pending.load(rest) for rest in state["orphans"]]
         connection.reverse = dict(state["reverse"])
         connection.others = [(client, server) for client, server in state["others"]]
-        connection.beat_times = {code: (us, nth) for code, us, nth in state["beat_times"]}
+        connection.times = {code: (us, nth) for code, us, nth in state["times"]}
         return connection

@@ -154,6 +154,7 @@ KINDS: Final[dict[str, Kind]] = {
             remark="string",
             response_fields="string",
             body="string",
+            nth=Field("nth", "int", 0),
         ),
     ),
 }

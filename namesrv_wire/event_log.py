@@ -20,7 +20,7 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind, checked
 from namesrv_wire.json_text import canonical_json, parse_json
 from namesrv_wire.requests import topic_configs_row
-from namesrv_wire.rows import AnyRow, Row, Values, beat_id, digest_id
+from namesrv_wire.rows import AnyRow, Row, Values, digest_id, timed_id
 
 SCHEMA: Final = "namesrv-event/1"
 _KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
@@ -130,15 +130,16 @@ def _complete(kind: Kind, values: Values) -> None:
             raise _bad(f"code {code} is no {_KIND_OF_TABLE[kind.table]}")
         if kind.table == "admin_events" and values["operation"] is None:
             values["operation"] = request_name(cast("int", code))
-        if kind.table == "heartbeats":
-            own = (values[name] for name in ("namesrv_id", "channel_id", "code", "event_time", "nth"))
-            values["stated_id"] = None if values["event_id"] == beat_id(*own) else values["event_id"]
     elif kind.table == "channel_events" and values["remote_addr"] is None:
         if values["channel_id"] is None:
             raise _bad("remote_addr or channel_id is required")
         values["remote_addr"] = str(values["channel_id"]).partition("#")[0]
     elif kind.table == "route_observations" and values["request_seq"] is None:
         values["request_seq"] = values["seq"]
+    if "nth" in values:
+        at = "event_time" if kind.table == "heartbeats" else "effect_time"
+        own = (values[name] for name in ("namesrv_id", "channel_id", "code", at, "nth"))
+        values["stated_id"] = None if values["event_id"] == timed_id(*own) else values["event_id"]
 
 
 def nanoseconds(value: object, name: str) -> int:

@@ -14,7 +14,7 @@ from namesrv_wire.known import KnownFrame, KnownFrames
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING
 from namesrv_wire.requests import topic_configs_row
-from namesrv_wire.rows import NOTHING, FrameRow, Place, beat_id, digest_id
+from namesrv_wire.rows import NOTHING, FrameRow, Place, digest_id, timed_id
 
 MAX_DIGESTS: Final = 65_536
 GET_NAMESRV_CONFIG: Final = 319
@@ -50,7 +50,7 @@ class Exchange:
         frame = known.frame
         if from_server:
             if frame.flag & 1:
-                self._answer(connection, known, opaque, position)
+                self._answer(connection, known, opaque)
                 return
             if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
                 connection.reverse[opaque] = frame.code
@@ -133,8 +133,8 @@ class Exchange:
             ledger.emit(topic_configs_row(topics))
         seq, at_us, channel, nth = ledger.slot(), time_ns // 1_000, connection.channel_id, None
         if table == "heartbeats":
-            nth = connection.beat(frame.code, at_us)
-            identity = beat_id(ledger.id, channel, frame.code, at_us, nth)
+            nth = connection.nth_at(frame.code, at_us)
+            identity = timed_id(ledger.id, channel, frame.code, at_us, nth)
         else:
             said = (ledger.id, channel, "request", frame.code, cut.position, opaque)
             identity = digest_id(*said, content=frame.body)
@@ -154,7 +154,7 @@ class Exchange:
             connection.orphans.append(earlier)
         connection.pending[opaque] = pending
 
-    def _answer(self, connection: Connection, known: KnownFrame, opaque: int, position: int) -> None:
+    def _answer(self, connection: Connection, known: KnownFrame, opaque: int) -> None:
         ledger, frame = self.ledger, known.frame
         pending = connection.pending.pop(opaque, None)
         if frame.version != ledger.version:
@@ -166,7 +166,7 @@ class Exchange:
             return
         if pending.question is not None:
             ledger.tally.observations += 1
-            self._observation(connection, pending, known, (position, opaque))
+            self._observation(connection, pending, known)
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
         if pending.code == GET_NAMESRV_CONFIG and frame.code == 0:
@@ -175,14 +175,15 @@ class Exchange:
             return
         self._take_effect(connection, pending.row._replace(answered=known.answer()))
 
-    def _observation(self, connection: Connection, pending: Pending, known: KnownFrame, place: tuple[int, int]) -> None:
-        """Write what was answered; `place`: its position in the stream, and its opaque."""
+    def _observation(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
+        """Write what was answered."""
         ledger, channel = self.ledger, connection.channel_id
-        identity = digest_id(ledger.id, channel, "answer", pending.code, *place, content=known.frame.body)
         asked_us, at_us = pending.time_ns // 1_000, ledger.time_ns // 1_000
+        nth = connection.nth_at(pending.code, at_us)
+        identity = timed_id(ledger.id, channel, pending.code, at_us, nth)
         own = (ledger.slot(), identity, asked_us, at_us, channel, connection.proxied, *ledger.source)
         said = pending.question or NOTHING
-        ledger.emit(FrameRow("route_observations", ledger.id, *own, said, known.observed(), pending.seq))
+        ledger.emit(FrameRow("route_observations", ledger.id, *own, said, known.observed(), pending.seq, nth))
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""

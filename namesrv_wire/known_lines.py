@@ -16,7 +16,7 @@ from namesrv_wire.event_log import EVENT_ID, Positions, nanoseconds, rows_of_lin
 from namesrv_wire.java_values import INT, LONG
 from namesrv_wire.json_text import canonical_json, parse_json
 from namesrv_wire.limits import KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
-from namesrv_wire.rows import NOTHING, AnyRow, FrameRow, Row, Values, beat_id
+from namesrv_wire.rows import NOTHING, AnyRow, FrameRow, Row, Values, timed_id
 
 # A name with what stands in front of its value, and the value: a plain text in quotes, or a whole number.
 _VALUES: Final = re.compile(
@@ -53,7 +53,7 @@ class KnownLine:
         self.is_ms = [type(said[name]) is int for name in names]
         self.seq, self.id, self.channel = at.get("seq"), at.get("event_id"), at.get("channel_id")
         self.nth, self.asked = at.get("nth"), at.get("request_seq")
-        self.is_beat, self.is_answer = row.table == "heartbeats", row.table == "route_observations"
+        self.is_timed, self.is_answer = "nth" in row.values, row.table == "route_observations"
         self.said: Values = {name: value for name, value in row.values.items() if name not in _OWN}
         self._content = _content(at, said)
 
@@ -120,7 +120,7 @@ class KnownLines:
             effect_ns = self._nanoseconds(values[known.effect], is_ms=known.is_ms[known.effect])
         row, nth, asked = known.row.values, None, None
         channel = row["channel_id"] if known.channel is None else values[known.channel].decode()
-        if known.is_beat:
+        if known.is_timed:
             nth = 0 if known.nth is None else int(values[known.nth])
         identity = known.identity(values) if known.id is None else values[known.id].decode()
         if at_ns < 0 or effect_ns < 0 or (nth or 0) > _MAX_INT or EVENT_ID.fullmatch(identity) is None:
@@ -133,7 +133,8 @@ class KnownLines:
             return None
         stated = identity if nth is not None else None
         if nth is not None and known.id is not None:
-            made = beat_id(row["namesrv_id"], channel, row["code"], at_ns // 1_000, nth)
+            timed_ns = effect_ns if known.is_answer else at_ns
+            made = timed_id(row["namesrv_id"], channel, row["code"], timed_ns // 1_000, nth)
             stated = None if identity == made else identity
         own = (known.row.table, row["namesrv_id"], seq, identity, at_ns // 1_000, effect_ns // 1_000, channel)
         of_kind = (asked, nth, stated, known.seq is not None)

@@ -25,7 +25,7 @@ Values = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """One row of a bronze table: every column but `ingest_run` and `day`.
+    """One row of a bronze table: every column but `ingest_run`, `day`, and what is left of an answer's positions (`bronze`).
 
     Times are microseconds since the epoch. `seq_is_given`: the source says its position; otherwise it was made from
     the time, and gives way to positions that are taken.
@@ -40,8 +40,8 @@ class FrameRow(NamedTuple):
     """The row of an event or an answer, as frames of a capture or lines of a log say it: what is its own, and what it shares.
 
     `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object, so
-    do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`, `stated_id`: of a
-    heartbeat. `seq_is_given`: as of a `Row`.
+    do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`, `stated_id`: of
+    that and of a heartbeat. `seq_is_given`: as of a `Row`.
     """
 
     table: str
@@ -112,13 +112,14 @@ def digest_id(*parts: object, content: bytes = b"") -> str:
     return hashlib.sha256(said + b"\n\n" + content).hexdigest()[:32]
 
 
-def beat_id(namesrv_id: str, channel_id: str | None, code: int, event_us: int, nth: int) -> str:
-    """Return the id of a heartbeat: the same digest as of a stored row (`schemas.bronze.HEARTBEATS`).
+def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth: int) -> str:
+    """Return the id of a heartbeat that came, or of an answer that went, at a microsecond: the same digest as of a stored row.
 
-    `nth`: of its connection's beats with its code and microsecond the first is 0.
+    `nth`: of its connection's beats, or answers, with its code and microsecond the first is 0 (`schemas.bronze.HEARTBEATS`,
+    `ROUTE_OBSERVATIONS`).
     """
     channel = "" if channel_id is None else f"{channel_id}|"
-    said = f"{namesrv_id}|{channel}{code}|{event_us}|{nth}"
+    said = f"{namesrv_id}|{channel}{code}|{at_us}|{nth}"
     return hashlib.md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 

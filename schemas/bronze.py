@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from namesrv_core.machine.instants import NS_PER_US
 from schemas.table import (
     BOOLEAN,
     DATE,
@@ -89,8 +90,9 @@ def _events(name: str, grain: str, *columns: Column, derived: Mapping[str, str] 
     return Table(name, "bronze", grain, tuple(made), key=("event_id",))
 
 
-_BEAT_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_addr, channel_id, CAST(code AS STRING),
-CAST(unix_micros(event_time) AS STRING), CAST(nth AS STRING))))"""
+_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_addr, channel_id, CAST(code AS STRING),
+CAST(unix_micros({time}) AS STRING), CAST(nth AS STRING))))"""
+STATED_ID = Column("stated_id", STRING, "event_id as its source states it; NULL where that follows from the row")
 HEARTBEATS = _events(
     "heartbeats",
     "one QUERY_DATA_VERSION (322) or BROKER_HEARTBEAT (904)",
@@ -98,10 +100,10 @@ HEARTBEATS = _events(
     *BROKER,
     Column("data_version", DATA_VERSION, "Version sent; NULL for 904"),
     Column("nth", INT, "Of its connection's beats with its code and event_time the first is 0", required=True),
-    Column("stated_id", STRING, "event_id as its source states it; NULL where that follows from the row"),
-    derived={"event_id": _BEAT_ID},
+    STATED_ID,
+    derived={"event_id": _ID.format(time="event_time")},
 )
-"""Ids of beats are not stored: tens of millions of digests a day would be most of all bytes (`namesrv_wire.rows.beat_id`)."""
+"""Ids of beats are not stored: tens of millions of digests a day would be most of all bytes (`namesrv_wire.rows.timed_id`)."""
 REGISTRATIONS = _events(
     "registrations",
     "one REGISTER_BROKER (103); its topics are in topic_configs under topic_config_digest",
@@ -198,37 +200,38 @@ TOPIC_CONFIGS_TABLE = Table(
     key=("topic_config_digest",),
     partition_by=(),
 )
-ROUTE_OBSERVATIONS = Table(
+ROUTE_OBSERVATIONS = _events(
     "route_observations",
-    "bronze",
     "one answer that a name server gave to a question about what it holds",
-    (
-        *ENVELOPE,
-        Column(
-            "code",
-            INT,
-            "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists, "
-            "101/219 KV value/list, 901 member group",
-            required=True,
-        ),
-        Column(
-            "subject", STRING, "105: topic; 224: cluster; 101: key; 219: namespace; 901: broker name; NULL otherwise"
-        ),
-        Column("scope", STRING, "105: zone; 101: namespace of the key; 901: cluster; NULL otherwise"),
-        Column("request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True),
-        Column("standard_json", BOOLEAN, "105: the asker accepts standard JSON only", required=True),
-        Column("request_version", INT, "Protocol version in the request header", required=True),
-        Column("language", STRING, "Language in the request header"),
-        Column("response_code", INT, "Code of the answer; 17 = TOPIC_NOT_EXIST", required=True),
-        Column("response_version", INT, "Protocol version in the answer's header", required=True),
-        Column("remark", STRING, "Remark of the answer"),
-        Column("response_fields", STRING, "Header fields of the answer (101: value) as JSON; NULL if none"),
-        Column("body", STRING, "Body of the answer as text; NULL if empty"),
-        *SOURCE,
-        DAY,
+    Column(
+        "code",
+        INT,
+        "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists, "
+        "101/219 KV value/list, 901 member group",
+        required=True,
     ),
-    key=("event_id",),
+    Column("subject", STRING, "105: topic; 224: cluster; 101: key; 219: namespace; 901: broker name; NULL otherwise"),
+    Column("scope", STRING, "105: zone; 101: namespace of the key; 901: cluster; NULL otherwise"),
+    Column("request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True),
+    Column("standard_json", BOOLEAN, "105: the asker accepts standard JSON only", required=True),
+    Column("request_version", INT, "Protocol version in the request header", required=True),
+    Column("language", STRING, "Language in the request header"),
+    Column("response_code", INT, "Code of the answer; 17 = TOPIC_NOT_EXIST", required=True),
+    Column("response_version", INT, "Protocol version in the answer's header", required=True),
+    Column("remark", STRING, "Remark of the answer"),
+    Column("response_fields", STRING, "Header fields of the answer (101: value) as JSON; NULL if none"),
+    Column("body", STRING, "Body of the answer as text; NULL if empty"),
+    Column("nth", INT, "Of its connection's answers with its code and effect_time the first is 0", required=True),
+    STATED_ID,
+    Column("seq_rest", LONG, "What seq is beyond effect_time in ns", required=True),
+    Column("request_rest", LONG, "What request_seq is beyond event_time in ns", required=True),
+    derived={
+        "event_id": _ID.format(time="effect_time"),
+        "seq": f"unix_micros(effect_time) * {NS_PER_US} + seq_rest",
+        "request_seq": f"unix_micros(event_time) * {NS_PER_US} + request_rest",
+    },
 )
+"""Of an answer nothing is stored that follows from its row; texts are there once among many rows (`jobs.store.files`)."""
 SNAPSHOTS = Table(
     "snapshots",
     "bronze",

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from jobs.ingest.columns import columns_of
 from jobs.store.files import DataFile
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import plain
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow
 from schemas import bronze
@@ -172,7 +173,7 @@ class Staging:
         self._pending_bytes = 0
 
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
-        rows = self._named(rows)
+        rows = _as_stored(self._named(rows))
         if name not in self._writers:
             self._writers[name] = pa.ipc.new_stream(str(self._file(name)), rows.schema)
         self._writers[name].write_batch(rows)
@@ -272,6 +273,15 @@ class Staging:
         finally:
             for name in tables:
                 self._con.unregister(name)
+
+
+def _as_stored(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows, of answers with those columns of which their positions are made again."""
+    for rest, position, time in (("seq_rest", "seq", "effect_time"), ("request_rest", "request_seq", "event_time")):
+        if rest in rows.schema.names:
+            whole = pc.multiply(rows[time].cast(pa.int64()), NS_PER_US)
+            rows = rows.set_column(rows.schema.get_field_index(rest), rest, pc.subtract(rows[position], whole))
+    return rows
 
 
 def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:

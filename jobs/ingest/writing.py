@@ -29,7 +29,7 @@ from schemas.table import STRING, Table
 _BYTES_AT_A_TIME = 128 << 20
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 # What is filled in, besides.
-_NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "namesrv_addr")
+_NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
 Values = Mapping[str, Any]
 
 

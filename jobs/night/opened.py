@@ -53,7 +53,7 @@ class OfNamesrv:
     ) -> pa.Table:
         """Return columns of few of its rows, those `wanted` of each file: DuckDB looks at what tells them first.
 
-        What is not stored is made of these rows alone: `wanted` does not see it.
+        A key that is not stored is made of these rows alone: `wanted` does not see it.
         """
         made = {name: f"{sql} AS {name}" for name, sql in derived_of(table).items()}
         shown = ", ".join(made.get(name, name) for name in columns)

@@ -34,6 +34,9 @@ _ROWS_PER_GROUP = 128 * 1024
 _RISING: Final = frozenset({"seq", "event_time", "effect_time", "source_offset"})
 # No two are equal.
 _UNIQUE: Final = frozenset({"event_id", "quarantine_id"})
+# Long, and much alike: each is written once for many rows, however many there are.
+_LONG: Final = frozenset({"body"})
+_LONG_LEVEL, _DICTIONARY_BYTES = 9, 64 << 20
 _BOUNDED: Final = frozenset(
     {
         *("namesrv_id", "cluster_name", "broker_name", "broker_addr", "topic", "run_id"),
@@ -219,7 +222,7 @@ def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
 def relation_of(root: str, table: Table, file: DataFile, *, is_whole: bool = True) -> duckdb.DuckDBPyRelation:
     """Return the rows of a data file, with the columns of `table`, as this thread's DuckDB reads them when it is asked.
 
-    It reads files of ours itself, much faster than through Arrow. Unless it `is_whole`, only with those columns that are stored.
+    It reads files of ours itself, much faster than through Arrow. Unless it `is_whole`, without a key that is not stored.
     Raises TamperedError if the file cannot be opened.
     """
     dataset = _dataset(root, table, [file])
@@ -234,7 +237,7 @@ def relation_of(root: str, table: Table, file: DataFile, *, is_whole: bool = Tru
         made |= {} if file.day is None else {"day": f"DATE '{file.day}'"}
     else:
         rows = connection().from_arrow(dataset)
-    names = table.column_names if is_whole else table.stored_schema.names
+    names = [name for name in table.column_names if is_whole or name not in table.key or name not in made]
     return rows.project(", ".join(f'{made[name]} AS "{name}"' if name in made else f'"{name}"' for name in names))
 
 
@@ -354,10 +357,12 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     sink = pa.BufferOutputStream()
     pq.write_metadata(schema, sink)
     stored = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    leaves = (stored.column(number).path for number in range(len(stored.names)))
+    leaves = [stored.column(number).path for number in range(len(stored.names))]
     return {
         "compression": "zstd",
         "use_dictionary": [path for path in leaves if path not in _RISING | _UNIQUE],
+        "dictionary_pagesize_limit": _DICTIONARY_BYTES,
+        "compression_level": {path: _LONG_LEVEL for path in leaves if path in _LONG} or None,
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in schema.names if name in _RISING},
         "store_schema": False,
     }

@@ -179,7 +179,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             {
                 bronze.REGISTRATIONS: [registration(UP)],
                 bronze.ROUTE_OBSERVATIONS: [
-                    {**sent(at("asked", "10:30")), "code": 105, "standard_json": True, "response_code": 0}
+                    {**sent(at("asked", "10:30")), "code": 105, "response_code": 0, "seq_rest": 0, "stated_id": "asked"}
                 ],
             },
             [],

@@ -8,6 +8,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from namesrv_day import keys
 from namesrv_day.rows import table_of
 from schemas.rules import TABLES
 
@@ -87,6 +88,9 @@ GOOD: dict[str, dict] = {
         "response_code": 0,
         "response_version": 407,
         "body": ROUTE,
+        "nth": 0,
+        "seq_rest": 0,
+        "request_rest": 0,
     },
     "snapshots": {
         "namesrv_id": NAMESRV,
@@ -247,7 +251,7 @@ GOOD: dict[str, dict] = {
         "day": DAY,
     },
     "runs": {
-        "layout": 4,
+        "layout": 5,
         "started_time": NOON,
         "finished_time": NOON,
         "status": "published",
@@ -351,6 +355,6 @@ def frames(rows: dict[str, list[dict]]) -> dict[str, pa.Table]:
     if answers:
         recorded = [row("route_observations", event_id=event_id) for event_id in sorted(answers)]
         rows = rows | {"route_observations": rows["route_observations"] + recorded}
-    if "heartbeats" in rows:
-        rows = rows | {"heartbeats": [of | {"stated_id": of["event_id"]} for of in rows["heartbeats"]]}
+    for name in keys.TIMED.keys() & rows.keys():
+        rows = rows | {name: [of | {"stated_id": of["event_id"]} for of in rows[name]]}
     return {name: table_of(of, TABLES[name]) for name, of in rows.items()}

@@ -12,7 +12,7 @@ import pytest
 from namesrv_day import keys
 from namesrv_day.rows import with_derived
 from namesrv_day.sql import connection
-from namesrv_wire.rows import beat_id
+from namesrv_wire.rows import timed_id
 from schemas.bronze import HEARTBEATS
 from schemas.table import TIMESTAMP
 
@@ -138,8 +138,8 @@ def beats(*rows: tuple[int, str | None, int, str | None]) -> duckdb.DuckDBPyRela
 def test_a_beats_id_follows_from_its_row_alike_everywhere():
     """What reads rows makes the id that a reader of captures gives; a stated one, and a row without connection, are told apart."""
     rows = beats((7, "a#1", 0, None), (7, "a#1", 1, None), (8, "a#1", 0, "x"), (8, None, 0, None))
-    expected = [beat_id("10.0.0.9:9876", *of) for of in (("a#1", 904, 7, 0), ("a#1", 904, 7, 1))]
-    last = beat_id("10.0.0.9:9876", None, 904, 8, 0)
+    expected = [timed_id("10.0.0.9:9876", *of) for of in (("a#1", 904, 7, 0), ("a#1", 904, 7, 1))]
+    last = timed_id("10.0.0.9:9876", None, 904, 8, 0)
     assert [found for (found,) in rows.project("event_id").fetchall()] == [*expected, "x", last]
 
 
@@ -157,7 +157,7 @@ def test_copies_of_beats_are_found_without_their_ids(parts):
         return [event_id for rows in (one, other) for event_id in keys.ids_with(rows, table, numbers)]
 
     (_, ids_judged) = keys.judged([], found, again)
-    copied = beat_id("10.0.0.9:9876", "a#1", 904, 6, 0)
+    copied = timed_id("10.0.0.9:9876", "a#1", 904, 6, 0)
     assert (ids_judged.rows, ids_judged.broken) == (5, 2)
     assert set(ids_judged.sample) == {f'{{"event_id":"{name}","copies":2}}' for name in (copied, digest("c"))}
 

@@ -1,0 +1,1 @@
+  EPOCH_US(event_time) * 1000 + request_rest
