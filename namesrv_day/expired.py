@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.day_events import Frames
+from namesrv_day.context import RawBeats
+from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.rows import conformed, empty
 from namesrv_day.sql import ask
 from schemas.findings import query
@@ -28,3 +29,29 @@ def expired_brokers(slices: Frames) -> pa.Table:
         "queues": slices[TOPIC_QUEUE_HISTORY.name].filter(touched),
     }
     return conformed(ask(query("flags/expired"), tables), EXPIRED_BROKERS)
+
+
+HEARD = pa.schema([("removed_by", pa.string()), ("broker_addr", pa.string())])
+
+
+def heard_before(expired: pa.Table, raw_beats: RawBeats) -> pa.Table:
+    """Return a row (`HEARD`) for each beat that came of a broker between the last that renewed its lease and its removal.
+
+    It was refused, or the name server handled it too late. `expired`: rows of `expired_brokers`; one that never came back says
+    nothing afterwards either.
+    """
+    back = expired.filter(pc.is_valid(expired["returned_time"]))
+    if not back.num_rows:
+        return HEARD.empty_table()
+    where = pc.field("broker_addr").isin(back["broker_addr"]) & (
+        pc.field("effect_time") > pc.min(back["last_beat_time"])
+    )
+    where &= pc.field("event_time") <= pc.max(back["removed_time"])
+    beats = [raw_beats(table.name, columns=["broker_addr", "event_time"], where=where) for table in BEATS]
+    return ask(_HEARD, {"expired": back, "beats": pa.concat_tables(beats)}).cast(HEARD)
+
+
+_HEARD = """
+SELECT removed_by, expired.broker_addr FROM expired JOIN beats
+ON beats.broker_addr = expired.broker_addr AND event_time > last_beat_time AND event_time <= removed_time
+"""

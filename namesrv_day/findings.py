@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_day.day_events import Frames
+from namesrv_day.expired import HEARD
 from namesrv_day.rows import conformed, empty
 from namesrv_day.sql import ask
 from schemas.findings import CATALOGUE, Finding, Thresholds, query
@@ -40,13 +41,17 @@ class About(NamedTuple):
 def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Table:
     """Return the rows of `findings` of one name server's day: what began on it, and what of earlier days ended on it.
 
-    `tables`: the day's slices of the tables that the catalogue reads. `news`: of the histories, the rows that were opened or
+    `tables`: the day's slices of the tables that the catalogue reads, and `HEARD`. `news`: of the histories, the rows opened or
     closed on the day. `told`: `findings` and `expired_brokers` of days before. Of the first, rows may be missing that were
     over on the day on which they began; of the second, those of brokers that were back on their day, and those that
     `Thresholds.waited_us` leaves out.
     """
     standing = standing_from(told.get(FINDINGS.name, empty(FINDINGS)), about.day)
-    tables = {**tables, "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS))}
+    tables = {
+        "heard": HEARD.empty_table(),
+        **tables,
+        "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
+    }
     values = {**asdict(about.thresholds), "start": _start_of(about.day), "namesrv_id": about.namesrv_id}
     things, asked = [_NO_THINGS], []
     for finding in CATALOGUE:

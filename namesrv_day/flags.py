@@ -14,7 +14,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_day.condense import HOURS
 from namesrv_day.context import RawBeats, frame
 from namesrv_day.day_events import Frames
-from namesrv_day.expired import expired_brokers
+from namesrv_day.expired import expired_brokers, heard_before
 from namesrv_day.findings import About, Unsettled, findings
 from namesrv_day.routes import Reports, news_of, swept_routes
 from namesrv_day.rows import conformed, with_microseconds
@@ -62,7 +62,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         EXPIRED_BROKERS.name: expired_brokers(today),
     }
     about = About(given.namesrv_id, given.day, given.thresholds, _until_start(unsettled, outcomes))
-    return {**found, FINDINGS.name: findings({**today, **found}, news, given.before, about)}
+    heard = heard_before(found[EXPIRED_BROKERS.name], given.raw_beats)
+    return {**found, FINDINGS.name: findings({**today, **found, "heard": heard}, news, given.before, about)}
 
 
 def _unsettled(past_knowledge: pa.Table) -> Unsettled | None:

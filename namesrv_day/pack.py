@@ -101,12 +101,17 @@ def merged_outcomes(parts: list[pa.Table]) -> pa.Table:
     return conformed(found, gold.EVENT_OUTCOMES)
 
 
-_ADDED_UP = ("outcome", "changes", "detail", "notifications")
+_ADDED_UP = ("outcome", "changes", "detail", "notifications", "brokers_gone")
 _MERGED = """
-SELECT {plain}, arg_max(outcome, (changes, outcome)) AS outcome, sum(changes) AS changes,
+SELECT * REPLACE (
+    coalesce(broker_name, brokers_gone[1].broker_name) AS broker_name,
+    coalesce(broker_addr, brokers_gone[1].broker_addr) AS broker_addr,
+    coalesce(cluster_name, brokers_gone[1].cluster_name) AS cluster_name
+) FROM (SELECT {plain}, arg_max(outcome, (changes, outcome)) AS outcome, sum(changes) AS changes,
     if(count(detail) > 1, coalesce(CAST(sum(TRY_CAST(detail AS BIGINT)) AS VARCHAR), max(detail)), max(detail)) AS detail,
-    nullif(list_sort(flatten(list(notifications) FILTER (len(notifications) > 0))), []) AS notifications
-FROM outcomes GROUP BY {plain}
+    nullif(list_sort(flatten(list(notifications) FILTER (len(notifications) > 0))), []) AS notifications,
+    nullif(list_sort(flatten(list(brokers_gone) FILTER (len(brokers_gone) > 0))), []) AS brokers_gone
+FROM outcomes GROUP BY {plain})
 """
 
 

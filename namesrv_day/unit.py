@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from namesrv_core.history.intervals import Histories, Interval
+from namesrv_core.history.intervals import Histories, Interval, Member
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.past import Fact
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.rows import BrokerLiveInfo, LiveKey
 from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_day.context import NamesrvDay
 from namesrv_day.timed import Report
@@ -20,6 +20,7 @@ from schemas.codec import detail_of
 
 _HOUR_US = 3_600_000_000
 _ANSWERS = (events.AnswerObserved, events.ResponseObserved)
+_NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed)
 
 
 class OutcomeOf(NamedTuple):
@@ -33,6 +34,7 @@ class OutcomeOf(NamedTuple):
     detail: str | None
     changes: int
     notifications: list[dict[str, Any]] | None
+    brokers_gone: list[dict[str, Any]] | None
 
 
 class Refreshes(NamedTuple):
@@ -98,15 +100,14 @@ class UnitReplay:
                 continue
             if report is not None and not self._histories.has_reported(*report):
                 self._report_version(timed, report)
-            if step.changes or step.certainty is not None:
-                self._record(timed, step)
+            closed = self._record(timed, step) if step.changes or step.certainty is not None else []
             if step.refreshed is not None:
                 self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
                 if step.outcome is Outcome.REFRESHED:
                     self._count(step.refreshed, timed.effect_us)
                     continue
             if kind not in _ANSWERS or step.outcome is Outcome.UNKNOWN_PAST:
-                self._note(timed, step, number)
+                self._note(timed, step, number, closed if kind in _NAMELESS else [])
 
     def _fed(self, numbered: Iterable[tuple[int, TimedEvent]]) -> Iterator[TimedEvent]:
         """Yield the events, and remember which content the last of them has."""
@@ -126,12 +127,16 @@ class UnitReplay:
         if closed is not None:
             self._closed.append(closed)
 
-    def _record(self, timed: TimedEvent, step: Step) -> None:
+    def _record(self, timed: TimedEvent, step: Step) -> list[Interval]:
         if step.changes and timed.effect_us <= self._runs_until_us:
             raise NotQuietError(f"{timed.event_id}: changes something in the middle of a run")
-        self._closed += self._histories.record(
-            step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us, certainty=step.certainty
-        )
+        closed = [
+            *self._histories.record(
+                step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us, certainty=step.certainty
+            )
+        ]
+        self._closed += closed
+        return closed
 
     def _count(self, key: LiveKey, at_us: int) -> None:
         hour = key, at_us - at_us % _HOUR_US
@@ -142,7 +147,7 @@ class UnitReplay:
             counted[0] += 1
             counted[2] = at_us
 
-    def _note(self, timed: TimedEvent, step: Step, number: int | None) -> None:
+    def _note(self, timed: TimedEvent, step: Step, number: int | None, removed: Iterable[Interval]) -> None:
         event = timed.event
         if isinstance(event, events.RecordingGap):
             for key, beat_ms in self._registry.last_update_ms.items():
@@ -151,5 +156,16 @@ class UnitReplay:
             for key, beat_ms in event.beats:
                 self._histories.was_refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
-        said = (step.outcome.value, detail_of(step), len(step.changes), sent)
+        said = (step.outcome.value, detail_of(step), len(step.changes), sent, _brokers_in(removed) or None)
         self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *said))
+
+
+def _brokers_in(removed: Iterable[Interval]) -> list[dict[str, Any]]:
+    """Return the brokers whose places in groups, or live entries without one, were removed."""
+    clusters: dict[tuple[Any, Any], str | None] = {}
+    for interval in removed:
+        if isinstance(interval.value, Member) and interval.value.broker_addr is not None:
+            clusters[interval.key[0], interval.value.broker_addr] = interval.value.cluster_name
+        elif isinstance(interval.value, BrokerLiveInfo):
+            clusters.setdefault((interval.value.broker_name, interval.key[1]), interval.key[0])  # type: ignore[arg-type]
+    return [{"broker_name": name, "broker_addr": addr, "cluster_name": of} for (name, addr), of in clusters.items()]

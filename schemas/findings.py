@@ -76,7 +76,7 @@ CATALOGUE = (
     Finding("CLOCK_JUMP", ("namesrv_events",), near_us=_DAY_US),
     Finding("CLOCK_SKEW", ("data_version_history",), near_us=_DAY_US),
     Finding("EXPIRED_BROKER", ("expired_brokers",), "event"),
-    Finding("EXPIRED_WHILE_ALIVE", ("expired_brokers",)),
+    Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
     Finding("GHOST_BROKER", (), "subject"),
     Finding("LOG_GAP", ("event_outcomes",), "subject"),
     Finding("MASS_TOPIC_LOSS", ("route_changes",)),

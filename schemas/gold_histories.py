@@ -23,6 +23,7 @@ from schemas.table import (
 
 DAY = Column("day", DATE, "UTC date; partition", required=True)
 POSITION = struct_of(seq=LONG, no=INT)
+BROKER = struct_of(broker_name=STRING, broker_addr=STRING, cluster_name=STRING)
 NOTIFICATION = struct_of(
     to=STRING, min_broker_id=LONG, min_broker_addr=STRING, offline_broker_addr=STRING, ha_broker_addr=STRING
 )

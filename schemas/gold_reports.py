@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.bronze import NAMESRV_ID
-from schemas.gold_histories import BROKER_ADDR, BROKER_NAME, CLUSTER_NAME, DAY, NOTIFICATION
+from schemas.gold_histories import BROKER, BROKER_ADDR, BROKER_NAME, CLUSTER_NAME, DAY, NOTIFICATION
 from schemas.table import (
     BOOLEAN,
     INT,
@@ -32,9 +32,14 @@ EVENT_OUTCOMES = Table(
         Column("effect_time", TIMESTAMP, "When it took effect", required=True),
         Column("operation", STRING, "What it was: register_broker, scan, channel_close ...", required=True),
         Column("outcome", STRING, "What became of it", required=True),
-        Column("cluster_name", STRING, "Cluster name in the event"),
-        Column("broker_name", STRING, "Broker name in the event"),
-        Column("broker_addr", STRING, "Broker address in the event"),
+        Column("cluster_name", STRING, "Cluster name in the event; of a close or scan that of brokers_gone[0]"),
+        Column("broker_name", STRING, "Broker name, likewise"),
+        Column("broker_addr", STRING, "Broker address, likewise"),
+        Column(
+            "brokers_gone",
+            list_of(BROKER),
+            "Brokers that went with a scan or the end of a connection, by name; NULL if none",
+        ),
         Column("topic", STRING, "Topic in the event"),
         Column("channel_id", STRING, "Connection of the event"),
         Column("detail", STRING, "Reason of a refusal, exception, or count returned"),

@@ -72,8 +72,8 @@ FROM (VALUES
   ),
   (
     'EXPIRED_WHILE_ALIVE',
-    'a broker back within a minute of its removal',
-    'Look for pauses of the broker or of the name server, or raise the broker''s lease'
+    'a broker that was removed although it spoke, and was back within a minute',
+    'Look for pauses of the name server, and for what of the broker was refused; or raise its lease'
   ),
   (
     'LOG_GAP',

@@ -91,7 +91,8 @@ def reading(registrations: Iterable[Row], asked: list[set[str]] | None = None) -
     rows = table_of(registrations, bronze.REGISTRATIONS)
 
     def raw_beats(kind: str, *, columns: Iterable[str], where: pc.Expression) -> pa.Table:
-        assert kind == bronze.REGISTRATIONS.name
+        if kind == bronze.HEARTBEATS.name:
+            return empty(bronze.HEARTBEATS).select(list(columns))
         found = rows.filter(where)
         if asked is not None:
             asked.append(set(found["broker_name"].to_pylist()))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from namesrv_day.expired import expired_brokers
+import pyarrow as pa
+
+from namesrv_day.expired import expired_brokers, heard_before
+from namesrv_day.findings import About, findings
+from namesrv_day.rows import table_of
 from schemas import gold
-from tests.day.flag_rows import event, live, member, outcome, queues, tables
+from tests.day.flag_rows import DAY, event, live, member, outcome, queues, reading, tables
 
 UP, SCAN, IDLE, BACK = (
     event(i, at) for i, at in (("up", "08:00"), ("scan", "09:00"), ("idle", "10:00"), ("back", "11:00"))
@@ -72,3 +76,41 @@ def test_topics_are_lost_with_the_address_that_the_same_event_removed() -> None:
         ("a", "C", ["T", "U"]),
         ("b", "C", []),
     ]
+
+
+def spoke(came: str, handled: str | None = None, addr: str = "a:1") -> dict[str, Any]:
+    """Return a beat that came at one instant and was handled at another."""
+    at, effect = event("beat", came), event("beat", handled or came)
+    return {"broker_addr": addr, "event_time": at[1], "effect_time": effect[1], "event_id": came, "day": DAY}
+
+
+def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> None:
+    """Beats that came before the removal and renewed no lease count, whenever they were handled; no other ones do."""
+    removal = {
+        "removed_by": "scan",
+        "removed_time": SCAN[1],
+        "last_beat_time": event("beat", "08:30")[1],
+        "broker_addr": "a:1",
+    }
+    gone = table_of([{**removal, "returned_time": BACK[1]}], gold.EXPIRED_BROKERS)
+    beats = [spoke("08:30"), spoke("08:45"), spoke("08:59", "09:10"), spoke("09:10"), spoke("08:45", addr="b:1")]
+    heard = heard_before(gone, reading(beats))
+    assert heard.to_pylist() == [{"removed_by": "scan", "broker_addr": "a:1"}] * 2
+    assert heard_before(gone, reading([spoke("08:30"), spoke("09:10")])).num_rows == 0
+    assert heard_before(table_of([removal], gold.EXPIRED_BROKERS), reading(beats)).num_rows == 0
+    about = About("10.0.0.1:9876", DAY)
+    found = {
+        had: findings({**tables({}), gold.EXPIRED_BROKERS.name: _soon(gone), "heard": told}, {}, {}, about)[
+            "code"
+        ].to_pylist()
+        for had, told in ((True, heard), (False, heard.slice(0, 0)))
+    }
+    assert found == {True: ["EXPIRED_BROKER", "EXPIRED_WHILE_ALIVE"], False: ["EXPIRED_BROKER"]}
+
+
+def _soon(gone: pa.Table) -> pa.Table:
+    """Return the same with brokers that were back at the instant of their removal, and have names."""
+    rows = [
+        {**row, "returned_time": row["removed_time"], "broker_name": "a", "topics_lost": []} for row in gone.to_pylist()
+    ]
+    return table_of(rows, gold.EXPIRED_BROKERS)

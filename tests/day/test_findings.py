@@ -209,12 +209,19 @@ CASES = {
         },
         [("critical", f"a {ADDR}", DOWN[1], DOWN[1], ["down"])],
     ),
-    "a scan does not say whom it removes: the live entries do": Case(
+    "a scan names the brokers that went with it": Case(
         "MASS_TOPIC_LOSS",
         {
             gold.ROUTE_CHANGES: [vanished(f"T{number}", DOWN) for number in range(5)],
-            gold.EVENT_OUTCOMES: [outcome(DOWN, "scan")],
-            gold.BROKER_LIVE_HISTORY: [live(addr, UP, DOWN, broker_name="a") for addr in (ADDR, OTHER_ADDR)],
+            gold.EVENT_OUTCOMES: [
+                outcome(
+                    DOWN,
+                    "scan",
+                    broker_name="a",
+                    broker_addr=ADDR,
+                    brokers_gone=[{"broker_name": "a", "broker_addr": addr} for addr in (ADDR, OTHER_ADDR)],
+                )
+            ],
         },
         [("critical", f"a {ADDR} and 1 more", DOWN[1], DOWN[1], ["down"])],
     ),

@@ -238,7 +238,6 @@ def test_findings_carry_code_subject_and_evidence(flagged: Flagged) -> None:
     columns = ("code", "severity", "subject", "evidence")
     assert rows_in([flagged["findings"][NS, DAY]], *columns) == [
         ("EXPIRED_BROKER", "warning", f"broker-a {MASTER}", ["scan", "back"]),
-        ("EXPIRED_WHILE_ALIVE", "warning", f"broker-a {MASTER}", ["scan", "back"]),
         ("NO_MASTER", "critical", "broker-a", ["scan", "back"]),
         ("NO_WRITABLE_QUEUE", "critical", "T and 1 more", ["scan", "back"]),
         ("NO_WRITABLE_QUEUE", "critical", "T", ["wipe"]),

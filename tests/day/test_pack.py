@@ -199,6 +199,38 @@ def test_counts_of_units_are_added_up_and_reasons_are_kept() -> None:
     ]
 
 
+def test_a_scan_names_all_that_went_with_it_whatever_packs_they_were_in() -> None:
+    """First the first by name, who stands in the columns of the broker; an event that names its own keeps that."""
+    gone = [[{"broker_name": name, "broker_addr": f"{name}:1", "cluster_name": f"C{name}"}] for name in "ba"]
+    parts = [{**outcome("s", "expired", 3), "operation": "scan", "brokers_gone": of} for of in (*gone, None)]
+    tables = [table_of([row], gold.EVENT_OUTCOMES, namesrv_id=NAMESRV, day=dt.date(2026, 1, 3)) for row in parts]
+    (row,) = merged_outcomes(tables).to_pylist()
+    assert [row[name] for name in ("broker_name", "broker_addr", "cluster_name")] == ["a", "a:1", "Ca"]
+    assert [broker["broker_name"] for broker in row["brokers_gone"]] == ["a", "b"]
+    kept = {**outcome("k", "applied", 1), "broker_name": "own", "broker_addr": "own:1", "cluster_name": "Cown"}
+    (row,) = merged_outcomes([table_of([kept], gold.EVENT_OUTCOMES, namesrv_id=NAMESRV)]).to_pylist()
+    assert (row["broker_name"], row["brokers_gone"]) == ("own", None)
+
+
+@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+def test_scans_and_closes_say_who_went_with_them(profile: Profile) -> None:
+    """A live entry and its place in the group are one broker; a close with which nobody goes has none."""
+    told = [
+        *beats(registration("one", "1:1"), until_s=-60),
+        *beats(registration("two", "2:1"), until_s=600),
+        (600, {"kind": "channel", "event": "close", "channel_id": "2:1#1"}),
+        (601, {"kind": "channel", "event": "close", "channel_id": "9:9#1"}),
+        *beats(registration("three", "3:1")),
+    ]
+    _, after = two_days(profile, *told)
+    gone = {
+        (row["operation"], broker["broker_name"], row["broker_addr"])
+        for row in after["event_outcomes"]
+        for broker in row["brokers_gone"] or [{"broker_name": None}]
+    }
+    assert gone == {("scan", "one", "1:1"), ("channel_close", "two", "2:1"), ("channel_close", None, None)}
+
+
 def test_no_outcomes_are_no_rows() -> None:
     """A day on which nothing happened."""
     assert merged_outcomes([table_of([], gold.EVENT_OUTCOMES)]).num_rows == 0

@@ -11,7 +11,7 @@ RETURNS TABLE(
     operation STRING COMMENT 'What the event was: register_broker, scan, channel_close ...',
     outcome STRING COMMENT 'What became of it',
     cluster_name STRING COMMENT 'Cluster in the event',
-    broker_name STRING COMMENT 'Broker in the event; of a close that of the live entry that went with it',
+    broker_name STRING COMMENT 'Broker in the event; of a close or scan the first that went with it',
     broker_addr STRING COMMENT 'Broker address in the event',
     channel_id STRING COMMENT 'Connection of the event',
     detail STRING COMMENT 'Reason or count',

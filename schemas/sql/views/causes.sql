@@ -7,10 +7,10 @@ CREATE OR REPLACE TEMPORARY VIEW causes (
     operation COMMENT 'What it was: register_broker, scan, channel_close ...',
     outcome COMMENT 'What became of it',
     cluster_name COMMENT 'Cluster in the event',
-    broker_name COMMENT 'Broker in the event; of a close that of the live entry that went with it',
+    broker_name COMMENT 'Broker in the event; of a close or scan the first of brokers_gone',
     broker_addr COMMENT 'Its address, likewise',
     broker_id COMMENT 'Broker id in the request',
-    brokers_gone COMMENT 'Live entries that went with it',
+    brokers_gone COMMENT 'Brokers that went with a close or scan, by name; NULL if none',
     topic COMMENT 'Topic in the event',
     channel_id COMMENT 'Connection of the event',
     detail COMMENT 'Reason or count',
@@ -21,22 +21,9 @@ COMMENT 'What became of every event that was no plain refresh, who sent it, and 
 AS
 SELECT
     o.namesrv_id, o.day, o.seq, o.event_id, o.effect_time, o.operation, o.outcome,
-    coalesce(o.cluster_name, e.cluster_name, gone.cluster_name),
-    coalesce(o.broker_name, e.broker_name, gone.broker_name),
-    coalesce(o.broker_addr, e.broker_addr, gone.broker_addr),
-    e.broker_id, coalesce(gone.brokers, 0),
+    coalesce(o.cluster_name, e.cluster_name), coalesce(o.broker_name, e.broker_name),
+    coalesce(o.broker_addr, e.broker_addr), e.broker_id, o.brokers_gone,
     coalesce(o.topic, e.topic), coalesce(o.channel_id, e.channel_id), coalesce(o.detail, e.detail),
     e.source_file, e.source_offset
 FROM event_outcomes AS o
 LEFT JOIN events AS e ON e.namesrv_id = o.namesrv_id AND e.day = o.day AND e.event_id = o.event_id
-LEFT JOIN (
-    SELECT
-        live.namesrv_id, live.day, live.closed_by AS event_id, min(live.cluster_name) AS cluster_name,
-        min(live.broker_name) AS broker_name, min(live.broker_addr) AS broker_addr, count(*) AS brokers
-    FROM broker_live_history_slices AS live
-    LEFT ANTI JOIN broker_live_history_slices AS after
-        ON after.namesrv_id = live.namesrv_id AND after.day = live.day AND after.opened_by = live.closed_by
-        AND after.broker_addr = live.broker_addr
-    WHERE live.closed_by IS NOT NULL
-    GROUP BY live.namesrv_id, live.day, live.closed_by
-) AS gone ON gone.namesrv_id = o.namesrv_id AND gone.day = o.day AND gone.event_id = o.event_id
