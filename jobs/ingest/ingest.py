@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from jobs.errors import ClockError, GateError
 from jobs.ingest.addresses import Addresses, note_renamed
+from jobs.ingest.gaps import fill_gaps
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
@@ -72,6 +73,7 @@ def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -
         )
     addresses.state(reading.stated)
     result.days = sorted({*result.days, *addresses.apply(result.days)})
+    result.days = sorted({*result.days, *fill_gaps(house, result.days)})
     _upsert(house, bronze.OPEN_STREAMS, reading.open_streams)
     # Never beyond the run's own clock: else one event from the future would make everything after it too late.
     reached: dict[str, int] = {}
