@@ -167,5 +167,5 @@ def _brokers_in(removed: Iterable[Interval]) -> list[dict[str, Any]]:
         if isinstance(interval.value, Member) and interval.value.broker_addr is not None:
             clusters[interval.key[0], interval.value.broker_addr] = interval.value.cluster_name
         elif isinstance(interval.value, BrokerLiveInfo):
-            clusters.setdefault((interval.value.broker_name, interval.key[1]), interval.key[0])  # type: ignore[arg-type]
+            clusters.setdefault((interval.value.broker_name, interval.key[1]), LiveKey(*interval.key).cluster_name)  # type: ignore[arg-type]
     return [{"broker_name": name, "broker_addr": addr, "cluster_name": of} for (name, addr), of in clusters.items()]
