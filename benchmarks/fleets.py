@@ -82,6 +82,9 @@ class Silent:
     def begin(self, step: str) -> None:
         """See `nightly.Shows`."""
 
+    def progress(self, text: str) -> None:
+        """See `Shows`."""
+
     def end(self, step: str, seconds: float) -> None:
         """See `nightly.Shows`."""
 

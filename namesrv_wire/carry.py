@@ -48,24 +48,26 @@ def end_rows(server: Server) -> list[AnyRow]:
 
 def dump(server: Server) -> str:
     """Return a name server's state as strict JSON; call `end_rows` before."""
-    return canonical_json(
-        {
-            "schema": CARRY_SCHEMA,
-            "namesrv_id": server.id,
-            "confirmed": server.confirmed,
-            "last_packet_ns": server.last_packet_ns,
-            "last_slot": server.ledger.last_slot,
-            "version": server.ledger.version,
-            "life": None if server.life is None else server.life.dump(),
-            "syns": list(server.syns.items()),
-            "open": [connection.dump() for connection in server.idle.open_connections()],
-            "overdue": [connection.dump() for connection in server.idle.overdue.values()],
-            "closed": [connection.dump() for connection in server.lingering.values()],
-            "provisional": server.ledger.provisional,
-            "held": [[row.table, row.values] for row in server.ledger.held],
-            "tally": [] if server.confirmed else server.tally.dump(),
-        }
+    state = {
+        "schema": CARRY_SCHEMA,
+        "namesrv_id": server.id,
+        "confirmed": server.confirmed,
+        "last_packet_ns": server.last_packet_ns,
+        "last_slot": server.ledger.last_slot,
+        "version": server.ledger.version,
+        "life": None if server.life is None else server.life.dump(),
+        "syns": list(server.syns.items()),
+        "provisional": server.ledger.provisional,
+        "held": [[row.table, row.values] for row in server.ledger.held],
+        "tally": [] if server.confirmed else server.tally.dump(),
+    }
+    texts = {name: canonical_json(value) for name, value in state.items()}
+    # One by one: as objects many connections take far more memory than as text.
+    texts["open"], texts["overdue"], texts["closed"] = (
+        f"[{','.join(canonical_json(connection.dump()) for connection in connections)}]"
+        for connections in (server.idle.open_connections(), server.idle.overdue.values(), server.lingering.values())
     )
+    return f"{{{','.join(f'{canonical_json(name)}:{texts[name]}' for name in sorted(texts))}}}"
 
 
 def load(server: Server, text: str) -> list[Connection]:

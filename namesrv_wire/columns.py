@@ -28,7 +28,7 @@ from namesrv_wire.capture import (
     Segment,
     segment_of,
 )
-from namesrv_wire.container import GZIP_MAGIC, Packet, read_packets
+from namesrv_wire.container import GZIP_MAGIC, Packet, Position, read_packets
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_PACKET_BYTES
 
@@ -89,27 +89,29 @@ class Packets:
         return Segment(number, self.time_ns[index], *endpoints.pair(key), *header, payload, 0, interface)
 
 
-def read_columns(path: str | PathLike[str]) -> Iterator[Packets]:
+def read_columns(path: str | PathLike[str], position: Position | None = None) -> Iterator[Packets]:
     """Yield the packets of a capture in file order, many at a time; memory does not grow with the file.
 
-    Formats and errors are those of `read_capture`.
+    Formats and errors are those of `read_capture`; `position` follows.
     """
     with Path(path).open("rb") as raw:
+        if position is not None:
+            position.follow(raw)
         start = raw.read(2)
         raw.seek(0)
         stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if start == GZIP_MAGIC else raw
         number, offset = yield from _whole_records(stream)
     if number:
         # What is left is no pcap, or no whole record, or cannot be read: `read_packets` says which.
-        yield from _one_by_one(path, number, offset)
+        yield from _one_by_one(path, number, offset, position)
 
 
-def _one_by_one(path: str | PathLike[str], number: int, offset: int) -> Iterator[Packets]:
+def _one_by_one(path: str | PathLike[str], number: int, offset: int, position: Position | None) -> Iterator[Packets]:
     """Yield the packets from a byte on as odd ones; an error comes after the packets in front of it."""
     found: list[Packet] = []
     held = 0
     try:
-        for packet in read_packets(path, offset):
+        for packet in read_packets(path, offset, position):
             found.append(packet)
             held += len(packet.data)
             if held >= CHUNK_BYTES or len(found) >= CHUNK_PACKETS:

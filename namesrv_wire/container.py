@@ -148,15 +148,34 @@ class _Source:
         return CaptureError(self._path, self._offset, f"{self._unreadable} ({error})")
 
 
-def read_packets(path: str | PathLike[str], start: int = 0) -> Iterator[Packet]:
+class Position:
+    """Where the reading of a file is, in its bytes as they lie on disk."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+
+    def follow(self, file: IO[bytes]) -> None:
+        """Be where this open file is."""
+        self._file = file
+
+    @property
+    def bytes(self) -> int:
+        """Return how many bytes are read; 0 before the file is open, and once it is closed."""
+        return 0 if self._file is None or self._file.closed else self._file.tell()
+
+
+def read_packets(path: str | PathLike[str], start: int = 0, position: Position | None = None) -> Iterator[Packet]:
     """Yield the packets of a capture file in file order; memory does not grow with the file.
 
     `start`: of a pcap, the byte at which the record of the first one begins, in the unpacked data; 0 for the first of all.
+    `position` follows.
 
     The format is told by its first bytes, not by its name. Raises `CaptureError` at once for a foreign file,
     and after the last packet that can be read for one that ends early or is damaged.
     """
     with Path(path).open("rb") as raw:
+        if position is not None:
+            position.follow(raw)
         first = raw.read(2)
         raw.seek(0)
         if first == GZIP_MAGIC:

@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Final, cast
 
-from namesrv_wire.container import GZIP_MAGIC
+from namesrv_wire.container import GZIP_MAGIC, Position
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.event_log import Positions
 from namesrv_wire.known_lines import KnownLines
@@ -30,16 +30,18 @@ def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Ite
         yield from rows
 
 
-def read_lines(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[list[AnyRow]]:
+def read_lines(
+    path: str | PathLike[str], tally: Tally | None = None, position: Position | None = None
+) -> Iterator[list[AnyRow]]:
     """Yield the rows of an event log in file order, those of many lines at a time, and count its lines as frames of `tally`.
 
     A line that is none becomes a quarantine row with its number. A registration is preceded by the `topic_configs` row of its
     topics, unless that is there already. Lines without `seq` get their effect time in ns, made unique in file order; equal
-    ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and damaged.
+    ones get the same `event_id` and `seq`. `position` follows. Raises `CaptureError` if the file is compressed and damaged.
     """
     name = Path(path).name
     lines = KnownLines(name, Positions())
-    for first, block, beyond in _lines(path):
+    for first, block, beyond in _lines(path, position):
         rows: list[AnyRow] = []
         for number, line in enumerate(block, first):
             if not line or line.isspace():
@@ -64,13 +66,15 @@ def _rows_or_refusal(lines: KnownLines, line: bytes, length: int, place: tuple[s
     return [quarantine_row(None, None, None, error, piece, length, digest_id(content=piece), place)]
 
 
-def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, list[bytes], int]]:
+def _lines(path: str | PathLike[str], position: Position | None) -> Iterator[tuple[int, list[bytes], int]]:
     """Yield (number of the first of some lines, from 1, the lines, how many bytes of the first are left out).
 
     Of a line no more is kept than one byte beyond `MAX_LINE_BYTES`.
     """
     held, beyond, number, offset = b"", 0, 1, 0
     with Path(path).open("rb") as raw:
+        if position is not None:
+            position.follow(raw)
         try:
             for block in _blocks(raw):
                 *whole, rest = (held + block).split(b"\n")
@@ -84,7 +88,7 @@ def _lines(path: str | PathLike[str]) -> Iterator[tuple[int, list[bytes], int]]:
         except (EOFError, OSError, zlib.error) as error:
             offset -= len(held) + beyond
             raise CaptureError(path, offset, f"the compressed data is damaged or ends early ({error})") from error
-    yield number, [held], beyond
+        yield number, [held], beyond
 
 
 def _blocks(raw: IO[bytes]) -> Iterator[bytes]:

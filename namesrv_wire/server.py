@@ -42,7 +42,8 @@ class Server:
     ) -> None:
         self.ledger = Ledger(namesrv_id, confirmed=confirmed)
         self.exchange = Exchange(self.ledger, *decoders)
-        self.connections: dict[str, Connection] = {}
+        # Not a dict: of that the first item is the slower to find, the more in front of it were taken out.
+        self.connections: OrderedDict[str, Connection] = OrderedDict()
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
         self.last_packet_ns = 0
@@ -267,7 +268,7 @@ class Server:
             client, connection = next(iter(self.connections.items()))
             if not connection.beats:
                 break
-            self.connections[client] = self.connections.pop(client)
+            self.connections.move_to_end(client)
         return connection
 
     def _drop(self, connection: Connection) -> None:

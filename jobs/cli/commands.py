@@ -161,7 +161,7 @@ def _ingest(command: Command) -> int:
     with locked(house.path):
         house.start_from_published()
         require_small(house)
-        ingested = ingest(house, given.input, given.snapshot)
+        ingested = ingest(house, given.input, given.snapshot, command.console.progress)
         house.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_INPUT if ingested.errors else EXIT_OK

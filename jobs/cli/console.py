@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from jobs.cli.output import Guarded, write_table
 from jobs.printable import printable
+
+_EVERY_S = 60
 
 
 class Console:
@@ -17,12 +20,23 @@ class Console:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
         self._moves = self.err.isatty()
+        self._told = time.monotonic()
         self._terminal = self.err.stream if isinstance(self.err, Guarded) else self.err
 
     def begin(self, step: str) -> None:
         """Say that a step has begun."""
         if self._moves:
             self._terminal.write(f"\r\033[K{step} ...")
+        self._terminal.flush()
+
+    def progress(self, text: str) -> None:
+        """Say how far the step is; where nothing moves, once a minute."""
+        now = time.monotonic()
+        if self._moves:
+            self._terminal.write(f"\r\033[K{text}")
+        elif now - self._told >= _EVERY_S:
+            self._told = now
+            self._terminal.write(f"{text}\n")
         self._terminal.flush()
 
     def end(self, step: str, seconds: float) -> None:

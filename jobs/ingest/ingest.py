@@ -22,6 +22,7 @@ from jobs.errors import ClockError, GateError
 from jobs.ingest.addresses import Addresses, note_renamed
 from jobs.ingest.gaps import fill_gaps
 from jobs.ingest.ingested import Ingested
+from jobs.ingest.progress import Progress, Tell, nobody
 from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
@@ -37,17 +38,19 @@ from schemas.table import Table
 _IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
 
 
-def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Ingested:
+def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = (), tell: Tell = nobody) -> Ingested:
     """Read `inputs` and `snapshots`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
+
+    `tell` is told now and then how far it is.
 
     Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
     with at_hand(inputs) as files, at_hand(snapshots) as states:
-        return _ingest(house, files, states)
+        return _ingest(house, files, states, tell)
 
 
-def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -> Ingested:
+def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str], tell: Tell) -> Ingested:
     result = Ingested()
     sources, addresses = _fresh_sources(house, inputs, snapshots, result), Addresses(house)
     if not sources:
@@ -61,7 +64,7 @@ def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str]) -
     lateness = Lateness(watermarks | of_addresses, house.conf.late_limit_days)
     folder = local_path(house.staging) or Path(tempfile.gettempdir()) / house.run_id
     with staging_in(folder, house.run_id, house.started.date(), namesrv_of) as staging:
-        reading = Reading(house, staging, lateness, result, namesrv_of)
+        reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell))
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from jobs.conf import PipelineConf
 from jobs.ingest.bearing import Bearing, bearing_of, until_ns
 from jobs.ingest.ingested import Ingested
+from jobs.ingest.progress import Progress
 from jobs.ingest.sources import Source, instant
 from jobs.ingest.staging import Staging
 from jobs.store.warehouse import Warehouse
@@ -24,6 +25,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import rows_of, with_microseconds
 from namesrv_wire.capture import CaptureStats, Endpoints, read_capture, snapshot_length
 from namesrv_wire.columns import Packets, read_columns
+from namesrv_wire.container import Position
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness
 from namesrv_wire.log_file import read_lines
@@ -45,7 +47,13 @@ class Reading:
     """
 
     def __init__(
-        self, house: Warehouse, staging: Staging, lateness: Lateness, result: Ingested, namesrv_of: Mapping[str, str]
+        self,
+        house: Warehouse,
+        staging: Staging,
+        lateness: Lateness,
+        result: Ingested,
+        namesrv_of: Mapping[str, str],
+        progress: Progress,
     ) -> None:
         self._staging = staging
         self._lateness = lateness
@@ -58,6 +66,7 @@ class Reading:
         self._earlier = _transcript(house.conf, namesrv_of, {})
         self._known_from = _known_from(house)
         self._ranges = _ranges(house)
+        self._progress = progress
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
 
@@ -66,6 +75,7 @@ class Reading:
         noted = []
         for source in sources:
             self._lateness.begin_file()
+            self._progress.begin(source)
             row = self._read(source)
             if row["error"]:
                 self._result.errors.append(row["error"])
@@ -123,7 +133,8 @@ class Reading:
         frames, packets, cut = counts.frames, counts.packets, counts.cut_frames
         last_ns, error = None, None
         try:
-            for some in _in_order(source.path, self._lateness.limit_days):
+            for some in _in_order(source.path, self._lateness.limit_days, self._progress.position):
+                self._progress.more("packets", len(some.keys))
                 rows, of_last = self._fed(some, source.path.name, transcript, read_until)
                 last_ns = of_last or last_ns
                 self._add_all(rows, transcript)
@@ -208,7 +219,8 @@ class Reading:
         refused, name = self._lateness.refused, source.path.name
         backwards = refused[Reason.CLOCK_WENT_BACK]
         try:
-            for rows in read_lines(source.path, tally):
+            for rows in read_lines(source.path, tally, self._progress.position):
+                self._progress.more("lines", len(rows))
                 self._add_lines(rows)
         except (CaptureError, OSError, EOFError) as stopped:
             error = str(stopped)
@@ -295,10 +307,10 @@ def _known_from(house: Warehouse) -> dict[str, int]:
     return dict(zip(first["namesrv_addr"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
 
 
-def _in_order(path: Path, limit_days: int) -> Iterator[Packets]:
+def _in_order(path: Path, limit_days: int, position: Position) -> Iterator[Packets]:
     """Yield the packets of a capture up to one before which the clock goes back too far. Raises UnorderedError there."""
     latest_ns = 0
-    for packets in read_columns(path):
+    for packets in read_columns(path, position):
         times = np.array([latest_ns, *packets.time_ns], np.int64)
         latest = np.maximum.accumulate(times)
         behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)

@@ -51,7 +51,7 @@ _TEXT = pa.dictionary(pa.int32(), STRING)
 ROWS_AT_A_TIME = 1_000_000
 """Rows of stored files, or rows for one, that are in memory together."""
 # What DuckDB needs beyond goes to files.
-_MEMORY = "1GB"
+_MEMORY = "256MB"
 
 
 @contextmanager
@@ -209,28 +209,33 @@ class Staging:
         self._flush()
         self._writers.pop(name).close()
         key = ", ".join(f'"{column}"' for column in _STAGED[name].key)
-        with pa.memory_map(str(self._file(name))) as file:
-            staged = pa.ipc.open_stream(file).read_all()
-            place = ("namesrv_id", "seq", "_seq_is_given") if placed else ()
-            of_last = [column for column in place if column in staged.schema.names]
-            is_last = f"JOIN (SELECT _n, {', '.join(of_last)} FROM staged) USING (_n)" if of_last else ""
-            self.ask(
-                f"""CREATE TABLE kept_{name} AS
-                WITH one AS (
-                  SELECT {key}, max(_n) AS _n, min(_frame) AS low, max(_frame) AS high FROM staged GROUP BY {key}
-                ), several AS (
-                  SELECT {key}, count(DISTINCT _frame) AS _frames
-                  FROM staged SEMI JOIN (FROM one WHERE low <> high) USING ({key}) GROUP BY {key}
-                )
-                SELECT {", ".join([key, "_n", *of_last])}, coalesce(_frames, (low IS NOT NULL)::BIGINT) AS _frames
-                FROM one LEFT JOIN several USING ({key}) {is_last} ORDER BY _n""",
-                staged=staged.select([*_STAGED[name].key, "_n", "_frame", *(set(of_last) - {*_STAGED[name].key})]),
+        place = [column for column in ("namesrv_id", "seq", "_seq_is_given") if placed]
+        with pa.OSFile(str(self._file(name))) as file:
+            names = pa.ipc.open_stream(file).schema.names
+            of_last = [column for column in place if column in names]
+            wanted = [*_STAGED[name].key, "_n", "_frame", *(set(of_last) - {*_STAGED[name].key})]
+            file.seek(0)
+            options = pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in wanted])
+            self.ask("CREATE OR REPLACE TABLE staged AS FROM given", given=pa.ipc.open_stream(file, options=options))
+        is_last = f"JOIN (SELECT _n, {', '.join(of_last)} FROM staged) USING (_n)" if of_last else ""
+        self.ask(
+            f"""CREATE TABLE kept_{name} AS
+            WITH one AS (
+              SELECT {key}, max(_n) AS _n, min(_frame) AS low, max(_frame) AS high FROM staged GROUP BY {key}
+            ), several AS (
+              SELECT {key}, count(DISTINCT _frame) AS _frames
+              FROM staged SEMI JOIN (FROM one WHERE low <> high) USING ({key}) GROUP BY {key}
             )
+            SELECT {", ".join([key, "_n", *of_last])}, coalesce(_frames, (low IS NOT NULL)::BIGINT) AS _frames
+            FROM one LEFT JOIN several USING ({key}) {is_last} ORDER BY _n"""
+        )
+        self.ask("DROP TABLE staged")
 
     def rows(self, name: str) -> Iterator[pa.Table]:
         """Yield the rows that are kept, some at a time, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
         day = self._on_day[name]
-        with pa.memory_map(str(self._file(name))) as file:
+        # Not mapped: what was read of it would stay in memory.
+        with pa.OSFile(str(self._file(name))) as file:
             for batch in pa.ipc.open_stream(file):
                 rows, frames = self.of_batch(pa.Table.from_batches([batch]), f"SELECT _n, _frames FROM kept_{name}")
                 if not len(rows):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.positions import give_own_positions
-from jobs.ingest.staging import ROWS_AT_A_TIME, WRITTEN, Staging, parts_of
+from jobs.ingest.staging import WRITTEN, Staging, parts_of
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rules import reasons
@@ -26,7 +26,7 @@ from schemas import bronze, times
 from schemas.rules import BROKEN_RULE
 from schemas.table import STRING, Table
 
-_BYTES_AT_A_TIME = 128 << 20
+_BYTES_AT_A_TIME, _ROWS_PER_FILE = 48 << 20, 131_072
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 # What is filled in, besides.
 _NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
@@ -225,7 +225,7 @@ def _in_memory(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
     held: list[pa.Table] = []
     for piece in pieces:
         held.append(piece)
-        if sum(map(len, held)) >= ROWS_AT_A_TIME or sum(part.nbytes for part in held) >= _BYTES_AT_A_TIME:
+        if sum(map(len, held)) >= _ROWS_PER_FILE or sum(part.nbytes for part in held) >= _BYTES_AT_A_TIME:
             yield pa.concat_tables(held)
             held = []
     yield from [pa.concat_tables(held)] if any(map(len, held)) else []

@@ -30,6 +30,9 @@ class Shows(Protocol):
     def begin(self, step: str) -> None:
         """Say that a step has begun."""
 
+    def progress(self, text: str) -> None:
+        """Say how far the step is."""
+
     def end(self, step: str, seconds: float) -> None:
         """Say that a step has ended."""
 
@@ -134,7 +137,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
         with step("ingest"):
             house.start_from_published()
             require_small(house)
-            ingested = ingest(house, asked.inputs, asked.snapshots)
+            ingested = ingest(house, asked.inputs, asked.snapshots, console.progress)
         summary.note_ingested(ingested)
         wanted = asked_days(house.recorded(), asked.first, asked.last) if asked.first or asked.last else []
         days = days_to_do(house, wanted)

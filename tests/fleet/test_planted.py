@@ -26,6 +26,9 @@ class Silent:
     def begin(self, step: str) -> None:
         """See `Shows`."""
 
+    def progress(self, text: str) -> None:
+        """See `Shows`."""
+
     def end(self, step: str, seconds: float) -> None:
         """See `Shows`."""
 

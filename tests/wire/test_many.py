@@ -1,0 +1,81 @@
+"""Captures of very many connections, and connections of very many frames: memory stays, and nothing gets lost."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from namesrv_wire import Segment, Transcript
+from namesrv_wire.tally import Tally
+from tests.wire.forge import MS_NS, NAMESRV, Talk, of_table, request, response, rows_of
+
+ROUTE = 105
+
+
+def connections(count: int) -> Iterator[Segment]:
+    """Yield the packets of so many clients that come and never go: each tenth asks something, the others say nothing."""
+    number, start_ns = 0, Talk().at_ns
+    for client in range(count):
+        talk = Talk(
+            start_ns + client * MS_NS, f"10.0.{client >> 8 & 255}.{client & 255}:{20_000 + (client >> 16)}", gap_ns=1
+        )
+        talk.open()
+        if client % 10 == 0:
+            talk.exchange(ROUTE, {"topic": "T"}, opaque=client)
+        for segment in talk.segments:
+            number += 1
+            yield segment._replace(packet_no=number)
+
+
+def frames(count: int, *, answered: bool) -> Iterator[Segment]:
+    """Yield the packets of one connection with so many questions."""
+    talk = Talk(gap_ns=1_000).open()
+    yield from talk.segments
+    for opaque in range(count):
+        talk.segments.clear()
+        talk.ask(request(ROUTE, {"topic": "T"}, opaque=opaque))
+        yield from (talk.answer(response(opaque)) if answered else talk).segments
+
+
+def peak_of(segments: Iterable[Segment]) -> tuple[int, Tally]:
+    """Return the most memory that reading takes beyond what it gives out, and what was met."""
+    transcript = Transcript(namesrv=[NAMESRV])
+    tracemalloc.start()
+    try:
+        for segment in segments:
+            transcript.feed(segment, "many.pcap")
+        return tracemalloc.get_traced_memory()[1], transcript.counts
+    finally:
+        tracemalloc.stop()
+
+
+def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four times the connections as many are watched as before, and all frames are accounted for."""
+    monkeypatch.setattr("namesrv_wire.server.MAX_CONNECTIONS", 500)
+    (few, _), (many, counts) = (peak_of(connections(count)) for count in (3_000, 12_000))
+    assert many <= 1.2 * few
+    assert (counts.connections, counts.frames, counts.observations) == (12_000, 2_400, 1_200)
+    assert counts.frames + counts.pieces == counts.accounted
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:  # noqa: FBT001
+    """Questions that are never answered are forgotten beyond a limit; all frames are accounted for."""
+    monkeypatch.setattr("namesrv_wire.exchange.MAX_PENDING", 500)
+    (few, _), (many, counts) = (peak_of(frames(count, answered=answered)) for count in (3_000, 12_000))
+    assert many <= 1.2 * few
+    assert counts.frames == counts.accounted == 12_000 * (1 + answered)
+    assert counts.observations == 12_000 * answered
+
+
+def test_a_brokers_connection_outlives_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many strangers come, the connection of a broker is watched: its close is known."""
+    monkeypatch.setattr("namesrv_wire.server.MAX_CONNECTIONS", 50)
+    broker = Talk().open().exchange(103, {"brokerName": "b", "brokerAddr": "a:1", "brokerId": "0", "clusterName": "C"})
+    opened = broker.segments[:]
+    broker.wait(30_000 * MS_NS).client_fin().server_fin()
+    rows = rows_of([*opened, *connections(2_000), *broker.segments[len(opened) :]])
+    closed = [row["channel_id"] for row in of_table(rows, "channel_events") if row["kind"] == "close"]
+    assert [channel.partition("#")[0] for channel in closed] == [broker.client]
