@@ -1,8 +1,8 @@
-"""Keys that no two rows may share, compared without a table of groups: as numbers, a part of them at a time.
+"""Ids that no two rows may share, compared without a table of groups: as numbers, a part of them at a time.
 
-Files leave their keys behind as numbers of 64 bits, in parts: equal keys are in the same part, whatever files they are in. A
-part is sorted by itself, so that memory does not grow with the rows. A position is its number; of an `event_id` only a print
-is compared, and ids with equal prints are looked at again.
+Files leave prints of their stored ids behind, numbers of 64 bits, in parts: equal ids are in the same part, whatever files they
+are in. A part is sorted by itself, so that memory does not grow with the rows; ids with equal prints are looked at again. What
+mostly lies in order, positions and rows from which their ids follow, is compared as runs (`namesrv_day.runs`).
 """
 
 from __future__ import annotations
@@ -27,15 +27,13 @@ from schemas.rules import RULES
 from schemas.table import STRING
 
 PARTS = pa.schema([("owner", STRING), ("part", pa.int32()), ("numbers", pa.list_(pa.uint64()))])
-"""Keys of some rows: `numbers` of one `owner`, a name server (positions) or a table (prints of ids)."""
+"""Keys of some rows: `numbers`, prints of ids, of one `owner`, a table."""
 KEYS_AT_A_TIME = 250_000
 """So many keys make a part: they are sorted in a processor's cache."""
 
 Numbers = npt.NDArray[np.uint64]
 Again = Callable[[str, Numbers], Iterable[str]]
 _DIGITS = 32
-# Positions of neighbouring rows stay together: 2^38 ns are four minutes and a half.
-_SLICE = 38
 _BATCH = 16 * 2048
 # A print is a sum of products modulo 2^64; the numbers are odd and have no other meaning.
 _FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], dtype=np.uint64)
@@ -46,33 +44,21 @@ FORM = "event_id_is_a_digest"
 """Name of the rule about the form of ids, which is seen while they are read."""
 
 
-# A row whose id follows from it is known by its microsecond, and by these bits of what else its id is made of.
-# 2^37 us are a day and a half; where those are equal of several days, so hardly ever are the other 27 bits.
-_TIMED = (
-    """((epoch_us({time}) & 137438953471)::UBIGINT << 27) | (hash(namesrv_addr, channel_id, code, nth) & 134217727)"""
-)
-TIMED = {
-    bronze.HEARTBEATS.name: _TIMED.format(time="event_time"),
-    bronze.ROUTE_OBSERVATIONS.name: _TIMED.format(time="effect_time"),
-}
-"""What rows are known by whose ids follow from them, by the tables that have such rows."""
-_TIMED_SLICE = 27 + 26
-_FOLLOWS = "stated_id IS NULL"
+TIMED = {bronze.HEARTBEATS.name: "event_time", bronze.ROUTE_OBSERVATIONS.name: "effect_time"}
+"""The tables with rows from which their ids follow: an id is made of this instant's microsecond, among others."""
+FOLLOWS = "stated_id IS NULL"
+"""The SQL condition that the id of a row of such a table follows from it."""
 
 
 class Ids(NamedTuple):
-    """The ids of a file: prints, in any order; numbers of rows from which their ids follow (`TIMED`), in order; their form.
-
-    A digest is 32 lower-case hex digits: whether all others `are_digests`.
-    """
+    """The stored ids of a file: prints, in any order, and whether they are digests, 32 lower-case hex digits."""
 
     prints: Numbers
-    timed: Numbers
     are_digests: bool
 
 
 class Copies(NamedTuple):
-    """What was found in a part: how many different keys an owner has in it, and those that are there more than once."""
+    """What was found of an owner: how many ids, or different positions, it has, and which are there more than once."""
 
     owner: str
     keys: int
@@ -80,54 +66,38 @@ class Copies(NamedTuple):
 
 
 def ids_of(rows: duckdb.DuckDBPyRelation, table: str) -> Ids:
-    """Return what is known of the ids of `rows` of `table`; where `event_id` is NULL there is nothing.
+    """Return what is known of the stored ids of `rows` of `table`, of some tables those stated; where one is NULL there is nothing.
 
-    Ids that follow from rows are not made for it: equal rows have equal numbers. No source is known to state an id that is
-    another row's.
+    No source is known to state an id that is another row's.
     """
     prints, are_digests = [np.empty(0, np.uint64)], True
     for ids in _columns(rows, "stated_id" if table in TIMED else "event_id"):
         found, are_hex = _printed(ids)
         prints.append(found)
         are_digests &= are_hex
-    timed = _numbers(rows.filter(_FOLLOWS), TIMED[table]) if table in TIMED else np.empty(0, np.uint64)
-    return Ids(np.concatenate(prints), _ordered(timed), are_digests)
+    return Ids(np.concatenate(prints), are_digests)
 
 
 def ids_with(rows: duckdb.DuckDBPyRelation, table: str, numbers: Numbers) -> list[str]:
-    """Return the ids of `rows` of `table` that have one of these `numbers` (`ids_of`), as often as they are there."""
+    """Return the ids of `rows` of `table` that have one of these `numbers`, as often as they are there.
+
+    A number is the print of a stored id (`ids_of`), or the microsecond of rows from which their ids follow (`TIMED`).
+    """
     found: list[str] = []
     for ids in _columns(rows, "stated_id" if table in TIMED else "event_id"):
         found += ids.filter(pa.array(np.isin(_printed(ids)[0], numbers))).to_pylist()
     if table in TIMED:
-        wanted = connection().from_arrow(pa.table({"number": numbers}))
-        timed = rows.filter(_FOLLOWS).project(f"*, {TIMED[table]} AS number").join(wanted, "number", how="semi")
+        wanted = connection().from_arrow(pa.table({"number": numbers.view(np.int64)}))
+        timed = (
+            rows.filter(FOLLOWS).project(f"*, epoch_us({TIMED[table]}) AS number").join(wanted, "number", how="semi")
+        )
         found += [event_id for (event_id,) in timed.project("event_id").fetchall()]
     return found
 
 
-def positions_of(rows: duckdb.DuckDBPyRelation) -> Numbers:
-    """Return the positions (`seq`) of `rows`, which are of one name server, in order; where it is NULL there is none."""
-    return _ordered(_numbers(rows, "seq").view(np.uint64))
-
-
-def parts_of_positions(owner: str, positions: Numbers, parts: int, slice_bits: int = _SLICE) -> pa.Table:
-    """Return positions, or numbers of `TIMED`, which are in order, as `PARTS`; those stay together that differ in the last bits."""
-    found: dict[int, list[Numbers]] = {}
-    start = 0
-    while start < len(positions):
-        number = int(positions[start]) >> slice_bits
-        end = int(np.searchsorted(positions, np.uint64(((number + 1) << slice_bits) - 1), side="right"))
-        found.setdefault(number % parts, []).append(positions[start:end])
-        start = end
-    return _table(owner, {part: np.concatenate(numbers) for part, numbers in found.items()})
-
-
 def parts_of_ids(table: str, ids: Ids, parts: int) -> pa.Table:
-    """Return what is known of a table's ids as `PARTS`."""
-    return pa.concat_tables(
-        [_parts_of(table, ids.prints, parts), parts_of_positions(table, ids.timed, parts, _TIMED_SLICE)]
-    )
+    """Return what is known of a table's stored ids as `PARTS`."""
+    return _parts_of(table, ids.prints, parts)
 
 
 def _parts_of(table: str, prints: Numbers, parts: int) -> pa.Table:
@@ -151,7 +121,7 @@ def copies_in(part: pa.Table) -> list[Copies]:
     for (owner, _), lists in sorted(together.items(), key=itemgetter(0)):
         ordered = _ordered(np.concatenate(lists))
         again = ordered[1:][ordered[1:] == ordered[:-1]]
-        found.append(Copies(owner, len(ordered) - len(again), np.unique(again)))
+        found.append(Copies(owner, len(ordered), np.unique(again)))
     return found
 
 
@@ -182,7 +152,7 @@ def _ids_measured(table: str, found: Sequence[Copies], again: Again) -> Measurem
     suspects = np.concatenate([part.repeated for part in found])
     ids = Counter(again(table, suspects) if len(suspects) else ())
     copies = [{"event_id": event_id, "copies": times} for event_id, times in ids.items() if times > 1]
-    keys = sum(part.keys for part in found) - len(suspects) + len(ids)
+    keys = sum(part.keys for part in found) - sum(times - 1 for times in ids.values())
     return measured(table, ID[table], keys, len(copies), _shown(copies))
 
 
@@ -194,11 +164,6 @@ def _columns(rows: duckdb.DuckDBPyRelation, sql: str) -> Iterator[pa.Array]:
     """Yield a column without NULLs, some rows at a time: as one array it would be copied into fresh memory."""
     for batch in rows.project(sql).to_arrow_reader(_BATCH):
         yield batch.column(0).drop_null()
-
-
-def _numbers(rows: duckdb.DuckDBPyRelation, sql: str) -> npt.NDArray[Any]:
-    found = [column.to_numpy() for column in _columns(rows, sql)]
-    return np.concatenate(found) if found else np.empty(0, np.uint64)
 
 
 def _printed(ids: pa.Array) -> tuple[Numbers, bool]:

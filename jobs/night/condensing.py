@@ -11,6 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
-from jobs.night.together import judged_together, what_is_left
+from jobs.night.together import FileRun, judged_together, what_is_left
 from jobs.store.files import DataFile, digests_of, read_files, relation_of, rows_of_slices
 from jobs.store.warehouse import Warehouse
 from namesrv_day import condense
@@ -57,7 +58,7 @@ class CondenseWork:
     """Pieces for one task; hours are stashed below `staging`.
 
     `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
-    that is not of the ingest runs `covered`. Keys are cut into `parts`, and these into `groups`, one for a task. Unless it
+    that is not of the ingest runs `covered`. Ids are cut into `parts`, and these into `groups`, one for a task. Unless it
     `is_gated`, nothing is found but rows and hours.
     """
 
@@ -77,7 +78,7 @@ class Condensed:
     """What the pass has found.
 
     How many rows each slice has, and its digest; where the hours of each day are stashed; rules, counted in parts; what is new
-    on published days; and where is stashed what files leave for the rules about all rows together.
+    on published days; and what files leave for the rules about all rows together: runs, and where the rest is stashed.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
@@ -86,6 +87,7 @@ class Condensed:
     measurements: list[Measurement] = field(default_factory=list)
     fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    runs: list[FileRun] = field(default_factory=list)
 
     def add(self, other: Condensed) -> None:
         """Add what another task, or an earlier pass, has found."""
@@ -96,6 +98,7 @@ class Condensed:
             self.hours[day] = (*self.hours.get(day, ()), *places)
         self.measurements += other.measurements
         self.left += other.left
+        self.runs += other.runs
         self.fresh = added_up([self.fresh, other.fresh])
 
 
@@ -116,7 +119,7 @@ def condensed(
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
     rows = sum(piece.file.rows for piece in pieces if piece.name in _WITH_KEYS)
     parts = 1 + rows // KEYS_AT_A_TIME
-    groups = min(parts, passes.width * _ROUNDS)
+    groups = passes.width * _ROUNDS
     work = [
         CondenseWork(
             house.path, tuple(some), leases, ledger.days, ledger.covered, parts, groups, house.staging, is_gated
@@ -127,7 +130,7 @@ def condensed(
     for found in passes.each(condense_files, work):
         total.add(found)
     if total.left:
-        total.measurements += judged_together(house, passes, total.left, groups, days)
+        total.measurements += judged_together(house, passes, total.left, groups, total.runs, days)
     return total
 
 
@@ -150,8 +153,10 @@ def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
         return found
     rows = relation_of(work.root, piece.table, piece.file)
     if work.is_gated and piece.name in _WITH_KEYS:
-        scan = scanned(rows, piece.name, work.parts)
+        columns = partial(read_files, work.root, piece.table, [piece.file])
+        scan = scanned(rows, columns, piece.name, work.parts)
         found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
+        found.runs = [FileRun(piece.name, piece.file, run) for run in scan.runs]
     if piece.table in BEATS:
         hours = condense.hours_from(rows, piece.name, _leases(work, day))
         found.hours = {day: (stash.put(work.staging, {"hours": hours}),)}

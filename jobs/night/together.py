@@ -1,4 +1,4 @@
-"""Rules about all recorded rows together: keys are compared a group of parts at a time, the rest by the driver."""
+"""Rules about all recorded rows together: ids are compared a group of parts at a time, runs where they overlap."""
 
 from __future__ import annotations
 
@@ -8,60 +8,101 @@ from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
-from jobs.store.files import ask_file
+from jobs.store.files import DataFile, ask_file, read_files
 from jobs.store.warehouse import Warehouse
-from namesrv_day import keys, scan
+from namesrv_day import keys, runs, scan
 from namesrv_day.keys import Copies, Numbers
+from namesrv_day.rows import with_microseconds
 from namesrv_day.rules import Measurement
+from namesrv_day.runs import Run, Stretch
 from namesrv_day.scan import Scan
 from schemas import bronze
 
 _SMALL = ("connections", "deciding", "topics")
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class FileRun:
+    """A run, and the file of a table in which it lies."""
+
+    table: str
+    file: DataFile
+    run: Run
 
 
 @dataclass(frozen=True)
 class KeysWork:
-    """One group of parts of the keys that were left at `places`."""
+    """One group of parts of the ids that were left at `places`; stretches of keys below the warehouse `root`, with their files."""
 
     places: tuple[str, ...]
     group: int
+    root: str
+    stretches: tuple[tuple[Stretch, tuple[FileRun, ...]], ...]
 
 
 def what_is_left(found: Scan, groups: int) -> dict[str, pa.Table]:
-    """Return what a file leaves, as it is stashed: its keys by group."""
+    """Return what a file leaves, as it is stashed: its ids by group."""
     left = {name: getattr(found, name) for name in _SMALL}
-    for name in ("ids", "positions"):
-        parts = getattr(found, name)
-        in_group = [part % groups for part in parts["part"].to_pylist()]
-        for group in range(groups):
-            left[f"{name}-{group}"] = parts.take(
-                pa.array([row for row, of in enumerate(in_group) if of == group], pa.int64())
-            )
+    in_group = [part % groups for part in found.ids["part"].to_pylist()]
+    for group in range(groups):
+        rows = [row for row, of in enumerate(in_group) if of == group]
+        left[f"ids-{group}"] = found.ids.take(pa.array(rows, pa.int64()))
     return left
 
 
 def judged_together(
-    house: Warehouse, passes: Passes, places: Sequence[str], groups: int, days: Sequence[dt.date]
+    house: Warehouse,
+    passes: Passes,
+    places: Sequence[str],
+    groups: int,
+    found: Sequence[FileRun],
+    days: Sequence[dt.date],
 ) -> list[Measurement]:
     """Return what is counted of the rules about keys, connections, clocks and topics."""
-    compared = passes.each(compare_keys, [KeysWork(tuple(places), group) for group in range(groups)])
-    positions, ids = ([copies for of in compared for copies in of[number]] for number in (0, 1))
+    overlapping = [(one, tuple(found[n] for n in one.runs)) for one in runs.overlaps([of.run for of in found])]
+    work = [KeysWork(tuple(places), group, house.path, tuple(overlapping[group::groups])) for group in range(groups)]
+    compared = passes.each(compare_keys, work)
+    of_runs = [*(of.run for of in found), *(run for _, of_stretches in compared for run in of_stretches)]
+    ids = [*(copies for of, _ in compared for copies in of), *_timed(of_runs)]
     connections, deciding, topics = (stash.take(places, name) for name in _SMALL)
     stored = house.rows(bronze.TOPIC_CONFIGS_TABLE, None, ["topic_config_digest"])
     return [
-        *keys.judged(positions, ids, partial(_again, house, days)),
+        *keys.judged(runs.copies(runs.POSITIONS, of_runs), ids, partial(_again, house, days)),
         *scan.judged(connections, deciding, topics, stored),
     ]
 
 
-def compare_keys(work: KeysWork) -> tuple[list[Copies], list[Copies]]:
-    """Compare the keys of one group: the task of the pass. Returns what is repeated among positions, and among prints of ids."""
-    positions, ids = (keys.copies_in(stash.take(work.places, f"{name}-{work.group}")) for name in ("positions", "ids"))
-    return positions, ids
+def _timed(of_runs: Sequence[Run]) -> list[Copies]:
+    return [copies._replace(owner=table) for table in keys.TIMED for copies in runs.copies(table, of_runs)]
+
+
+def compare_keys(work: KeysWork) -> tuple[list[Copies], list[Run]]:
+    """Compare the ids of one group, and some stretches: the task of the pass. Returns what is found of prints, and of runs."""
+    ids = keys.copies_in(stash.take(work.places, f"ids-{work.group}"))
+    return ids, [runs.compared(one, [_keys(work.root, one, of) for of in files]) for one, files in work.stretches]
+
+
+def _keys(root: str, stretch: Stretch, of: FileRun) -> runs.Numbers:
+    """Return the keys that a file has in a stretch."""
+    owner, key = scan.RUNS[stretch.kind]
+    wanted = pc.field(owner).is_null() if stretch.owner is None else pc.field(owner) == stretch.owner
+    if stretch.kind != runs.POSITIONS:
+        wanted &= pc.field("stated_id").is_null()
+    # To look at each key takes longer than to read them all: only where most can be left out unread.
+    if stretch.last - stretch.first < (of.run.last - of.run.first) // _FEW:
+        kind = TABLES[of.table].schema.field(key).type
+        first, last = (pa.scalar(edge, pa.int64()).cast(kind) for edge in (stretch.first, stretch.last))
+        wanted &= (pc.field(key) >= first) & (pc.field(key) <= last)
+    found: runs.Numbers = with_microseconds(read_files(root, TABLES[of.table], [of.file], [key], wanted))[
+        key
+    ].to_numpy()
+    return found[(found >= stretch.first) & (found <= stretch.last)]
 
 
 def _again(house: Warehouse, days: Sequence[dt.date], name: str, prints: Numbers) -> list[str]:

@@ -301,7 +301,9 @@ def _guarantee(file: DataFile) -> pc.Expression:
     """Return what holds of all rows of a file; of what has one value the rows themselves need not say it."""
     facts = [pc.scalar(True)] if file.day is None else [pc.field("day") == pa.scalar(file.day)]
     low, high = bounds_of(file)
-    if low is not None:
+    if low is not None and low == high:
+        facts.append(pc.field("namesrv_id") == low)
+    elif low is not None:
         facts += [pc.field("namesrv_id") >= low, pc.field("namesrv_id") <= high]
     return reduce(and_, facts)
 

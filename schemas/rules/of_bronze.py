@@ -65,7 +65,8 @@ def _envelope(table: str) -> tuple[Rule, ...]:
         ),
         warn(
             "seq_is_effect_time",
-            "seq // 1000 BETWEEN epoch_us(effect_time) - 1000000 AND epoch_us(effect_time) + 1000000",
+            # A product takes less than a quotient.
+            "seq BETWEEN (epoch_us(effect_time) - 1000000) * 1000 AND (epoch_us(effect_time) + 1000000) * 1000 + 999",
             "seq lies within a second of effect_time.",
         ),
         warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS, over=connections),

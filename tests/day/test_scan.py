@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from namesrv_day import keys
+from namesrv_day import keys, runs
+from namesrv_day.rows import with_derived
 from namesrv_day.rules import counted, measure, merged, row_rules
-from namesrv_day.scan import Scan, judged, scanned
+from namesrv_day.runs import Stretch
+from namesrv_day.scan import RUNS, Scan, judged, scanned
 from namesrv_day.sql import connection
 from schemas import bronze
 from tests.day.good_rows import MINUTE, NOON, SEQ, frames, row
@@ -40,17 +44,34 @@ def gate(
         of_table = [connection().from_arrow(rows) for name, rows in files if name == table]
         return [event_id for rows in of_table for event_id in keys.ids_with(rows, table, prints)]
 
-    scans: list[Scan] = [scanned(connection().from_arrow(rows), name, parts) for name, rows in files]
-    connections, deciding, topics, ids, positions = (
+    scans: list[Scan] = [scanned(connection().from_arrow(rows), rows.select, name, parts) for name, rows in files]
+    connections, deciding, topics, ids = (
         pa.concat_tables([getattr(scan, name) for scan in scans])
-        for name in ("connections", "deciding", "topics", "ids", "positions")
+        for name in ("connections", "deciding", "topics", "ids")
     )
+    held = [(rows, run) for (_, rows), scan in zip(files, scans, strict=True) for run in scan.runs]
+    found_runs = [run for _, run in held]
+    found_runs += [
+        runs.compared(stretch, [keys_of(held[number][0], stretch) for number in stretch.runs])
+        for stretch in runs.overlaps(found_runs)
+    ]
+    timed = [copies._replace(owner=table) for table in keys.TIMED for copies in runs.copies(table, found_runs)]
     found = [
         *(measurement for scan in scans for measurement in scan.measured),
         *judged(connections, deciding, topics, stored),
-        *keys.judged(keys.copies_in(positions), keys.copies_in(ids), again),
+        *keys.judged(runs.copies("positions", found_runs), [*keys.copies_in(ids), *timed], again),
     ]
     return {(m.table, m.rule): (m.rows, m.broken, m.sample) for m in merged(found, TABLES)}
+
+
+def keys_of(rows: pa.Table, stretch: Stretch) -> runs.Numbers:
+    """Return the keys that rows have in a stretch."""
+    owner, key = RUNS[stretch.kind]
+    own = rows.filter(pc.equal(rows[owner], stretch.owner))
+    if stretch.kind in keys.TIMED:
+        own = own.filter(pc.is_null(own["stated_id"]))
+    numbers = own[key].cast(pa.int64()).to_numpy()
+    return numbers[(numbers >= stretch.first) & (numbers <= stretch.last)]
 
 
 @pytest.mark.parametrize(("count", "parts", "seed"), [(1, 1, 0), (2, 3, 1), (3, 2, 2), (5, 300, 3)])
@@ -117,18 +138,27 @@ def test_a_position_may_be_taken_once_by_all_tables_and_files():
     assert sample == tuple(f'{{"namesrv_id":"10.0.0.9:9876","seq":{SEQ + n}}}' for n in (1, 5))
 
 
-def test_without_ids_only_their_rules_are_left_out():
-    """Where ids are not read, the two rules about them have judged no rows, and all others say the same."""
-    rows = connection().from_arrow(frames(planted_rows())["heartbeats"])
-
-    with_ids, without = scanned(rows, "heartbeats"), scanned(rows, "heartbeats", with_ids=False)
-
-    about_ids = {"event_id_is_a_digest", "key_is_unique"}
-    assert {(m.rule, m.rows, m.broken) for m in without.measured if m.rule in about_ids} == {
-        (rule, 0, 0) for rule in about_ids
-    }
-    assert [m for m in without.measured if m.rule not in about_ids] == [
-        m for m in with_ids.measured if m.rule not in about_ids
+def test_copies_of_beats_are_found_without_their_ids():
+    """The same beat in two files, or twice in one, is found and named by its id; others in its microsecond are none."""
+    rows = [
+        row("heartbeats", channel_id=channel, seq=SEQ + n, nth=nth, event_time=at)
+        for n, (channel, nth, at) in enumerate(
+            [("a#1", 0, NOON), ("b#1", 0, NOON), ("c#1", 0, NOON + MINUTE), ("a#1", 1, NOON), ("c#1", 0, NOON + MINUTE)]
+        )
     ]
-    assert without.ids.num_rows == 0
-    assert without.positions == with_ids.positions
+    stated = frames({"heartbeats": rows})["heartbeats"]
+    nothing = pa.nulls(stated.num_rows, pa.string())
+    followed = stated.set_column(stated.schema.get_field_index("stated_id"), "stated_id", nothing)
+    table = with_derived(followed, bronze.HEARTBEATS)
+    stored = pa.table({"topic_config_digest": pa.array([], pa.string())})
+    apart = [[0, 1, 2], [3, 4]]
+
+    def ids(*files: list[int]) -> tuple[int | None, int | None, tuple[str, ...]]:
+        return gate([("heartbeats", table.take(numbers)) for numbers in files], 3, stored)[
+            "heartbeats", "key_is_unique"
+        ]
+
+    copied = (json.dumps({"event_id": table["event_id"][2].as_py(), "copies": 2}, separators=(",", ":")),)
+    assert ids(*apart) == ids([4, 2, 0, 3, 1]) == (4, 1, copied)
+    assert ids([0, 1], [2, 3]) == (4, 0, ())
+    assert ids([0, 1, 3]) == (3, 0, ())
