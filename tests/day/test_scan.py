@@ -71,7 +71,8 @@ def keys_of(rows: pa.Table, stretch: Stretch) -> runs.Numbers:
     if stretch.kind in keys.TIMED:
         own = own.filter(pc.is_null(own["stated_id"]))
     numbers = own[key].cast(pa.int64()).to_numpy()
-    return numbers[(numbers >= stretch.first) & (numbers <= stretch.last)]
+    inside: runs.Numbers = numbers[(numbers >= stretch.first) & (numbers <= stretch.last)]
+    return inside
 
 
 @pytest.mark.parametrize(("count", "parts", "seed"), [(1, 1, 0), (2, 3, 1), (3, 2, 2), (5, 300, 3)])
