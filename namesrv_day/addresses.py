@@ -213,13 +213,16 @@ _JUDGED = r"""
     ASOF LEFT JOIN left_by AS u
         ON u.namesrv_id = r.namesrv_id AND u.broker_addr = r.broker_addr AND r.seq < u.seq
     WHERE r.broker_addr NOT IN (FROM rivals)
+), elsewhere AS (
+    -- Before answers are joined: nearly all that is fresh has beaten where they were given.
+    SELECT s.namesrv_id, s.known_seq, f.namesrv_id AS heard_at, f.broker_addr, f.from_seq, f.until_seq, f.digest
+    FROM since AS s CROSS JOIN fresh AS f
+    WHERE (s.namesrv_id, f.broker_addr) NOT IN (SELECT (namesrv_id, broker_addr) FROM beats WHERE broker_addr IS NOT NULL)
 ), met AS (
-    SELECT a.namesrv_id, f.namesrv_id AS heard_at, a.event_id, a.code, a.subject, a.seq, a.seq <= s.known_seq AS is_early,
-        f.digest, list_contains(shown, f.broker_addr) AS is_shown
+    SELECT a.namesrv_id, e.heard_at, a.event_id, a.code, a.subject, a.seq, a.seq <= e.known_seq AS is_early, e.digest,
+        list_contains(shown, e.broker_addr) AS is_shown
     FROM asked AS a
-    JOIN fresh AS f ON f.from_seq <= a.request_seq AND a.seq <= f.until_seq
-    JOIN since AS s ON s.namesrv_id = a.namesrv_id
-    WHERE (a.namesrv_id, f.broker_addr) NOT IN (SELECT (namesrv_id, broker_addr) FROM beats WHERE broker_addr IS NOT NULL)
+    JOIN elsewhere AS e ON e.namesrv_id = a.namesrv_id AND e.from_seq <= a.request_seq AND a.seq <= e.until_seq
 ), judged AS (
     -- A route shows who has the topic: a master that has just registered it must be there.
     SELECT least(namesrv_id, heard_at) AS one, greatest(namesrv_id, heard_at) AS other, namesrv_id, event_id, seq, is_early,

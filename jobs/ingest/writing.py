@@ -198,8 +198,9 @@ _COUNTED = """
 SELECT count_if(outcome = 'new' AND frames > 0)::BIGINT AS new,
        count_if(outcome = 'refused' AND frames > 0)::BIGINT AS refused,
        sum(frames)::BIGINT - new - refused AS repeated,
-       coalesce(list_distinct(flatten(list([day, old_day]) FILTER (outcome IN ('new', 'changed')))), []) AS days
-FROM outcomes
+       coalesce(list(DISTINCT day) FILTER (is_changed AND day IS NOT NULL), [])
+         || coalesce(list(DISTINCT old_day) FILTER (is_changed AND old_day IS NOT NULL), []) AS days
+FROM (SELECT *, outcome IN ('new', 'changed') AS is_changed FROM outcomes)
 """
 _WANTED = "SELECT _n, _n FROM outcomes WHERE outcome IN ('new', 'changed')"
 
