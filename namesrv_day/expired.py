@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from functools import reduce
+from operator import or_
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -11,6 +15,7 @@ from namesrv_day.rows import conformed, empty
 from namesrv_day.sql import ask
 from schemas.findings import query
 from schemas.gold import BROKER_ADDR_HISTORY, BROKER_LIVE_HISTORY, EVENT_OUTCOMES, EXPIRED_BROKERS, TOPIC_QUEUE_HISTORY
+from schemas.table import TIMESTAMP
 
 
 def expired_brokers(slices: Frames) -> pa.Table:
@@ -31,6 +36,8 @@ def expired_brokers(slices: Frames) -> pa.Table:
     return conformed(ask(query("flags/expired"), tables), EXPIRED_BROKERS)
 
 
+# An expression of more takes longer to look at than it spares.
+_MOST_STRETCHES = 64
 HEARD = pa.schema([("removed_by", pa.string()), ("broker_addr", pa.string())])
 
 
@@ -43,12 +50,25 @@ def heard_before(expired: pa.Table, raw_beats: RawBeats) -> pa.Table:
     back = expired.filter(pc.is_valid(expired["returned_time"]))
     if not back.num_rows:
         return HEARD.empty_table()
-    where = pc.field("broker_addr").isin(back["broker_addr"]) & (
-        pc.field("effect_time") > pc.min(back["last_beat_time"])
-    )
-    where &= pc.field("event_time") <= pc.max(back["removed_time"])
+    where = pc.field("broker_addr").isin(back["broker_addr"]) & _between(back)
     beats = [raw_beats(table.name, columns=["broker_addr", "event_time"], where=where) for table in BEATS]
     return ask(_HEARD, {"expired": back, "beats": pa.concat_tables(beats)}).cast(HEARD)
+
+
+def _between(expired: pa.Table) -> pc.Expression:
+    """Return the condition that a beat came between a last beat and its broker's removal, of some brokers that went away.
+
+    Files are read only where one of few stretches lies: there are so many that of much time nothing need be read.
+    """
+    spans = sorted(zip(expired["last_beat_time"].to_pylist(), expired["removed_time"].to_pylist(), strict=True))
+    merged: list[list[dt.datetime]] = []
+    for first, last in spans:
+        if merged and (first <= merged[-1][1] or len(merged) == _MOST_STRETCHES):
+            merged[-1][1] = max(last, merged[-1][1])
+        else:
+            merged.append([first, last])
+    came = pc.field("event_time")
+    return reduce(or_, ((came > pa.scalar(a, TIMESTAMP)) & (came <= pa.scalar(b, TIMESTAMP)) for a, b in merged))
 
 
 _HEARD = """

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -77,13 +77,13 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    How many rows each slice has, and its digest; where the hours of each day are stashed; rules, counted in parts; what is new
+    How many rows each slice has, and its digest; where the hours of a name server's day are stashed; rules, counted in parts; what is new
     on published days; and what files leave for the rules about all rows together: runs, and where the rest is stashed.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
     digests: dict[Slice, Digest] = field(default_factory=dict)
-    hours: dict[dt.date, tuple[str, ...]] = field(default_factory=dict)
+    hours: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -94,8 +94,8 @@ class Condensed:
         self.rows += other.rows
         for cut, digest in other.digests.items():
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
-        for day, places in other.hours.items():
-            self.hours[day] = (*self.hours.get(day, ()), *places)
+        for of, places in other.hours.items():
+            self.hours[of] = (*self.hours.get(of, ()), *places)
         self.measurements += other.measurements
         self.left += other.left
         self.runs += other.runs
@@ -136,13 +136,13 @@ def condensed(
 
 def condense_files(work: CondenseWork) -> Condensed:
     """Read some files: the task of the pass."""
-    found = Condensed()
+    found, leases = Condensed(), cache(partial(_leases, work))
     for piece in work.pieces:
-        found.add(_condensed(work, piece))
+        found.add(_condensed(work, piece, leases))
     return found
 
 
-def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
+def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
     found, day = Condensed(), piece.file.day
     if work.is_gated:
         found.digests = digests_of(work.root, piece.table, [piece.file])
@@ -158,8 +158,9 @@ def _condensed(work: CondenseWork, piece: Piece) -> Condensed:
         found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
         found.runs = [FileRun(piece.name, piece.file, run) for run in scan.runs]
     if piece.table in BEATS:
-        hours = condense.hours_from(rows, piece.name, _leases(work, day))
-        found.hours = {day: (stash.put(work.staging, {"hours": hours}),)}
+        hours = condense.hours_from(rows, piece.name, leases(day))
+        place = stash.put(work.staging, {"hours": hours})
+        found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     if work.is_gated and piece.table in bronze.RECORDED_TABLES and day in work.published:
         found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
     return found

@@ -219,7 +219,7 @@ class Night:
                 today,
                 before,
                 ever,
-                self._read.hours.get(day, ()),
+                self._read.hours.get((day, name), ()),
                 settings.filter(own),
                 later.filter(own),
                 scan_life.filter(own),
