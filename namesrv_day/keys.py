@@ -66,7 +66,7 @@ class Copies(NamedTuple):
 
 
 def ids_of(rows: duckdb.DuckDBPyRelation, table: str) -> Ids:
-    """Return what is known of the stored ids of `rows` of `table`, of some tables those stated; where one is NULL there is nothing.
+    """Return what is known of the stored ids of `rows` of `table`; where one is NULL there is nothing.
 
     No source is known to state an id that is another row's.
     """

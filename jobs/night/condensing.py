@@ -77,8 +77,8 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    How many rows each slice has, and its digest; where the hours of a name server's day are stashed; rules, counted in parts; what is new
-    on published days; and what files leave for the rules about all rows together: runs, and where the rest is stashed.
+    How many rows each slice has, and its digest; where the hours of a name server's day are stashed; rules, counted in parts;
+    what is new on published days; what files leave for the rules about all rows together: runs, and where the rest is stashed.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
