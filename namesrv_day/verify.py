@@ -16,11 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.asking.answers import LIST_CODES
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.timeline import StateChange, timeline_of
 from namesrv_core.history.unseen import differs_by_unseen
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
 from namesrv_core.inference.races import LAG_NS
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
@@ -170,25 +172,27 @@ _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
 def _unseen(verdicts: Sequence[Verdict], given: VerifyInput) -> pa.Array:
     """Return which verdicts differ only by brokers that may have registered over a connection that cannot be read.
 
-    A broker goes with its connection: it was open when the question was asked.
+    A broker goes with its connection: it was open when the question was asked. That a list has more topics is a gap only if an
+    answer names such a broker, or none could: whoever asks who is in the cluster would have been told.
     """
     spans = [(begin * NS_PER_US, _EVER if end is None else (end + 1) * NS_PER_US) for begin, end in given.unread]
-    wrong = {
-        number
-        for number, (observed, matched, *_) in enumerate(verdicts)
-        if not matched and isinstance(observed.question, Question)
-        if any(begin <= observed.seq and observed.request_seq < end for begin, end in spans)
+    asked = {
+        number: (verdict.observed.question, verdict)
+        for number, verdict in enumerate(verdicts)
+        if isinstance(verdict.observed.question, Question)
+        if any(begin <= verdict.observed.seq and verdict.observed.request_seq < end for begin, end in spans)
     }
+    wrong = {number: of for number, of in asked.items() if not of[1].matched}
     seen = _registered(given) if wrong else set()
-    return pa.array(
-        [
-            number in wrong
-            and isinstance(one.observed.question, Question)
-            and differs_by_unseen(one.observed.question, one.observed.answered, one.expected, seen)
-            for number, one in enumerate(verdicts)
-        ],
-        BOOLEAN,
-    )
+    gaps = {
+        number: question.code not in LIST_CODES
+        for number, (question, one) in wrong.items()
+        if differs_by_unseen(question, one.observed.answered, one.expected, seen)
+    }
+    names_all = any(question.code == RequestCode.GET_BROKER_CLUSTER_INFO for question, _ in asked.values())
+    if names_all and not any(gaps.values()):
+        gaps = {}
+    return pa.array([number in gaps for number in range(len(verdicts))], BOOLEAN)
 
 
 def _registered(given: VerifyInput) -> set[str | None]:

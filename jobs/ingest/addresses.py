@@ -284,9 +284,9 @@ def _telling(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> di
     has_answer = (pc.field("response_code") == 0) & pc.field("body").is_valid() | (pc.field("response_code") == 17)
     whole = pc.field("scope").is_null() | (pc.field("scope") == "")
     routes = among & pc.field("code").isin([105, 106]) & has_answer & whole
-    table, columns = bronze.ROUTE_OBSERVATIONS, ["namesrv_id", "code", "seq", "event_id"]
-    wanted = addresses.sampled(house.rows(table, days, columns, routes))["event_id"]
-    columns += ["subject", "request_seq", "body"]
+    table, columns = bronze.ROUTE_OBSERVATIONS, ["namesrv_id", "code", "subject", "seq", "event_id"]
+    wanted = addresses.sampled(house.rows(table, days, [*columns, "response_code"], routes))["event_id"]
+    columns += ["request_seq", "body"]
     answers = house.rows(table, days, columns, pc.field("event_id").isin(wanted))
     digests = pc.drop_null(pc.unique(registered["topic_config_digest"]))
     configs = house.rows(

@@ -12,12 +12,14 @@ from namesrv_day.addresses import (
     DOUBTED,
     ENDS,
     ENOUGH,
+    MAX_ANSWERS,
     PLACED,
     REGISTERED,
     Pair,
     compared,
     may_be_one,
     own_positions,
+    sampled,
     shared,
     taken_as_one,
     told_once,
@@ -241,3 +243,19 @@ def test_positions_are_own_ones() -> None:
     rows = [(A, A, "a", 1_000_001), (A, B, "b", 1_000_001), (A, A, "c", 1_000_005), (Q, Q, "d", 1_000_001)]
     events = pa.Table.from_pylist([dict(zip(PLACED.names, row, strict=True)) for row in rows], PLACED)
     assert own_positions(events) == {"b": 1_000_006}
+
+
+def test_questions_for_topics_that_nobody_has_crowd_no_answer_out() -> None:
+    """However often a stranger asks, what is looked at is what tells something; of that it may be a part."""
+    told = [(A, 105, "T", 0, n, f"t{n}") for n in range(0, 2 * MAX_ANSWERS, 2)]
+    gone = [(A, 105, "T", 17, 2 * MAX_ANSWERS, "gone")]
+    strange = [(A, 105, "no such topic", 17, n, f"s{n}") for n in range(1, 4 * MAX_ANSWERS, 2)]
+    names = ("namesrv_id", "code", "subject", "response_code", "seq", "event_id")
+
+    def kept(*rows: tuple[object, ...]) -> set[str]:
+        columns = zip(*rows, strict=True)
+        return set(sampled(pa.table(dict(zip(names, map(list, columns), strict=True))))["event_id"].to_pylist())
+
+    assert kept(*told, *strange) == kept(*told) == {row[5] for row in told}
+    assert kept(*told, *gone, *strange) == kept(*told, *gone)
+    assert "gone" in kept(*gone, *told[:5], *strange)

@@ -244,6 +244,25 @@ def test_brokers_that_nobody_registered_are_a_gap_where_something_could_not_be_r
     assert sum(of.get("unknown_past", 0) for of in counts.values()) == len(gaps)
 
 
+@pytest.mark.parametrize(
+    ("names", "classes"), [(["broker-a"], ["mismatched"]), (["broker-a", "broker-x"], ["unseen_broker"] * 2)]
+)
+def test_a_longer_list_is_a_gap_only_where_no_answer_denies_it(names: list[str], classes: list[str]) -> None:
+    """Who asks for all brokers meanwhile is told nobody unseen: then the topic is the replay's fault."""
+    server = Server((100, "r", broker("TU")))
+    groups = {group["brokerName"]: group for group in json.loads(route(*names))["brokerDatas"]}
+    shown = json.dumps({"brokerAddrTable": groups, "clusterAddrTable": {"C": [*names]}})
+    rows = [
+        answered(200, "all", 106, None, shown, request_seq=seq_at(199)),
+        answered(220, "more", 206, None, '{"topicList":["T","U","V"]}', request_seq=seq_at(219)),
+    ]
+    given = given_of(
+        server, {"route_observations": rows, "registrations": [registered(100, "b", broker_name="broker-a")]}
+    )
+    found = verdicts(replace(given, unread=[(seq_at(0) // 1_000, None)]))
+    assert [row["classification"] for row in found.route_mismatches.to_pylist()] == classes
+
+
 def test_responses_to_events_are_answers_too() -> None:
     """Asked again at the state that it left, a request gets the same; a response of which only the code is kept says nothing."""
     server = Server((100, "r", broker("TU")), (200, "w", events.WipeWritePerm("broker-a")))

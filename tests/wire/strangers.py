@@ -98,22 +98,27 @@ class _Packet(NamedTuple):
 def with_strangers(
     capture: Path, out: Path, servers: Sequence[tuple[str, int]], at_s: Sequence[float], kinds: Sequence[str] = ()
 ) -> int:
-    """Write `capture` (classic pcap, Ethernet) with strangers at (address and port, protocol version) of name servers.
+    """Write `capture` (classic pcap) with strangers at (address and port, protocol version) of name servers.
 
-    At each of the times, in seconds from the first packet, one of each kind comes 20 ms after the one before. Returns how many
-    connections there are in all.
+    At each of the times, in seconds from the first packet, one of each kind comes 20 ms after the one before. Their packets
+    are seen where those of another client are, and are cut as these. Returns how many connections there are in all.
     """
     data = gzip.decompress(capture.read_bytes())
-    packets = list(_packets(data))
+    packets, longest = list(_packets(data)), int.from_bytes(data[16:20], "little")
+    size = _LINK_HEADERS[int.from_bytes(data[20:24], "little")]
     added: list[_Packet] = []
     number = 0
     for server, version in servers:
-        steps = strangers(version)
+        steps, headers = strangers(version), _headers(packets, size, server)
         for at in at_s:
             for place, kind in enumerate(kinds or steps):
                 number += 1
                 begin_us = packets[0].time_us + int(at * _S) + place * 20 * _MS
-                added += _connection(steps[kind], server, 1_024 + number, begin_us)
+                added += (
+                    _Packet(at_us, (header + ip)[:longest], len(header + ip))
+                    for at_us, from_server, ip in _connection(steps[kind], server, 1_024 + number, begin_us)
+                    for header in headers[from_server]
+                )
     last_us = packets[-1].time_us
     kept = sorted([*packets, *(packet for packet in added if packet.time_us <= last_us)], key=lambda one: one.time_us)
     with gzip.open(out, "wb", 1) if out.suffix == ".gz" else out.open("wb") as file:
@@ -125,8 +130,8 @@ def with_strangers(
 
 
 def _packets(data: bytes) -> Iterator[_Packet]:
-    if data[:4] != b"\xd4\xc3\xb2\xa1" or data[20:24] != b"\x01\x00\x00\x00":
-        raise ValueError("no classic pcap of Ethernet frames with microseconds")
+    if data[:4] != b"\xd4\xc3\xb2\xa1":
+        raise ValueError("no classic pcap with microseconds")
     offset = 24
     while offset < len(data):
         seconds, us, kept, length = struct.unpack_from("<IIII", data, offset)
@@ -134,7 +139,28 @@ def _packets(data: bytes) -> Iterator[_Packet]:
         offset += 16 + kept
 
 
-def _connection(steps: Sequence[Step], server: str, port: int, begin_us: int) -> Iterator[_Packet]:
+_LINK_HEADERS = {1: 14, 276: 20}
+"""Bytes before the IP header: Ethernet, and Linux cooked v2, in which a router sees each packet twice."""
+
+
+def _headers(packets: Sequence[_Packet], size: int, server: str) -> tuple[list[bytes], list[bytes]]:
+    """Return the link headers with which packets of a client are seen on their way to the server, and back."""
+    host, port = server.rsplit(":", 1)
+    mine = socket.inet_aton(host) + int(port).to_bytes(2, "big")
+    found: dict[bytes, tuple[dict[bytes, bytes], dict[bytes, bytes]]] = {}
+    for packet in packets:
+        ip = packet.data[size:]
+        ends = ip[12:16] + ip[20:22], ip[16:20] + ip[22:24]
+        if ip[0] >> 4 == 4 and ip[9] == 6 and mine in ends:
+            back = ends[0] == mine
+            # The last two bytes of a cooked header are left as they were in memory.
+            found.setdefault(ends[back], ({}, {}))[back].setdefault(packet.data[: size - 2], packet.data[:size])
+    there, back_again = max(found.values(), key=lambda seen: len(seen[0]) + len(seen[1]))
+    return list(there.values()), list(back_again.values())
+
+
+def _connection(steps: Sequence[Step], server: str, port: int, begin_us: int) -> Iterator[tuple[int, bool, bytes]]:
+    """Yield when a packet of the connection is sent, whether the server sends it, and the packet."""
     host, server_port = server.rsplit(":", 1)
     ends = (socket.inet_aton(ADDRESS), port), (socket.inet_aton(host), int(server_port))
     next_seq, at_us = [1_000_000 + port, 7_000_000 + port], begin_us
@@ -147,6 +173,5 @@ def _connection(steps: Sequence[Step], server: str, port: int, begin_us: int) ->
         )  # fmt: skip
         size = 40 + len(payload)
         ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 0, 0x4000, 64, 6, 0, ends[mine][0], ends[other][0])
-        data = b"\x02\x00\x00\x00\x00\x01\x02\x00\x00\x00\x00\x02\x08\x00" + ip + tcp + payload
         next_seq[mine] += len(payload) + bool(flags & (SYN | FIN))
-        yield _Packet(at_us, data, len(data))
+        yield at_us, from_server, ip + tcp + payload
