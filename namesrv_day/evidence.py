@@ -130,8 +130,9 @@ def weighed_phase(known: Known, day: Replayable, closes: Sequence[int]) -> list[
     told = early.asked(lambda one: late.asked(lambda other: sorted(ticks.told_by_answers(one, other))))
     starts = [life.from_seq for life in known.lives]
     by_life = groupby(told, key=lambda one: evidence.life_seq(starts, one.from_seq))
-    of_lives = ((list(own), day.context.schedule.timer_at(life_seq)) for life_seq, own in by_life)
-    cast = [vote for own, timer in of_lives if timer is not None for vote in ticks.phase_votes(own, timer)]
+    of_lives = ([*own] for _, own in by_life)
+    timed = ((own, day.context.schedule.timer_at(own[0].from_seq)) for own in of_lives)
+    cast = [vote for own, timer in timed if timer is not None for vote in ticks.phase_votes(own, timer)]
     return evidence.tally(cast, known.lives)
 
 

@@ -154,14 +154,15 @@ def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(sources: l
     assert list(zip(found["kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
 
 
+@pytest.mark.parametrize("is_seen", [True, False], ids=["mid-life", "a log that does not say since when"])
 @pytest.mark.parametrize(("tick_ms", "phases"), [(123_300, [(3_500_500, "inferred", 5)]), (120_700, [])])
 def test_a_guessed_tick_that_answers_contradict_is_weighed_again(
-    tick_ms: float, phases: list[tuple[int, str, int]]
+    tick_ms: float, phases: list[tuple[int, str, int]], *, is_seen: bool
 ) -> None:
     """A broker whose lease has ended stands in routes until a scan that no packet shows, at 123.3 s and not at 120.5 s."""
     server = Server(DAY, NamesrvConfig())
     server.registered(999, "TV", 1)
-    begin = [life(1_000, "seen", "observed_from"), life(1_001, "version", "identified", version=493)]
+    begin = [life(1_000, "seen", "observed_from"), life(1_001, "version", "identified", version=493)][not is_seen :]
     server.registered(109_100, "TV", 1)
     beats = [{**beat, "heartbeat_timeout_ms": 10_000} for beat in server.rows["registrations"][1:]]
     for ms in range(115_000, 130_000, 1_000):
@@ -172,7 +173,7 @@ def test_a_guessed_tick_that_answers_contradict_is_weighed_again(
     rows = {"namesrv_events": begin, "registrations": beats, "route_observations": server.rows["route_observations"]}
     found = [
         (int(r["value"]), r["source"], r["answers_for"])
-        for r in settle(Given(rows).input).settings.to_pylist()
+        for r in settle(Given(rows, first_seen_seq=seq_at(500)).input).settings.to_pylist()
         if r["setting"] == "scan_phase_us"
     ]
     assert found == phases
