@@ -138,8 +138,7 @@ class Sequential:
             context.namesrv,
             context.schedule,
             namesrv_id=self._namesrv_id,
-            from_seq=context.from_seq,
-            until_seq=until_seq,
+            span=(context.from_seq, until_seq),
         ):
             self.applied[codec.operation_of(timed.event, None)] += 1
             self.first, self.last = self.first or timed, timed

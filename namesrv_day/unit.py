@@ -89,8 +89,7 @@ class UnitReplay:
             day.namesrv,
             day.schedule,
             namesrv_id=day.namesrv_id,
-            from_seq=day.from_seq,
-            until_seq=day.until_seq,
+            span=(day.from_seq, day.until_seq),
         ):
             kind = type(timed.event)
             number = None if kind is events.ScanNotActiveBroker else self._number

@@ -121,9 +121,8 @@ class Lateness:
         place = Place(*source, cast("int", values["event_time"]) * _NS_PER_US)
         identity = cast("str", values["event_id"])
         error = DecodeError(reason, detail)
-        return quarantine_row(
-            values["namesrv_id"], values["channel_id"], place, error, piece, len(piece), identity, source
-        )
+        whose = values["namesrv_id"], values["channel_id"]
+        return quarantine_row(whose, place, error, piece, len(piece), identity)
 
     def _note(self, row: AnyRow, before_us: int) -> None:
         if len(self._steps) >= MAX_NOTED:
@@ -133,7 +132,7 @@ class Lateness:
         place = Place(source_file, source_offset, at_us * _NS_PER_US)
         kind = "clock_went_back"
         identity = digest_id(namesrv_id, kind, before_us, at_us, row.values["event_id"])
-        shared = envelope(namesrv_id, place.time_ns, identity, place.time_ns, place.time_ns, None, place)
+        shared = envelope(namesrv_id, place.time_ns, identity, None, place)
         self._steps.append(
             Row("namesrv_events", namesrv_row(shared, kind, None, stepped(before_us, at_us)).values, False)
         )

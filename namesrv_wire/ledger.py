@@ -104,7 +104,7 @@ class Ledger:
         channel = None if connection is None else connection.channel_id
         when = "" if connection is not None else place.time_ns
         identity = digest_id(self.id, channel, kind, when)
-        values = envelope(self.id, seq, identity, place.time_ns, place.time_ns, channel, place)
+        values = envelope(self.id, seq, identity, channel, place)
         if connection is not None:
             values["proxied_addr"] = connection.proxied
         return values
@@ -128,4 +128,4 @@ class Ledger:
         self.tally.quarantined[error.reason.value] += 1
         place = Place(*self.source, self.time_ns)
         identity = f"{'answer' if from_server else 'request'} {cut.position}"
-        self.emit(quarantine_row(self.id, connection.channel_id, place, error, cut.data, length, identity, self.source))
+        self.emit(quarantine_row((self.id, connection.channel_id), place, error, cut.data, length, identity))

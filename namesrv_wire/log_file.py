@@ -63,7 +63,7 @@ def _rows_or_refusal(lines: KnownLines, line: bytes, length: int, place: tuple[s
     else:
         error = DecodeError(Reason.LINE_TOO_LONG, f"{length} bytes, at most {MAX_LINE_BYTES}")
     piece = line.rstrip(b"\r\n")[:MAX_LINE_BYTES]
-    return [quarantine_row(None, None, None, error, piece, length, digest_id(content=piece), place)]
+    return [quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))]
 
 
 def _lines(path: str | PathLike[str], position: Position | None) -> Iterator[tuple[int, list[bytes], int]]:

@@ -124,26 +124,25 @@ def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth
 
 
 def quarantine_row(
-    namesrv_id: str | None,
-    channel_id: str | None,
-    place: Place | None,
+    whose: tuple[str | None, str | None],
+    place: tuple[str, int, int | None],
     error: DecodeError,
     piece: bytes,
     length: int,
     identity: str,
-    source: tuple[str, int],
 ) -> Row:
-    """Return the row for a refused piece.
+    """Return the row for a refused piece of `length` bytes; of a long one `piece` is the beginning.
 
-    `identity` tells apart equal pieces, `place` is None where no time is known.
+    `whose`: name server and connection; `place`: a `Place`, of which the time may be unknown. `identity` tells apart equal pieces.
     """
+    (namesrv_id, channel_id), (source_file, source_offset, time_ns) = whose, place
     hidden = blot(piece[: 4 * FIRST_BYTES])[:FIRST_BYTES]
     return Row(
         "quarantine",
         {
             "quarantine_id": digest_id(namesrv_id, channel_id, "quarantine", identity, error.reason.value, length),
             "namesrv_id": namesrv_id,
-            "event_time": None if place is None else place.time_ns // 1_000,
+            "event_time": None if time_ns is None else time_ns // 1_000,
             "channel_id": channel_id,
             "reason": error.reason.value,
             "detail": error.detail,
@@ -151,8 +150,8 @@ def quarantine_row(
             "sha256": hashlib.sha256(piece).hexdigest(),
             "first_bytes": hidden.hex(),
             "decoder_version": DECODER_VERSION,
-            "source_file": source[0],
-            "source_offset": source[1],
+            "source_file": source_file,
+            "source_offset": source_offset,
         },
     )
 
@@ -182,18 +181,16 @@ def envelope(
     namesrv_id: str,
     seq: int,
     event_id: str,
-    event_ns: int,
-    effect_ns: int,
     channel_id: str | None,
     place: Place,
 ) -> Values:
-    """Return the columns that all event tables share."""
+    """Return the columns that all event tables share, of what takes effect as it is seen."""
     return {
         "namesrv_id": namesrv_id,
         "seq": seq,
         "event_id": event_id,
-        "event_time": event_ns // 1_000,
-        "effect_time": effect_ns // 1_000,
+        "event_time": place.time_ns // 1_000,
+        "effect_time": place.time_ns // 1_000,
         "channel_id": channel_id,
         "proxied_addr": None,
         "source_file": place.source_file,

@@ -15,7 +15,7 @@ import numpy as np
 from jobs.errors import FleetError
 from jobs.fleet.draws import PPM, Longs, draw, happens
 from jobs.fleet.fleet import US_PER_S, Fleet
-from jobs.fleet.frames import Encoded, encoded
+from jobs.fleet.frames import Encoded, Head, encoded
 from namesrv_core.asking.requests import Request
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US
@@ -129,7 +129,7 @@ class Forms:
         version = _LEGACY_VERSION if is_old else self._fleet.protocol
         name = _UNKNOWN_TOPIC if topic < 0 or not self._fleet.topics else self._fleet.topic_name(*self._owned(topic))
         ext = {"topic": name} if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else {}
-        return Asked(Request(code, ext, version), encoded(code, version, ext, b"", serialization=serialization))
+        return Asked(Request(code, ext, version), encoded(Head(code, version, ext, serialization)))
 
     def _owned(self, topic: int) -> tuple[int, int]:
         """Return whose a topic is (-1: everybody's), and its number there."""

@@ -52,11 +52,20 @@ class Beat(NamedTuple):
     one_way: bool
 
 
-def encoded(
-    code: int, version: int, ext: Mapping[str, str], body: bytes, *, serialization: int, flag: int = 0,
-    remark: str | None = None,
-) -> Encoded:  # fmt: skip
+class Head(NamedTuple):
+    """What a frame's header says besides its number, and how it is written."""
+
+    code: int
+    version: int
+    ext: Mapping[str, str]
+    serialization: int
+    flag: int = 0
+    remark: str | None = None
+
+
+def encoded(head: Head, body: bytes = b"") -> Encoded:
     """Return a frame as Java would write it, but for its number."""
+    code, version, ext, serialization, flag, remark = head
     if serialization == ROCKETMQ:
         fields = b"".join(_short(name) + _long(value) for name, value in ext.items())
         after = _OPAQUE.pack(flag) + _long(remark or "") + _OPAQUE.pack(len(fields)) + fields
@@ -71,9 +80,8 @@ def encoded(
 
 def encoded_answer(answer: Answer, version: int, serialization: int) -> Encoded:
     """Return the name server's answer as a frame; it has the serialization of the question."""
-    body = b"" if answer.body is None else answer.body.encode()
-    fields = dict(answer.fields)
-    return encoded(answer.code, version, fields, body, serialization=serialization, flag=RESPONSE, remark=answer.remark)
+    head = Head(answer.code, version, dict(answer.fields), serialization, RESPONSE, answer.remark)
+    return encoded(head, b"" if answer.body is None else answer.body.encode())
 
 
 class Beats:
@@ -118,7 +126,7 @@ class Beats:
     def _request(self, b: int, code: int, ext: Mapping[str, str], body: bytes, flag: int = 0) -> Encoded:
         """Every fourth broker has binary headers."""
         serialization = ROCKETMQ if b % 4 == 3 else JSON
-        return encoded(code, self._fleet.protocol, ext, body, serialization=serialization, flag=flag)
+        return encoded(Head(code, self._fleet.protocol, ext, serialization, flag), body)
 
 
 def _broker(b: int) -> dict[str, str]:

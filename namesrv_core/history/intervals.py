@@ -33,6 +33,14 @@ class Position(NamedTuple):
     no: int
 
 
+class By(NamedTuple):
+    """What changed something: its position, the event, and when it took effect, in microseconds."""
+
+    at: Position
+    event_id: str
+    at_us: int
+
+
 class Member(NamedTuple):
     """Value of a broker_addr interval: one member of a group, or the empty group itself.
 
@@ -107,7 +115,7 @@ class Histories:
         for no, change in enumerate(changes):
             at = Position(seq, no)
             for table, key, value in self._rows_of(change):
-                closed = self._replace(table, key, value, at, event_id, at_us, certainty)
+                closed = self._replace(table, key, value, By(at, event_id, at_us), certainty)
                 # What one event both puts and replaces was never there for anyone to see.
                 if closed is not None and closed.opened_at.seq != seq:
                     yield closed
@@ -125,9 +133,8 @@ class Histories:
         if old is not None and before == version:
             return None
         regression = version is not None and before is not None and version.is_before(before)
-        return self._replace(
-            "data_version", key, Reported(version, before, regression), Position(seq, 0), event_id, at_us
-        )
+        by = By(Position(seq, 0), event_id, at_us)
+        return self._replace("data_version", key, Reported(version, before, regression), by)
 
     def has_reported(self, key: Key, version: DataVersion | None) -> bool:
         """Return whether `version` is what a broker reported last."""
@@ -180,16 +187,10 @@ class Histories:
             if key not in members:
                 yield "broker_addr", key, None
 
-    def _replace(  # one change: what, where and by whom
-        self,
-        table: str,
-        key: Key,
-        value: object | None,
-        at: Position,
-        event_id: str,
-        at_us: int,
-        certainty: Certainty | None = None,
+    def _replace(
+        self, table: str, key: Key, value: object | None, by: By, certainty: Certainty | None = None
     ) -> Interval | None:
+        at, event_id, at_us = by
         old = self._open.get(table, {}).pop(key, None)
         closed = None
         beat_ms = self._beats.pop(key, None) if table == "broker_live" else None

@@ -149,8 +149,7 @@ class _Course:
             day.namesrv,
             day.schedule,
             namesrv_id=day.namesrv_id,
-            from_seq=self._position,
-            until_seq=until + 1,
+            span=(self._position, until + 1),
         ):
             if type(timed.event) is NamesrvStarted:
                 starts.append(timed.seq)

@@ -266,7 +266,7 @@ def _version(known: Known, life: Life, last: Setting | None) -> Setting:
     in_order = (
         _started(VERSION, known.given[VERSION], Source.GIVEN, life) if VERSION in known.given else None,
         mine if mine is not None and mine.source is Source.STATED else None,
-        _started(VERSION, life.version, Source.STATED, life, seen, 1) if life.version is not None else None,
+        _started(VERSION, life.version, Source.STATED, life, seen, (1, 0)) if life.version is not None else None,
         known.hindsight.get((VERSION, life.from_seq)),
         mine,
         _inherited(last, life) if last is not None and last.source is not Source.GIVEN else None,
@@ -316,7 +316,7 @@ def _stated(said: Sequence[Statement], name: str, life: Life) -> Setting | None:
     first = next((statement for statement in said if name in statement.values), None)
     if first is None or first.changes:
         return None
-    return _started(name, first.values[name], Source.STATED, life, (first.event_id,), 1)
+    return _started(name, first.values[name], Source.STATED, life, (first.event_id,), (1, 0))
 
 
 def _voted(votes: Sequence[Votes], name: str, life: Life) -> Setting | None:
@@ -325,7 +325,7 @@ def _voted(votes: Sequence[Votes], name: str, life: Life) -> Setting | None:
     if not own or (len(own) > 1 and own[0].answers == own[1].answers):
         return None
     best, others = own[0], sum(v.answers for v in own[1:])
-    return _started(name, best.value, Source.INFERRED, life, best.evidence, best.answers, others)
+    return _started(name, best.value, Source.INFERRED, life, best.evidence, (best.answers, others))
 
 
 def _started(
@@ -334,11 +334,10 @@ def _started(
     source: Source,
     life: Life,
     evidence: tuple[str, ...] = (),
-    answers_for: int = 0,
-    answers_against: int = 0,
+    answers: tuple[int, int] = (0, 0),
 ) -> Setting:
-    seq = life.from_seq
-    return Setting(name, value, source, seq, seq, value, evidence, answers_for, answers_against)
+    """Return a setting with which a process started; `answers`: those for it, and those against."""
+    return Setting(name, value, source, life.from_seq, life.from_seq, value, evidence, *answers)
 
 
 def _inherited(last: Setting, life: Life) -> Setting:

@@ -44,8 +44,7 @@ def scans_of(day: Day) -> list[int]:
         day.namesrv,
         day.schedule,
         namesrv_id=day.namesrv_id,
-        from_seq=day.from_seq,
-        until_seq=day.until_seq,
+        span=(day.from_seq, day.until_seq),
     )
     return [timed.seq for timed, _ in taken if type(timed.event) is ScanNotActiveBroker]
 

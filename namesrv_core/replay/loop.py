@@ -46,14 +46,14 @@ def replay(
     schedule: ScanSchedule | None = None,
     *,
     namesrv_id: str = "",
-    from_seq: int = 0,
-    until_seq: int | None = None,
+    span: tuple[int, int | None] = (0, None),
 ) -> Iterator[Taken]:
     """Apply `timed_events` to `registry` and yield each with its step, scans in between included.
 
-    Scans run from `from_seq`, where a registry that was carried over stands, until `until_seq`, the end of what is
-    known. Raises OrderError where (seq, event_id) does not increase.
+    Scans run in the `span`: from where a registry that was carried over stands, until the end of what is known. Raises
+    OrderError where (seq, event_id) does not increase.
     """
+    from_seq, until_seq = span
     scans = Scans(registry, namesrv, schedule, namesrv_id, from_seq)
     last_seq, last_id = -1, ""
     for timed in timed_events:

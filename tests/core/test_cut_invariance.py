@@ -304,7 +304,7 @@ def replayed_in_days(
         (log[-1].at_ms + 400_000) * 1_000_000 if log else start,
     ):
         day = [timed for timed in timed_events if day_start <= timed.seq < day_end]
-        for timed, step in replay(registry, day, namesrv, schedule, from_seq=day_start, until_seq=day_end):
+        for timed, step in replay(registry, day, namesrv, schedule, span=(day_start, day_end)):
             steps.append((timed.seq, step))
             list(histories.record(step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us))
             if step.refreshed is not None:

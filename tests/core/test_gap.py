@@ -33,7 +33,7 @@ def run(profile: Profile, *timed: TimedEvent, until_ms: int) -> tuple[Registry, 
     """Replay events with scans up to an instant."""
     registry, namesrv = Registry(profile), Namesrv(profile)
     schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms)
-    return registry, list(replay(registry, timed, namesrv, schedule, namesrv_id="ns", until_seq=until_ms * MS))
+    return registry, list(replay(registry, timed, namesrv, schedule, namesrv_id="ns", span=(0, until_ms * MS)))
 
 
 @pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)

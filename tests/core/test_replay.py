@@ -43,7 +43,7 @@ def taken(
     phase_us = closes[0] // 1_000 % (namesrv.scan_period_ms * 1_000) if closes else None
     schedule = ScanSchedule([ScanEpoch(0, 0, phase_us)], namesrv.scan_period_ms, closes)
     until = None if until_ms is None else until_ms * MS
-    return list(replay(Registry(profile), timed_events, namesrv, schedule, namesrv_id="ns", until_seq=until))
+    return list(replay(Registry(profile), timed_events, namesrv, schedule, namesrv_id="ns", span=(0, until)))
 
 
 def test_events_must_increase() -> None:
@@ -167,8 +167,8 @@ def test_ghost_is_met_in_the_next_part_of_a_replay_too() -> None:
     namesrv, registry = Namesrv(V5_4_0), Registry(V5_4_0)
     schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms)
     first, second = regrouped_ghost()[:4], regrouped_ghost()[4:]
-    list(replay(registry, first, namesrv, schedule, until_seq=134_000 * MS))
-    found = replay(registry, second, namesrv, schedule, from_seq=134_000 * MS, until_seq=240_000 * MS)
+    list(replay(registry, first, namesrv, schedule, span=(0, 134_000 * MS)))
+    found = replay(registry, second, namesrv, schedule, span=(134_000 * MS, 240_000 * MS))
     assert [t.step.outcome for t in found] == [Outcome.EXPIRED, Outcome.REFRESHED]
 
 
@@ -226,7 +226,7 @@ def test_ticks_are_looked_for_no_more_often_than_they_matter(
     schedule = ScanSchedule(epochs, namesrv.scan_period_ms)
 
     def replayed() -> list[Taken]:
-        return list(replay(Registry(namesrv.profile), log, namesrv, schedule, until_seq=(at_ms + 400_000) * MS))
+        return list(replay(Registry(namesrv.profile), log, namesrv, schedule, span=(0, (at_ms + 400_000) * MS)))
 
     found = replayed()
     with pytest.MonkeyPatch.context() as patch:
@@ -253,7 +253,7 @@ def test_scan_reads_the_clock_in_whole_milliseconds() -> None:
     late = register(name="broker-b")._replace(broker_addr="10.0.0.2:10911", channel_id="c1")
     schedule = ScanSchedule([ScanEpoch(0, MS // 2 + 1)], namesrv.scan_period_ms)
     log = [at(1_000, register()), at(5_000, late)]
-    found = list(replay(Registry(V4_9_7), log, namesrv, schedule, namesrv_id="ns", until_seq=130_000 * MS))
+    found = list(replay(Registry(V4_9_7), log, namesrv, schedule, namesrv_id="ns", span=(0, 130_000 * MS)))
     assert [t.step.closed for t in found[2:]] == [("c0",)]
     assert (found[2].timed.seq, found[2].timed.effect_us) == (125_000 * MS + MS // 2 + 1, 125_000_500)
 
@@ -286,7 +286,7 @@ def test_scan_that_threw_never_runs_again() -> None:
 def test_without_a_schedule_no_scan_runs() -> None:
     """A recording that brings its own scans needs none in between."""
     namesrv = Namesrv(V4_9_7)
-    found = list(replay(Registry(V4_9_7), [at(1_000, register())], namesrv, until_seq=10**18))
+    found = list(replay(Registry(V4_9_7), [at(1_000, register())], namesrv, span=(0, 10**18)))
     assert len(found) == 1
 
 

@@ -84,7 +84,7 @@ class Recording:
         registry = Registry(V4_9_7)
         registry.past = Past(timed_events[0].effect_us // 1_000)
         timeline, starts, unknown = [], [], set()
-        for timed, step in replay(registry, timed_events, NAMESRV, self.schedule, from_seq=timed_events[0].seq):
+        for timed, step in replay(registry, timed_events, NAMESRV, self.schedule, span=(timed_events[0].seq, None)):
             if isinstance(timed.event, NamesrvStarted):
                 starts.append(timed.seq)
             if step.changes:
@@ -116,7 +116,7 @@ def test_a_snapshot_takes_the_place_of_the_beginning(segments: list[Segment]) ->
     whole, recording = Recording(segments, 0), Recording(segments, 300)
     registry = Registry(V4_9_7)
     before = sorted(t for t in whole.timed_events if t.seq < recording.begin_ns)
-    for _ in replay(registry, before, NAMESRV, whole.schedule, until_seq=recording.begin_ns):
+    for _ in replay(registry, before, NAMESRV, whole.schedule, span=(0, recording.begin_ns)):
         pass
     snapshot = snapshot_of(snapshot_text(registry, "ns", recording.begin_ns // 1_000))
     first = TimedEvent(snapshot.at_us * 1_000, "snapshot", snapshot.at_us, snapshot.event)
