@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
-from types import ModuleType
 from typing import Any, TypeVar
 
 from benchmarks import engines
+from benchmarks.answers import answers, mid_life
 from benchmarks.fleets import FleetDay, Fleets
-from benchmarks.harness import Measured, NotMeasured, Ratio, Side, timed
+from benchmarks.harness import Measured, NotMeasured, Ratio, Side, clocked, timed
 from benchmarks.java_side import JavaFleet
 from benchmarks.processes import HEAP, peak_mib, seconds_of
 from jobs.conf import PipelineConf
@@ -113,7 +113,7 @@ def gate(fleets: Fleets, rounds: int) -> list[Measured]:
     values: dict[str, list[float]] = {"gate": [], "night in one process": [], "nothing to do": []}
     for _ in range(rounds + 1):
         day.renew()
-        with _clocked(*_GATE) as spent:
+        with clocked(*_GATE) as spent:
             values["night in one process"] += timed([Side("", partial(day.summary, passes))], 1, warm_up=False)[0][""]
         values["gate"].append(sum(spent))
         values["nothing to do"] += timed([Side("", partial(day.summary, passes))], 1, warm_up=False)[0][""]
@@ -219,31 +219,6 @@ def _measured(
     return Ratio(name, sides[0].name, sides[1].name, seconds, bar, at_least, first, answers=count, notes=notes)
 
 
-@contextmanager
-def _clocked(*places: tuple[ModuleType, str]) -> Iterator[list[float]]:
-    """Give the seconds of each call of some functions in this process, by the modules that call them."""
-    spent: list[float] = []
-
-    def clocked(function: Callable[..., R]) -> Callable[..., R]:
-        def call(*arguments: Any, **options: Any) -> R:
-            began = time.perf_counter()
-            try:
-                return function(*arguments, **options)
-            finally:
-                spent.append(time.perf_counter() - began)
-
-        return call
-
-    before = [(module, name, getattr(module, name)) for module, name in places]
-    for module, name, function in before:
-        setattr(module, name, clocked(function))
-    try:
-        yield spent
-    finally:
-        for module, name, function in before:
-            setattr(module, name, function)
-
-
 class _Watched(InProcess):
     """Counts the events that the core takes in packs, and the seconds that the packs take."""
 
@@ -263,6 +238,6 @@ class _Watched(InProcess):
 
 FIGURES: dict[str, Callable[[Fleets, int], list[Measured]]] = {
     function.__name__.replace("_", "-"): function
-    for function in (quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures)
+    for function in (quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures, answers, mid_life)
 }
 """What can be measured, by the name for `--only`: figures with the same sides are taken together."""

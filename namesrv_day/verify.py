@@ -1,13 +1,15 @@
 """Hold every recorded answer of a name server's day against the replayed tables.
 
-Answers that say the same to the same question, while nothing changed, are judged once: only those are looked at one by one
-that were under way when something changed. What is counted is every answer.
+What is judged are answers condensed to hours (`answered`). Of equal answers to a question all are right or none, if none of
+them was under way when something changed that concerns the question: those of an hour are judged once, and so are those of all
+hours between two such changes. Single answers are looked up of the other hours, and of what turns out wrong. What is counted
+is every answer.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import LIST_CODES
 from namesrv_core.history.intervals import restored
-from namesrv_core.history.timeline import StateChange, timeline_of
+from namesrv_core.history.timeline import timeline_of
 from namesrv_core.history.unseen import differs_by_unseen
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
 from namesrv_core.inference.races import LAG_NS
@@ -28,8 +30,9 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
+from namesrv_day.answered import ASKED, SINGLES, TOLD
 from namesrv_day.context import RawBeats, frame
-from namesrv_day.day_events import BEATS, Frames, observation_rows
+from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.rows import conformed, empty, rows_of, with_microseconds
 from namesrv_day.sql import ask
 from namesrv_day.start import intervals_in
@@ -44,7 +47,8 @@ Numbers = npt.NDArray[np.int64]
 class VerifyInput:
     """One name server's day. Frames that are missing have no rows.
 
-    `today`: its rows of route_observations, unregistrations and admin_events; `raw_beats` reads heartbeats and
+    `answers`: its condensed answers, as `answered.HOURS`; `singles` looks up single ones, as `answered.SINGLES`, of some of
+    these rows with their numbers (`row`). `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats and
     registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
     tables, event_outcomes and order_decisions. `namesrv`: as the day was replayed. `unread`: from when and until when
     (microseconds; None: it still was) connections to it were open that cannot be read.
@@ -53,6 +57,8 @@ class VerifyInput:
     namesrv_id: str
     day: dt.date
     namesrv: Namesrv
+    answers: pa.Table
+    singles: Callable[[pa.Table], pa.Table]
     today: Frames
     raw_beats: RawBeats
     replayed: Frames
@@ -68,23 +74,21 @@ class Verified(NamedTuple):
 
 def verdicts(given: VerifyInput) -> Verified:
     """Return how the answers compare, and those that the registry gives at no instant of their window."""
-    answers = answers_of(given)
-    if not answers.num_rows:
+    said = answers_of(given)
+    if not said.num_rows:
         return Verified(empty(gold.ANSWER_CHECKS), empty(gold.ROUTE_MISMATCHES))
-    judged = _judged(answers, given)
+    judged, answers = _Judge(said, given).judged()
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
-    mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, **replayed}, **of_day)
+    mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, "said": said, **replayed}, **of_day)
     checks = ask(_CHECKS, {"judged": judged, "mismatches": mismatches}, **of_day)
     return Verified(conformed(checks, gold.ANSWER_CHECKS), conformed(mismatches, gold.ROUTE_MISMATCHES))
 
 
 # -- what was answered -------------------------------------------------------------------------------------------------
 
-_OF_ROW = ("row", "event_id", "seq", "request_seq", "removed_seq", "effect_time")
-"""Columns that differ from answer to answer."""
-_ANSWERED = ("response_code", "remark", "response_fields", "body")
-"""Columns of what was answered; all others say what was asked."""
+_OF_ROW = ("row", "event_id", "seq", "request_seq", "effect_time", "hour", "answers")
+"""Columns that differ from answer to answer; of the others those that do not say what was told say what was asked."""
 _TOLD = {"response_remark": "remark", "response_body": "body"}
 _UNUSED = (
     *("namesrv_id", "source_file", "source_offset", "ingest_run", "day", "one_way", "request_version", "compressed"),
@@ -93,14 +97,13 @@ _UNUSED = (
 
 
 def answers_of(given: VerifyInput) -> pa.Table:
-    """Return the day's answers: to questions, and to events where they say something about the registry.
+    """Return the day's answers: to questions, condensed, and to events where they say something about the registry.
 
     Their columns are those of which the codec makes questions, events and answers; `kind` is the table, `row` the number of
-    the row. A log that keeps no more of a response than its code (`response_fields` NULL) says nothing to judge.
+    the row, `answers` how many it stands for. A log that keeps no more of a response than its code (`response_fields` NULL)
+    says nothing to judge.
     """
-    observations = frame(given.today, bronze.ROUTE_OBSERVATIONS)
-    asked = observation_rows(observations).append_column("effect_time", observations["effect_time"])
-    parts = [_of_kind(asked.drop_columns("namesrv_id"), bronze.ROUTE_OBSERVATIONS)]
+    parts = [_of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)]
     for table in bronze.EVENT_TABLES:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
@@ -109,9 +112,17 @@ def answers_of(given: VerifyInput) -> pa.Table:
             at_ns = pc.multiply(with_microseconds(told)["event_time"], NS_PER_US)
             said = told.rename_columns([_TOLD.get(name, name) for name in told.column_names])
             said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
+            said = said.append_column("answers", pa.repeat(1, told.num_rows))
             parts.append(_of_kind(said.drop_columns("event_time"), table))
     answers = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
     return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
+
+
+_MERGED = f"""
+SELECT {", ".join((*ASKED, *TOLD))}, hour, sum(answers)::BIGINT AS answers, min(request_seq) AS request_seq, max(seq) AS seq
+FROM answers GROUP BY ALL
+"""  # noqa: S608  columns of ours
+"""Several files may have answers of an hour."""
 
 
 def _events(given: VerifyInput, table: Table, columns: Sequence[str], where: pc.Expression) -> pa.Table:
@@ -127,42 +138,142 @@ def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
 # -- what the registry says --------------------------------------------------------------------------------------------
 
 
-def _judged(answers: pa.Table, given: VerifyInput) -> pa.Table:
-    """Return the answers that were judged with their verdicts; `rows`: the numbers of those for which each stands."""
-    changed = frame(given.replayed, gold.EVENT_OUTCOMES).filter(pc.field("changes") > 0)
-    starts = changed.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
-    from_seq = day_start_seq(given.day)
-    histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
-    intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
-    carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
-    registry = Registry(given.namesrv.profile)
-    restored(registry, carried)
-    timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
-    removed_seq = _removal_before(answers["request_seq"].to_numpy(), changed)
-    answers = answers.append_column("removed_seq", pa.array(removed_seq))
-    alike, observed = _folded(answers, timeline, Concerns(registry, timeline, starts), given.namesrv)
-    found = {
-        verdict.observed.event_id: verdict
-        for verdict in verify(registry, timeline, observed, given.namesrv, starts=starts)
-    }
-    ordered = [found[one.event_id] for one in observed]
-    told = [
-        verdict.observed._replace(request_seq=removed_seq - 1)
-        for verdict, removed_seq in zip(ordered, alike["removed_seq"].to_pylist(), strict=True)
-        if removed_seq and not verdict.matched
-        if given.namesrv.at(verdict.observed.seq).profile.batches_unregistrations
-    ]
-    late = set[str]()
-    if told:
-        before = Registry(given.namesrv.profile)
-        restored(before, carried)
-        again = verify(before, timeline, told, given.namesrv, starts=starts)
+class _Judge:
+    """The answers `said` on a day, and what the name server's tables say of it."""
+
+    def __init__(self, said: pa.Table, given: VerifyInput) -> None:
+        self._given, self._said = given, said
+        changed = frame(given.replayed, gold.EVENT_OUTCOMES).filter(pc.field("changes") > 0)
+        self._changed = changed
+        self._starts = changed.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
+        from_seq = day_start_seq(given.day)
+        histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
+        intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
+        self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
+        self._timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
+        questions, self._question_of = _distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
+        replies, self._reply_of = _distinct(said, TOLD)
+        self._questions, self._replies = list(map(_question, questions)), list(map(codec.answer_of, replies))
+        self._concerns = Concerns(self._registry(), self._timeline, self._starts)
+        self._effects: dict[int, tuple[Numbers, Numbers]] = {}
+
+    def judged(self) -> tuple[pa.Table, pa.Table]:
+        """Return verdicts, and the answers for which they stand (`rows`, their numbers): condensed ones, if they match."""
+        said = self._said
+        is_single = said["kind"].to_numpy() != bronze.ROUTE_OBSERVATIONS.name
+        singles = _single(said.filter(pa.array(is_single)))
+        asked, told = (said[name].to_numpy() for name in ("request_seq", "seq"))
+        looked_up = ~is_single & (
+            (self._versions(said["row"].to_numpy(), asked, told) < 0) | (self._life(asked) != self._life(told))
+        )
+        while True:
+            if looked_up.any():
+                singles = pa.concat_tables([singles, self._given.singles(said.filter(pa.array(looked_up)))])
+            is_single |= looked_up
+            answers = _numbered(singles, said.filter(pa.array(~is_single)))
+            judged = self._verdicts(answers)
+            wrong = answers["said"].take(judged.filter(~pc.field("matched"))["rows"].combine_chunks().flatten())
+            looked_up = np.isin(said["row"].to_numpy(), wrong.to_numpy()) & ~is_single
+            if not looked_up.any():
+                return judged, answers
+
+    def _verdicts(self, answers: pa.Table) -> pa.Table:
+        """Return the verdicts on answers: one for all that say the same where nothing changed that concerns them."""
+        namesrv, starts = self._given.namesrv, self._starts
+        alike, observed = self._folded(answers)
+        found = {
+            verdict.observed.event_id: verdict
+            for verdict in verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
+        }
+        ordered = [found[one.event_id] for one in observed]
+        told = [
+            verdict.observed._replace(request_seq=removed_seq - 1)
+            for verdict, removed_seq in zip(ordered, alike["removed_seq"].to_pylist(), strict=True)
+            if removed_seq and not verdict.matched
+            if namesrv.at(verdict.observed.seq).profile.batches_unregistrations
+        ]
+        again = verify(self._registry(), self._timeline, told, namesrv, starts=starts) if told else []
         late = {verdict.observed.event_id for verdict in again if verdict.matched}
-    columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
-    columns["unseen"] = _unseen(ordered, given)
-    columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
-    columns["expected"] = pa.array(map(_expected, ordered), STRING)
-    return pa.table({"code": answers["code"].take(alike["row"]), "rows": alike["rows"], **columns})
+        columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
+        columns["unseen"] = _unseen(ordered, self._given)
+        columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
+        columns["expected"] = pa.array(map(_expected, ordered), STRING)
+        code = self._said["code"].take(answers["said"].take(alike["row"]))
+        return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
+
+    def _folded(self, answers: pa.Table) -> tuple[pa.Table, list[Observed]]:
+        """Return one of all answers that say the same where nothing changed that concerns them: `row`, and all their `rows`."""
+        said, asked, told, row = (answers[name].to_numpy() for name in ("said", "request_seq", "seq", "row"))
+        version = self._versions(said, asked, told)
+        at = {
+            "question": self._question_of[said],
+            "reply": self._reply_of[said],
+            # Which of several states an answer shows may depend on what earlier answers have shown: it stands for itself.
+            "version": np.where(version < 0, -1 - row, version),
+            "life": self._life(told),
+            # Condensed ones match, or are looked up.
+            "removed_seq": np.where(answers["event_id"].is_valid(), _removal_before(asked, self._changed), 0),
+            "row": row,
+            "answers": answers["answers"].to_numpy(),
+        }
+        alike = ask(_ALIKE, {"answers": pa.table(at)})
+        places = answers.select(["request_seq", "seq"]).take(alike["row"])
+        names = (f"{row:012}" for row in alike["row"].to_pylist())
+        asked_of = map(self._questions.__getitem__, alike["question"].to_pylist())
+        told_of = map(self._replies.__getitem__, alike["reply"].to_pylist())
+        return alike, list(map(Observed, names, *(column.to_pylist() for column in places.columns), asked_of, told_of))
+
+    def _versions(self, said: Numbers, asked: Numbers, told: Numbers) -> Numbers:
+        """Return of answers how many changes that concern their question lie behind them; -1 if one was near.
+
+        It was if it happened, or may have, between the question and the answer.
+        """
+        question_of, versions = self._question_of[said], np.empty_like(asked)
+        of_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
+        for number, own in enumerate(of_question):
+            if len(own):
+                effects, arrivals = self._effects_on(number)
+                version = np.searchsorted(effects, told[own])
+                is_alone = np.searchsorted(effects, asked[own], side="right") >= version
+                versions[own] = np.where(is_alone & (arrivals[version] >= told[own]), version, -1)
+        return versions
+
+    def _effects_on(self, question: int) -> tuple[Numbers, Numbers]:
+        """Return where the changes that concern a question took effect, and of each where it or a later one had arrived first."""
+        if question not in self._effects:
+            changes = [self._timeline[number - 1] for number in self._concerns.of(self._questions[question])]
+            arrivals = np.array([*(change.arrival_seq for change in changes), _EVER], dtype=np.int64)
+            first = np.minimum.accumulate(arrivals[::-1])[::-1]
+            self._effects[question] = np.array([change.seq for change in changes], dtype=np.int64), first
+        return self._effects[question]
+
+    def _life(self, at: Numbers) -> Numbers:
+        """Return the number of the configuration in which the name server was at some positions."""
+        return np.searchsorted(
+            np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), at, side="right"
+        )
+
+    def _registry(self) -> Registry:
+        """Return the registry as the day began."""
+        registry = Registry(self._given.namesrv.profile)
+        restored(registry, self._carried)
+        return registry
+
+
+def _single(said: pa.Table) -> pa.Table:
+    """Return responses to events as single answers."""
+    return conformed(said.append_column("said", said["row"]), SINGLES)
+
+
+def _numbered(singles: pa.Table, condensed: pa.Table) -> pa.Table:
+    """Return single answers and condensed ones, which stand for many that are as good as the last of them, with their `row`."""
+    singles = singles.sort_by([("seq", "ascending"), ("event_id", "ascending")])
+    last = condensed.select(["answers", "seq"]).append_column("said", condensed["row"])
+    last = last.append_column("request_seq", last["seq"])
+    answers = pa.concat_tables(
+        [singles.append_column("answers", pa.repeat(1, singles.num_rows)), last], promote_options="default"
+    )
+    return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
 
 
 _EVER = (1 << 63) - 1
@@ -235,39 +346,8 @@ def _arrivals(changed: pa.Table, given: VerifyInput) -> dict[int, int]:
     return {seq: arrived[event_id] * NS_PER_US for seq, event_id in effects if event_id in arrived}
 
 
-def _folded(
-    answers: pa.Table, timeline: Sequence[StateChange], concerns: Concerns, namesrv: Namesrv
-) -> tuple[pa.Table, list[Observed]]:
-    """Return one of all answers that say the same where nothing changed that concerns them: `row`, and all their `rows`."""
-    asked, told = (answers[name].to_numpy() for name in ("request_seq", "seq"))
-    questions, question_of = _distinct(answers, [c for c in answers.column_names if c not in (*_OF_ROW, *_ANSWERED)])
-    replies, reply_of = _distinct(answers, _ANSWERED)
-    of_question, of_reply = list(map(_question, questions)), list(map(codec.answer_of, replies))
-    state = _states(timeline, asked, told)
-    version = np.empty_like(state)
-    by_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
-    for question, own in zip(of_question, by_question, strict=True):
-        version[own] = np.searchsorted(concerns.of(question), state[own], side="right")
-    lives = np.array([seq for seq, _ in namesrv.later], dtype=np.int64)
-    row = answers["row"].to_numpy()
-    at = {
-        "question": question_of,
-        "reply": reply_of,
-        # Which of several states an answer shows may depend on what earlier answers have shown: it stands for itself.
-        "version": np.where(state < 0, -1 - row, version),
-        "life": np.searchsorted(lives, told, side="right"),
-        "removed_seq": answers["removed_seq"].to_numpy(),
-        "row": row,
-    }
-    alike = ask(_ALIKE, {"answers": pa.table(at)})
-    places = answers.select(["event_id", "request_seq", "seq"]).take(alike["row"])
-    asked_of = map(of_question.__getitem__, alike["question"].to_pylist())
-    told_of = map(of_reply.__getitem__, alike["reply"].to_pylist())
-    return alike, list(map(Observed, *(column.to_pylist() for column in places.columns), asked_of, told_of))
-
-
 _ALIKE = """
-SELECT min(row) AS row, question, reply, removed_seq, list(row) AS rows FROM answers
+SELECT min(row) AS row, removed_seq, question, reply, list(row) AS rows, sum(answers)::BIGINT AS answers FROM answers
 GROUP BY question, reply, version, life, removed_seq
 """
 
@@ -278,7 +358,7 @@ def _question(row: Mapping[str, Any]) -> Question | Event:
     return codec.response_of({**row, **_NOTHING}).question
 
 
-_NOTHING = {**dict.fromkeys((*_OF_ROW, *_ANSWERED)), "response_code": 0}
+_NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
 
 
 def _distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[list[dict[str, Any]], Numbers]:
@@ -289,15 +369,6 @@ def _distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[list[dict[str, An
     numbers = np.empty(rows.num_rows, dtype=np.int64)
     numbers[of_said.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), of_said.value_lengths().to_numpy())
     return list(rows_of(found.drop_columns("rows"))), numbers
-
-
-def _states(timeline: Sequence[StateChange], asked: Numbers, told: Numbers) -> Numbers:
-    """Return the number of the one state that each answer can show; -1 where something changed or was under way."""
-    effects = np.array([change.seq for change in timeline], dtype=np.int64)
-    arrivals = np.array([*(change.arrival_seq for change in timeline), np.iinfo(np.int64).max])
-    state = np.searchsorted(effects, told)
-    is_alone = (np.searchsorted(effects, asked, side="right") >= state) & (arrivals[state] >= told)
-    return np.where(is_alone, state, -1)
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
@@ -320,15 +391,17 @@ SELECT
     ) AS classification,
     coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected, $day AS day
 FROM (SELECT unnest(rows) AS row, expected, unseen, is_late FROM judged WHERE NOT matched)
-JOIN answers USING (row) LEFT JOIN explained USING (event_id)
+JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
+JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
+LEFT JOIN explained USING (event_id)
 """
 _CHECKS = """
 WITH counted AS (
     SELECT
-        code, sum(len(rows)) AS answers, sum(len(rows)) FILTER (matched) AS matched,
-        sum(len(rows)) FILTER (matched AND same_order) AS same_order,
-        sum(len(rows)) FILTER (matched AND same_bytes) AS same_bytes,
-        sum(len(rows)) FILTER (matched AND in_flight) AS in_flight
+        code, sum(answers) AS answers, sum(answers) FILTER (matched) AS matched,
+        sum(answers) FILTER (matched AND same_order) AS same_order,
+        sum(answers) FILTER (matched AND same_bytes) AS same_bytes,
+        sum(answers) FILTER (matched AND in_flight) AS in_flight
     FROM judged GROUP BY code
 ), unmatched AS (
     SELECT

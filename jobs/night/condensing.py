@@ -22,7 +22,7 @@ from jobs.night.passes import Passes
 from jobs.night.together import FileRun, judged_together, what_is_left
 from jobs.store.files import DataFile, digests_of, read_files, relation_of, rows_of_slices
 from jobs.store.warehouse import Warehouse
-from namesrv_day import condense
+from namesrv_day import answered, condense
 from namesrv_day.day_events import BEATS
 from namesrv_day.digest import Digest, Slice
 from namesrv_day.keys import KEYS_AT_A_TIME
@@ -77,13 +77,15 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    How many rows each slice has, and its digest; where the hours of a name server's day are stashed; rules, counted in parts;
-    what is new on published days; what files leave for the rules about all rows together: runs, and where the rest is stashed.
+    How many rows each slice has, and its digest; where hours of beats, and of answers, of a name server's day are stashed; rules,
+    counted in parts; what is new on published days; what files leave for the rules about all rows together: runs, and where the
+    rest is stashed.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
     digests: dict[Slice, Digest] = field(default_factory=dict)
     hours: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
+    answers: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
@@ -94,8 +96,9 @@ class Condensed:
         self.rows += other.rows
         for cut, digest in other.digests.items():
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
-        for of, places in other.hours.items():
-            self.hours[of] = (*self.hours.get(of, ()), *places)
+        for mine, others in ((self.hours, other.hours), (self.answers, other.answers)):
+            for of, places in others.items():
+                mine[of] = (*mine.get(of, ()), *places)
         self.measurements += other.measurements
         self.left += other.left
         self.runs += other.runs
@@ -161,6 +164,10 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
         hours = condense.hours_from(rows, piece.name, leases(day))
         place = stash.put(work.staging, {"hours": hours})
         found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
+    if piece.table is bronze.ROUTE_OBSERVATIONS:
+        answers = answered.hours_from(rows)
+        place = stash.put(work.staging, {"answers": answers})
+        found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
     if work.is_gated and piece.table in bronze.RECORDED_TABLES and day in work.published:
         found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
     return found

@@ -22,6 +22,7 @@ from jobs.night.work import NamesrvWork, hours_of, raw_beats, topic_configs, wri
 from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
+from namesrv_day.answered import HOURS, SINGLES, singles_from
 from namesrv_day.coverage import recorded_day
 from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.digest import Digest, Slice, slices_of
@@ -163,9 +164,20 @@ def _flags_otherwise(work: JudgeWork, slices: Frames, before: Frames) -> bool:
 
 def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     of = work.of
-    today = {table.name: of.today.of(of.namesrv_id).rows(table) for table in _ANSWERED}
-    beats, unread = partial(raw_beats, of), work.unread
-    found = verdicts(VerifyInput(of.namesrv_id, of.day, work.namesrv, today, beats, slices, unread))
+    own = of.today.of(of.namesrv_id)
+    today = {table.name: own.rows(table) for table in _ANSWERED}
+    answers = HOURS.empty_table()
+    if of.answers:
+        answers = stash.take(of.answers, "answers", pc.field("namesrv_id") == of.namesrv_id)
+
+    def singles(wanted: pa.Table) -> pa.Table:
+        found = own.each(bronze.ROUTE_OBSERVATIONS, partial(singles_from, wanted=wanted))
+        return pa.concat_tables([SINGLES.empty_table(), *found])
+
+    given = VerifyInput(
+        of.namesrv_id, of.day, work.namesrv, answers, singles, today, partial(raw_beats, of), slices, work.unread
+    )
+    found = verdicts(given)
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
 
 
@@ -216,5 +228,5 @@ SELECT event_id, seq FROM event_outcomes WHERE NOT list_contains($made, operatio
 UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
 """
 """The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""
-_ANSWERED = (bronze.ROUTE_OBSERVATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
+_ANSWERED = (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
 _PARTS = {OUTCOMES: _outcomes, FLAGS: _flags, VERIFY: _verdicts}

@@ -220,6 +220,7 @@ class Night:
                 before,
                 ever,
                 self._read.hours.get((day, name), ()),
+                self._read.answers.get((day, name), ()),
                 settings.filter(own),
                 later.filter(own),
                 scan_life.filter(own),

@@ -27,9 +27,15 @@ class Files:
     root: str
     named: Named = field(default_factory=dict)
 
-    def rows(self, table: Table, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """Return the rows of a table: all columns or some, all rows or those `where`. Raises TamperedError."""
-        return read_files(self.root, table, self.named.get(table.name, ()), columns, where)
+    def rows(
+        self,
+        table: Table,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        once: Collection[str] = (),
+    ) -> pa.Table:
+        """Return the rows of a table: all columns or some, all rows or those `where`; see `read_files`. Raises TamperedError."""
+        return read_files(self.root, table, self.named.get(table.name, ()), columns, where, once)
 
     def of(self, namesrv_id: str) -> OfNamesrv:
         """Return the same, of one name server."""
@@ -43,10 +49,16 @@ class OfNamesrv:
     files: Files
     namesrv_id: str
 
-    def rows(self, table: Table, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+    def rows(
+        self,
+        table: Table,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        once: Collection[str] = (),
+    ) -> pa.Table:
         """Return its rows of a table, as `Files.rows`."""
         own = pc.field("namesrv_id") == self.namesrv_id
-        return self.files.rows(table, columns, own if where is None else own & where)
+        return self.files.rows(table, columns, own if where is None else own & where, once)
 
     def few(
         self, table: Table, columns: Sequence[str], wanted: Callable[[DuckDBPyRelation], DuckDBPyRelation]
@@ -57,20 +69,17 @@ class OfNamesrv:
         """
         made = {name: f"{sql} AS {name}" for name, sql in derived_of(table).items()}
         shown = ", ".join(made.get(name, name) for name in columns)
-        parts = [empty(table).select(columns)]
+        none = empty(table).select(columns)
+        found = self.each(table, lambda rows: wanted(rows).project(shown).to_arrow_table().cast(none.schema))
+        return pa.concat_tables([none, *found])
+
+    def each(self, table: Table, ask: Callable[[DuckDBPyRelation], pa.Table]) -> Iterator[pa.Table]:
+        """Yield what `ask` makes of its rows of each file of a table, without a key that is not stored."""
         own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)
         for file in self.files.named.get(table.name, ()):
             low, high = bounds_of(file)
             if low is None or high is None or low <= self.namesrv_id <= high:
-                found = ask_file(
-                    self.files.root,
-                    table,
-                    file,
-                    lambda rows: wanted(rows.filter(own)).project(shown).to_arrow_table(),
-                    is_whole=False,
-                )
-                parts.append(found.cast(parts[0].schema))
-        return pa.concat_tables(parts)
+                yield ask_file(self.files.root, table, file, lambda rows: ask(rows.filter(own)), is_whole=False)
 
     def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
         """Return its rows of several tables by name, each read when it is asked for."""

@@ -32,6 +32,8 @@ from schemas import bronze, gold
 from schemas.table import Table
 
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
+# Equal answers have long bodies.
+_ONCE = frozenset({"body"})
 _IS_OPEN = pc.field("closed_by").is_null()
 _SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code"}
 REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
@@ -43,7 +45,7 @@ class NamesrvWork:
     """One name server's day: what is to be settled, and from which files.
 
     `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
-    and snapshots up to the day. `hours`: where hours are stashed. `settings_before`,
+    and snapshots up to the day. `hours`, `answers`: where hours of beats and of answers are stashed. `settings_before`,
     `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them.
     """
 
@@ -54,6 +56,7 @@ class NamesrvWork:
     before: Files
     ever: Files
     hours: tuple[str, ...]
+    answers: tuple[str, ...]
     settings_before: pa.Table
     settings_later: pa.Table
     scan_life: pa.Table
@@ -103,7 +106,10 @@ class PackReplayed:
 def settle_namesrv(work: NamesrvWork) -> NamesrvSettled:
     """Settle one name server's day, and plan its replay."""
     today, before = work.today.of(work.namesrv_id), work.before.of(work.namesrv_id)
-    frames = {**{table.name: today.rows(table) for table in _OF_DAY}, "hours": hours_of(work)}
+    frames = {
+        **{table.name: today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY},
+        "hours": hours_of(work),
+    }
     settled = settle(_input(work, frames))
     rows = {gold.NAMESRV_SETTINGS: settled.settings, gold.ORDER_DECISIONS: settled.order_decisions}
     files = written(work, rows)

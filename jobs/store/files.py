@@ -7,7 +7,7 @@ import json
 import posixpath
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial, reduce
 from operator import and_
 from pathlib import Path
@@ -44,6 +44,7 @@ _BOUNDED: Final = frozenset(
     }
 )
 """Columns by whose least and greatest values readers leave files out."""
+_TEXT_ONCE: Final = pa.dictionary(pa.int32(), pa.string())
 _WORD = re.compile(r"\w+")
 # Delta's own limit.
 _STATS_CHARS = 32
@@ -169,10 +170,12 @@ def read_files(
     files: Iterable[DataFile],
     columns: Sequence[str] | None = None,
     filter: pc.Expression | None = None,  # noqa: A002  pyarrow's own name for it
+    once: Collection[str] = (),
 ) -> pa.Table:
     """Return the rows of data files of `table`, file after file: all columns or some, all rows or those of `filter`.
 
-    Files that cannot have such rows are not opened. Raises TamperedError, which names the file, if one cannot be read.
+    `once`: columns of texts of which each is kept once (as dictionaries), however many rows have it. Files that cannot have
+    such rows are not opened. Raises TamperedError, which names the file, if one cannot be read.
     """
     listed = list(files)
     schema = plain(table.schema)
@@ -180,7 +183,7 @@ def read_files(
     if not listed:
         return schema.empty_table().select(names)
     try:
-        return _read(root, table, listed, names, filter)
+        return _read(root, table, listed, names, filter, once)
     except (OSError, pa.ArrowException):
         for _ in batches_of(root, table, listed):
             pass
@@ -188,10 +191,15 @@ def read_files(
 
 
 def _read(
-    root: str, table: Table, files: Sequence[DataFile], names: Sequence[str], where: pc.Expression | None
+    root: str,
+    table: Table,
+    files: Sequence[DataFile],
+    names: Sequence[str],
+    where: pc.Expression | None,
+    once: Collection[str],
 ) -> pa.Table:
     """Return rows, those columns among them that are not stored: these follow from others, which are read for it."""
-    dataset, words = _dataset(root, table, files), set(_WORD.findall(str(where)))
+    dataset, words = _dataset(root, table, files, once), set(_WORD.findall(str(where)))
     made = derived_of(table)
     if made.keys().isdisjoint([*names, *words]):
         return dataset.to_table(names, filter=where)
@@ -290,11 +298,12 @@ def ask_file(
         raise
 
 
-def _dataset(root: str, table: Table, files: Sequence[DataFile]) -> ds.FileSystemDataset:
+def _dataset(root: str, table: Table, files: Sequence[DataFile], once: Collection[str] = ()) -> ds.FileSystemDataset:
     system, folder = filesystem_of(table_path(root, table))
-    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", dictionary_columns=list(once))
     fragments = [form.make_fragment(f"{folder}/{file.path}", system, _guarantee(file)) for file in files]
-    return ds.FileSystemDataset(fragments, plain(table.stored_schema), form, system)
+    kept = (field.with_type(_TEXT_ONCE) if field.name in once else field for field in plain(table.stored_schema))
+    return ds.FileSystemDataset(fragments, pa.schema(list(kept)), form, system)
 
 
 def _guarantee(file: DataFile) -> pc.Expression:

@@ -40,7 +40,7 @@ class Observed(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the comparison found. `in_flight`: equal to a state of its window other than the one at the answer.
+    """What the comparison found. `in_flight`: not equal to the state at the answer, but to another one of its window.
 
     `expected` is what the registry said at the state that matched, or at the answer where none did.
     """
@@ -111,7 +111,7 @@ def _chosen(
             verdicts.append(verdict_at[window.nominal]._replace(matched=False))
             continue
         number = window.nominal if window.nominal in possible else min(possible)
-        verdicts.append(verdict_at[number])
+        verdicts.append(verdict_at[number]._replace(in_flight=not verdict_at[window.nominal].matched))
         if number > window.nominal:
             shown_until.append((observed.seq, number))
     return verdicts

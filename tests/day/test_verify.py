@@ -20,7 +20,9 @@ from namesrv_core.history.verification import Observed, Verdict
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_day import verify
-from namesrv_day.rows import table_of
+from namesrv_day.answered import hours_from, singles_from
+from namesrv_day.rows import table_of, with_derived
+from namesrv_day.sql import connection
 from namesrv_day.verify import Verified, VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.intervals import columns_of
@@ -83,13 +85,18 @@ def given_of(
     server: Server, rows: Mapping[str, Sequence[Row]], namesrv: Namesrv = V5, **replayed: pa.Table
 ) -> VerifyInput:
     """Return the day; `rows` by bronze table."""
+    rows = {name: [{"stated_id": row["event_id"], **row} for row in of] for name, of in rows.items()}
     frames = {name: table_of(rows.get(name, ()), table) for name, table in _TABLES.items()}
 
     def raw(kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         return frames[kind].filter(where).select(columns)
 
-    today = {name: frame for name, frame in frames.items() if name not in ("heartbeats", "registrations")}
-    return VerifyInput(NAMESRV, DAY, namesrv, today, raw, server.replayed(**replayed))
+    def singles(wanted: pa.Table) -> pa.Table:
+        return singles_from(connection().from_arrow(frames["route_observations"]), wanted)
+
+    answers = hours_from(connection().from_arrow(frames["route_observations"]))
+    today = {name: frames[name] for name in ("unregistrations", "admin_events")}
+    return VerifyInput(NAMESRV, DAY, namesrv, answers, singles, today, raw, server.replayed(**replayed))
 
 
 def verified(server: Server, *answers: Row, namesrv: Namesrv = V5, **replayed: pa.Table) -> Verified:
@@ -311,6 +318,67 @@ def test_an_answer_may_overtake_a_removal() -> None:
     assert classes == {"late": "removal_under_way", "wrong": "mismatched", "too late": "mismatched"}
 
 
+MILLION = 1_000_000
+MORE = '{"topicList":["T","U","V"]}'
+
+
+@pytest.mark.parametrize(
+    ("number", "body"),
+    [
+        (0, EMPTY),
+        (MILLION // 2, EMPTY),
+        (MILLION // 2, '{"topicList":["W"]}'),
+        (MILLION - 1, MORE),
+        (MILLION - 1, None),
+    ],
+    ids=["still the old one", "the old one again", "never so", "too early", "none"],
+)
+def test_one_wrong_answer_among_a_million_is_found_and_named(number: int, body: str | None) -> None:
+    """At the start, in the middle and at the end of a quiet hour, of which others rightly say the same. Few are looked up."""
+    server = Server((1_000, "r", broker("TU")), (3_599_000, "s", broker("TUV", counter=2)))
+    ms = np.concatenate(
+        [np.arange(1, 901), np.linspace(1_001, 3_598_990, MILLION).astype(np.int64), 3_599_001 + np.arange(900)]
+    )
+    texts = pa.array([EMPTY, LISTED, MORE, body])
+    said = np.repeat([0, 1, 2], [900, MILLION, 900])
+    said[900 + number] = 3
+    effect_us = seq_at(0) // 1_000 + ms * 1_000 + np.arange(len(ms)) % 7
+    columns = {
+        "effect_time": effect_us,
+        "event_time": effect_us - 50,
+        "seq": effect_us * 1_000,
+        "request_seq": (effect_us - 50) * 1_000,
+        "body": texts.take(pa.array(said)),
+        "source_offset": np.arange(len(ms)) + 1,
+        "nth": np.arange(len(ms)),
+        "stated_id": None,
+    }
+    day = given_of(server, {})
+    rows = table_of([listed(1, "any", LISTED)], bronze.ROUTE_OBSERVATIONS).take(pa.array(np.zeros(len(ms), np.int64)))
+    for name, values in columns.items():
+        field = rows.schema.field(name)
+        array = pa.nulls(len(ms), field.type) if values is None else pa.array(values).cast(field.type)
+        rows = rows.set_column(rows.schema.get_field_index(name), field, array)
+    looked_up = []
+
+    def singles(wanted: pa.Table) -> pa.Table:
+        looked_up.append(singles_from(connection().from_arrow(rows), wanted))
+        return looked_up[-1]
+
+    found = verdicts(replace(day, answers=hours_from(connection().from_arrow(rows)), singles=singles))
+
+    count = len(ms) - 1
+    right = {"matched": count, "same_order": count, "same_bytes": count}
+    assert checks(found) == {206: {"answers": count + 1, **right, "mismatched": 1}}
+    (wrong,) = found.route_mismatches.to_pylist()
+    assert (wrong["answered"], wrong["expected"]) == (body, LISTED)
+    (packet,) = (
+        with_derived(rows, bronze.ROUTE_OBSERVATIONS).filter(pc.field("event_id") == wrong["event_id"]).to_pylist()
+    )
+    assert packet["source_offset"] == 901 + number
+    assert sum(map(len, looked_up)) <= 901
+
+
 def test_a_day_without_answers_has_no_rows() -> None:
     """Nothing is replayed for it."""
     found = verdicts(replace(given_of(Server(), {}), replayed={}, today={}))
@@ -365,7 +433,7 @@ def test_judging_equal_answers_once_changes_no_verdict(
     day = given_of(server, {"registrations": sent, "route_observations": answers})
     once = verdicts(day)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verify, "_states", lambda _timeline, told, _asked: np.full_like(told, -1))
+        patch.setattr(verify._Judge, "_versions", lambda _self, _said, told, _asked: np.full_like(told, -1))
         each = verdicts(day)
     for ones, others in zip(once, each, strict=True):
         assert sorted(map(str, ones.to_pylist())) == sorted(map(str, others.to_pylist()))
