@@ -15,6 +15,7 @@ from benchmarks.fleets import FleetDay, Fleets
 from benchmarks.harness import Measured, NotMeasured, Ratio, Side, clocked, timed
 from benchmarks.java_side import JavaFleet
 from benchmarks.processes import HEAP, peak_mib, seconds_of
+from benchmarks.reading import reading
 from jobs.conf import PipelineConf
 from jobs.night import condensing, judging, publish
 from jobs.night.passes import InProcess
@@ -238,6 +239,9 @@ class _Watched(InProcess):
 
 FIGURES: dict[str, Callable[[Fleets, int], list[Measured]]] = {
     function.__name__.replace("_", "-"): function
-    for function in (quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures, answers, mid_life)
+    for function in (
+        *(quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures),
+        *(answers, mid_life, reading),
+    )
 }
 """What can be measured, by the name for `--only`: figures with the same sides are taken together."""

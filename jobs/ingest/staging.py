@@ -48,10 +48,10 @@ _OWN = (pa.field("_n", pa.int64()), pa.field("_frame", pa.int64()), pa.field("_s
 # What rows on their way may take in memory, about: a dict for each row and each item of a list, and texts as long as frames.
 _PENDING_BYTES, _BYTES_PER_DICT, _BYTES_PER_FRAME = 32 << 20, 800, 400
 _TEXT = pa.dictionary(pa.int32(), STRING)
-ROWS_AT_A_TIME = 1_000_000
+ROWS_AT_A_TIME = 250_000
 """Rows of stored files, or rows for one, that are in memory together."""
 # What DuckDB needs beyond goes to files.
-_MEMORY = "256MB"
+_MEMORY = "128MB"
 
 
 @contextmanager

@@ -1,0 +1,126 @@
+"""How fast captures and event logs are read, the whole step with its tables, and in how much memory."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+
+from benchmarks.fleets import START, Fleets
+from benchmarks.harness import Measured, NotMeasured, Ratio, Side, timed
+from benchmarks.processes import peak_mib
+from jobs.cli.export import export
+from jobs.conf import PipelineConf
+from jobs.fleet.asking import Traffic
+from jobs.fleet.capture import capture
+from jobs.fleet.fleet import Fleet
+from jobs.ingest.ingest import ingest
+from jobs.store.warehouse import Warehouse
+from namesrv_wire.capture import read_capture
+from namesrv_wire.columns import read_columns
+from namesrv_wire.rows import AnyRow
+from namesrv_wire.transcript import Transcript
+from schemas import bronze
+
+_FIRST_PACKETS_A_SECOND, _FIRST_LINES_A_SECOND, _WANTED = 11_400.0, 10_200.0, 100_000
+_CLIENTS = {"full": {"1x": 4, "10x": 40}, "small": {"1x": 1, "10x": 10}}
+_AFTERWARDS = dt.datetime.combine(START + dt.timedelta(days=1), dt.time(), dt.timezone.utc)
+Said = frozenset[tuple[object, ...]]
+
+
+def reading(fleets: Fleets, rounds: int) -> list[Measured]:
+    """A captured day and its event log, by the first version's rates on one core; ten times the packets by the packets."""
+    files = {name: _captured(fleets, name, clients) for name, clients in _CLIENTS[fleets.scale].items()}
+    sides = [
+        Side("packets", partial(_packet_by_packet, files["1x"])),
+        Side("columns", partial(_as_columns, files["1x"])),
+    ]
+    seconds, answer = timed(sides, rounds)
+    found: list[Measured] = [
+        Ratio(
+            "rows of a capture, packet by packet ÷ columns",
+            "packets",
+            "columns",
+            seconds,
+            2,
+            True,
+            answers=_size(answer),
+        )
+    ]
+    house = fleets.folder / "read"
+    packets, said = _rates(files["10x"], house, rounds)
+    log = fleets.folder / "read.jsonl"
+    lines = export(_house(house), log)
+    rates, again = _rates(log, fleets.folder / "read-again", rounds)
+    for name, side, values, first in (
+        ("packets a second of CPU ÷ the first version's", "ingest", packets, _FIRST_PACKETS_A_SECOND),
+        ("lines of an event log a second of CPU ÷ the first version's", "ingest", rates, _FIRST_LINES_A_SECOND),
+    ):
+        if said != again:
+            found.append(NotMeasured(name, f"the log of {lines} lines gives other rows than the capture"))
+            continue
+        notes = {"a second": round(max(values))}
+        found.append(
+            Ratio(name, side, first, {side: values}, _WANTED / first, True, 1, "a second", len(said), notes=notes)
+        )
+    peaks = {name: [_peak(fleets, file)] for name, file in files.items()}
+    name = "peak memory of ingest, 10x ÷ 1x packets"
+    return [*found, Ratio(name, "10x", "1x", peaks, 1.2, unit="MiB")]
+
+
+def _size(answer: object) -> int | None:
+    return len(answer) if isinstance(answer, frozenset) else None
+
+
+def _captured(fleets: Fleets, name: str, clients: int) -> Path:
+    """Return a capture of a day of some brokers and clients, made when it is first asked for."""
+    file = fleets.folder / f"{fleets.scale}-read-{name}.pcap"
+    if not file.exists():
+        fleet = Fleet(START, brokers=2 * clients, namesrvs=1)
+        capture(fleet, Traffic(clients=clients), [START], [file], file.with_suffix(".truth.jsonl"))
+    return file
+
+
+def _packet_by_packet(file: Path) -> Said:
+    transcript = Transcript()
+    rows = [row for segment in read_capture(file) for row in transcript.feed(segment, file.name)]
+    return _said([*rows, *transcript.finish()])
+
+
+def _as_columns(file: Path) -> Said:
+    transcript = Transcript()
+    rows = [row for packets in read_columns(file) for row in transcript.feed_all(packets, file.name)[0]]
+    return _said([*rows, *transcript.finish()])
+
+
+def _said(rows: list[AnyRow]) -> Said:
+    """Return of each row what tells it apart."""
+    return frozenset((row.table, *(str(row.values.get(name)) for name in ("event_id", "seq"))) for row in rows)
+
+
+def _house(path: Path) -> Warehouse:
+    return Warehouse(str(path), PipelineConf(), "bench", _AFTERWARDS)
+
+
+def _rates(file: Path, path: Path, rounds: int) -> tuple[list[float], Said]:
+    """Return how many packets or lines a second of CPU a whole `ingest` reads, in each round, and what is stored of events."""
+    rates = []
+    for _ in range(rounds + 1):
+        shutil.rmtree(path, ignore_errors=True)
+        began = time.process_time()
+        read = ingest(_house(path), [str(file)])
+        rates.append((read.packets or read.frames) / (time.process_time() - began))
+    stored = (
+        (table.name, *row)
+        for table in bronze.RECORDED_TABLES
+        for row in zip(*_house(path).rows(table, columns=["event_id", "seq"]).to_pydict().values(), strict=True)
+    )
+    return rates[1:], frozenset(stored)
+
+
+def _peak(fleets: Fleets, file: Path) -> float:
+    house = fleets.folder / "read-peak"
+    shutil.rmtree(house, ignore_errors=True)
+    return peak_mib(["ingest", "--input", str(file), "--warehouse", str(house)], fleets.folder)["all"]
