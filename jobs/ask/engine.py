@@ -258,7 +258,7 @@ def _remote(files: list[str]) -> ds.Dataset:
     import pyarrow as pa  # noqa: PLC0415  who asks a local folder does not wait for it
     import pyarrow.dataset as ds  # noqa: PLC0415  as above
 
-    from jobs.store.files import filesystem_of  # noqa: PLC0415  as above
+    from jobs.store.places import filesystem_of  # noqa: PLC0415  as above
 
     system = filesystem_of(files[0])[0]
     cut = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
@@ -271,7 +271,7 @@ def _note_of(warehouse: str) -> str | None:
     It is read first: of a run that is published meanwhile both know, or only the ledger. Raises UsageError.
     """
     if "://" in warehouse:
-        from jobs.store.files import read_text, require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
+        from jobs.store.places import read_text, require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
 
         require_store(warehouse)
         return read_text(f"{warehouse}/{LAST_RUN}")

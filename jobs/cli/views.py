@@ -19,8 +19,8 @@ from jobs.errors import NothingPublishedError, UsageError
 from jobs.store.coverage import Covered, span_rows
 from jobs.store.damage import Holder, require_readable
 from jobs.store.delta_log import head_of, open_version
-from jobs.store.files import table_path
 from jobs.store.ledger import Run, run_known_at
+from jobs.store.places import table_path
 from jobs.store.retention import require_kept
 from jobs.store.warehouse import Warehouse
 from schemas import asked, gold

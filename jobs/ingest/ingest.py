@@ -28,7 +28,8 @@ from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import write_staged
-from jobs.store.files import local_path, write_file
+from jobs.store.files import write_file
+from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rows import rows_of, table_of
 from namesrv_wire.lateness import Lateness

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from jobs.errors import UsageError, first_line
-from jobs.store.files import filesystem_of, local_path
+from jobs.store.places import filesystem_of, local_path
 
 _CHUNK = 8 << 20
 

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from jobs.errors import GateError
 from jobs.ingest.ingested import Ingested
 from jobs.night.docs import judge
-from jobs.store.files import DataFile, local_path
+from jobs.store.files import DataFile
+from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rules import Measurement, measure
 from namesrv_wire.errors import PIECES

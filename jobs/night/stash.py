@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from jobs.store.files import filesystem_of
+from jobs.store.places import filesystem_of
 
 
 def put(folder: str, tables: Mapping[str, pa.Table]) -> str:

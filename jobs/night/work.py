@@ -16,7 +16,8 @@ from duckdb import ConstantExpression as Constant
 from jobs.errors import TamperedError
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files, OfNamesrv
-from jobs.store.files import DataFile, table_path, write_file
+from jobs.store.files import DataFile, write_file
+from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
 from namesrv_day.condense import HOURS, PERIOD_US
 from namesrv_day.context import NamesrvDay

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from jobs.conf import PipelineConf
 from jobs.errors import TamperedError
 from jobs.store import delta_log
-from jobs.store.files import batches_of, digest_of, digests_of, filesystem_of, table_path, unreadable
+from jobs.store.files import batches_of, digest_of, digests_of, unreadable
 from jobs.store.ledger import Run, differing, run_known_at
+from jobs.store.places import filesystem_of, table_path
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.digest import Digest, Slice
 from schemas import bronze, gold

@@ -22,7 +22,8 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from jobs.errors import BrokenLogError, TableFeatureError, WarehouseBusyError, first_line
-from jobs.store.files import DataFile, described, filesystem_of, table_path
+from jobs.store.files import DataFile, described
+from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import delta_table, delta_uri
 from schemas.table import Table
 

@@ -8,9 +8,8 @@ import posixpath
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache, partial, reduce
+from functools import partial, reduce
 from operator import and_
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import duckdb
@@ -20,8 +19,8 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from jobs.errors import TamperedError, UsageError, first_line
-from jobs.store.published import delta_uri, path_of
+from jobs.errors import TamperedError, first_line
+from jobs.store.places import filesystem_of, local_path, table_path
 from namesrv_day.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.rows import conformed, derived_of, plain, with_derived
 from namesrv_day.sql import connection
@@ -65,51 +64,6 @@ class DataFile(NamedTuple):
     stats: str
 
 
-def table_path(root: str, table: Table) -> str:
-    """Return where `table` lies: `<root>/<layer>/<name>`."""
-    return path_of(root, table.layer, table.name)
-
-
-def local_path(path: str) -> Path | None:
-    """Return where `path` lies on a local disk; None for a remote file system."""
-    if path.startswith("file:"):
-        return Path("/" + path.removeprefix("file:").lstrip("/"))
-    return None if "://" in path else Path(path)
-
-
-def filesystem_of(path: str) -> tuple[Any, str]:
-    """Return the file system (pyarrow's) on which `path` lies, and the path there. Raises UsageError for a strange URL."""
-    local = local_path(path)
-    if local is not None:
-        return pafs.LocalFileSystem(), str(local)
-    scheme, _, rest = delta_uri(path).partition("://")
-    authority, _, place = rest.partition("/")
-    try:
-        system, root = _remote(f"{scheme}://{authority}")
-    except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"{scheme}://{authority}: cannot be reached: {first_line(error)}") from error
-    return system, f"{root}/{place}" if place else root
-
-
-def require_store(path: str) -> None:
-    """Raise UsageError if the store on which a remote `path` lies does not answer, or has no such bucket."""
-    system, place = filesystem_of(path)
-    bucket = place.partition("/")[0]
-    try:
-        found = system.get_file_info(bucket)
-    except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"{path}: cannot be reached: {first_line(error)}") from error
-    if found.type == pafs.FileType.NotFound:
-        raise UsageError(f"{path}: there is no bucket {bucket}")
-
-
-@lru_cache
-def _remote(store: str) -> tuple[Any, str]:
-    """Return the file system of a store, and its root there: finding it out costs a request."""
-    found: tuple[Any, str] = pafs.FileSystem.from_uri(store)
-    return found
-
-
 def write_file(
     rows: pa.Table | Iterable[pa.Table | pa.RecordBatch], root: str, table: Table, day: dt.date | None, name: str
 ) -> DataFile:
@@ -131,26 +85,6 @@ def write_file(
         size = stream.tell()
     footer = writer.writer.metadata
     return DataFile(path, size, footer.num_rows, day, _stats(footer))
-
-
-def read_text(path: str) -> str | None:
-    """Return the text of a small file, wherever it lies; None if it is not there."""
-    system, place = filesystem_of(path)
-    try:
-        with system.open_input_stream(place) as stream:
-            return str(stream.read(), "utf-8", "replace")
-    except FileNotFoundError:
-        return None
-
-
-def write_text(path: str, text: str) -> None:
-    """Write a small file: whoever reads it, whenever a process dies, finds the old text or the new one."""
-    local = local_path(path)
-    system, place = filesystem_of(path if local is None else f"{local}.part")
-    with system.open_output_stream(place) as stream:
-        stream.write(text.encode())
-    if local is not None:
-        Path(place).replace(local)
 
 
 def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:

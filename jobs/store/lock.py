@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from jobs.errors import UsageError, WarehouseBusyError
-from jobs.store.files import local_path, require_store
+from jobs.store.places import local_path, require_store
 
 _FILE = ".lease"
 

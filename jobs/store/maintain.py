@@ -20,7 +20,8 @@ import pyarrow.fs as pafs
 from jobs.errors import CompactionError
 from jobs.store import delta_log, retention
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, bounds_of, filesystem_of, table_path, write_file
+from jobs.store.files import DataFile, batches_of, bounds_of, write_file
+from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.digest import Digest, digests_by, sum_of

@@ -11,7 +11,8 @@ import pytest
 
 from jobs.cli.views import register_views
 from jobs.conf import PipelineConf
-from jobs.store.files import table_path, write_file
+from jobs.store.files import write_file
+from jobs.store.places import table_path
 from jobs.store.warehouse import Warehouse
 from schemas import gold
 from tests.cli.rows import publish

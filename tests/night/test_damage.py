@@ -21,7 +21,7 @@ from jobs.cli import commands
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE, LedgerBehindError, TamperedError
 from jobs.store.check import check
 from jobs.store.crash import VARIABLE
-from jobs.store.files import table_path
+from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from schemas import bronze, gold
 from schemas.table import Table

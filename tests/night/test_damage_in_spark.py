@@ -14,7 +14,7 @@ from jobs.cli import report
 from jobs.cli.console import Console
 from jobs.cli.views import VERIFIED, register_views
 from jobs.errors import LedgerBehindError, TamperedError, UsageError
-from jobs.store.files import table_path
+from jobs.store.places import table_path
 from schemas import gold
 from tests.night.nights import house_at
 from tests.night.test_damage import QUEUES, data_of, log_of, rewrite, tear

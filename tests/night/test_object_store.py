@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError
 from jobs.__main__ import main
 from jobs.fleet.asking import Traffic
 from jobs.fleet.capture import capture
-from jobs.store import files
+from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.digest import slices_of, sum_of
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like
@@ -42,7 +42,7 @@ def store() -> Iterator[Any]:
         said = {"ACCESS_KEY_ID": ID, "SECRET_ACCESS_KEY": SECRET, "ENDPOINT_URL": url, "ALLOW_HTTP": "true"}
         for name, value in {**said, "REGION": "us-east-1", "DEFAULT_REGION": "us-east-1"}.items():
             patched.setenv(f"AWS_{name}", value)
-        files._remote.cache_clear()
+        places._remote.cache_clear()
         # In a process of its own: delta-rs holds Python's lock while it waits for an answer.
         server = subprocess.Popen([sys.executable, "-m", "moto.server", "-p", port], stderr=subprocess.DEVNULL)
         try:
@@ -57,7 +57,7 @@ def store() -> Iterator[Any]:
         finally:
             server.terminate()
             server.wait()
-            files._remote.cache_clear()
+            places._remote.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -26,8 +26,8 @@ from jobs.errors import (
     TamperedError,
 )
 from jobs.store.check import check
-from jobs.store.files import table_path
 from jobs.store.lock import locked
+from jobs.store.places import table_path
 from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.rows import table_of

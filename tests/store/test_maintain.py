@@ -13,9 +13,10 @@ from jobs.errors import BrokenLogError, CompactionError, NoLongerReadableError, 
 from jobs.store import maintain as maintenance
 from jobs.store import retention
 from jobs.store.delta_log import commits_of, head_of, open_version
-from jobs.store.files import read_files, table_path
+from jobs.store.files import read_files
 from jobs.store.ledger import Run
 from jobs.store.maintain import log_before, maintain
+from jobs.store.places import table_path
 from jobs.store.published import LAYOUT
 from jobs.store.retention import Pinned, oldest_versions, require_kept
 from namesrv_day.digest import Digest, digests_by, sum_of

@@ -16,7 +16,7 @@ from jobs.errors import BrokenLogError, TableFeatureError, TamperedError, Wareho
 from jobs.store import delta_log
 from jobs.store.crash import VARIABLE
 from jobs.store.delta_log import head_of
-from jobs.store.files import table_path
+from jobs.store.places import table_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rows import table_of
 from schemas import bronze, gold
