@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from namesrv_core.asking.answers import STANDARD_JSON_SINCE
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import with_microseconds
-from schemas import bronze
+from schemas import bronze, codec
 from schemas.table import LONG, STRING, Table, struct_of
 
 Frames = Mapping[str, pa.Table]
@@ -20,7 +20,7 @@ OTHERS = tuple(table for table in bronze.EVENT_TABLES if table not in BEATS)
 """The tables of events that are no beats of brokers."""
 RESPONSES, RESPONSE = "responses", "-response"
 """The kind of events that are responses to beats; what their ids have behind those of the beats."""
-_QUERY = 322
+_TOLD = [code for table in ("heartbeats", "admin_events") for code in codec.RESPONSE_TABLES[table]]
 RESPONSE_COLUMNS = ("event_time", "response_fields", "response_body", "response_remark")
 _LIFE = pa.array(["started", "stopped", "recording_gap"])
 _RENAMED = {bronze.CHANNEL_EVENTS.name: "channel_kind", bronze.NAMESRV_EVENTS.name: "namesrv_kind"}
@@ -77,6 +77,7 @@ def day_events(
         said = {
             bronze.REGISTRATIONS: _responses_of,
             bronze.HEARTBEATS: _responses_of,
+            bronze.ADMIN_EVENTS: _responses_of,
             bronze.ROUTE_OBSERVATIONS: _answers_of,
             bronze.SNAPSHOTS: _snapshots_of,
         }
@@ -140,10 +141,10 @@ def _answers_of(observations: pa.Table) -> pa.Table:
     return as_events(rows, kind=kind, effect_us=pc.divide(rows["seq"], NS_PER_US))
 
 
-def _responses_of(beats: pa.Table) -> pa.Table:
-    """Return what was said to beats, each just behind its own: what an answer shows counts from behind it."""
-    taken = pc.field("refusal").is_null() if "refusal" in beats.column_names else pc.field("code") == _QUERY
-    rows = beats.filter(pc.field("response_fields").is_valid() & taken)
+def _responses_of(requests: pa.Table) -> pa.Table:
+    """Return what was said to requests, each just behind its own: what an answer shows counts from behind it."""
+    taken = pc.field("refusal").is_null() if "refusal" in requests.column_names else pc.field("code").isin(_TOLD)
+    rows = requests.filter(pc.field("response_fields").is_valid() & taken)
     seq = pc.add(rows["seq"], 1)
     said = {
         "kind": pa.repeat(RESPONSES, rows.num_rows),

@@ -39,8 +39,7 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     """
     kind = row["kind"]
     if kind == "responses":
-        asked = _query_of(row) if row["code"] == RequestCode.QUERY_DATA_VERSION else _registration_of(row, topic_tables)
-        return events.ResponseObserved(asked, answer_of(row))
+        return events.ResponseObserved(_asked_by(row, topic_tables), answer_of(row))
     event: events.Event
     if row.get("refusal") is not None:
         event = events.RefusedRequest(row["refusal"])
@@ -63,6 +62,13 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     else:
         raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
     return event
+
+
+def _asked_by(row: Row, topic_tables: Mapping[str, TopicTable]) -> Any:
+    """Return the request of which a row has the response."""
+    if row["code"] == RequestCode.QUERY_DATA_VERSION:
+        return _query_of(row)
+    return _ADMIN[row["code"]](row) if row["code"] in _ADMIN else _registration_of(row, topic_tables)
 
 
 _SHOWN: dict[str, Callable[[Row], events.Event]] = {

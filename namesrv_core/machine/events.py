@@ -151,9 +151,9 @@ class AnswerObserved(NamedTuple):
 
 
 class ResponseObserved(NamedTuple):
-    """What the name server answered to a registration, or a query, that it had just taken; likewise."""
+    """What the name server answered to a registration, a query, or a change of permissions that it had just made; likewise."""
 
-    asked: RegisterBroker | QueryDataVersion
+    asked: RegisterBroker | QueryDataVersion | WipeWritePerm | AddWritePerm
     answered: Answer
 
 

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from namesrv_core import Outcome, Step
+from namesrv_core import Outcome, Step, step
+from namesrv_core.asking.dispatch import answer_to
 from namesrv_core.machine import events
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
-from namesrv_core.machine.past import ANY
+from namesrv_core.machine.past import ANY, ROUTE_KINDS, Entity, Mark
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.rows import KvValue
-from tests.core.test_bootstrap import A, B, Server, register
-from tests.core.test_unknown_past import FIVE, knows
+from tests.core.test_bootstrap import A, B, Server, register, server_with
+from tests.core.test_unknown_past import FIVE, knows, past_of
 
 ORDERED = json.dumps({"table": {"T": "a:4", "U": "b:2"}})
 MASTER = (("haServerAddr", "10.0.0.1:10912"), ("masterAddr", A))
@@ -108,3 +109,16 @@ def test_where_all_is_known_a_response_teaches_nothing() -> None:
     """It is for the verification to judge."""
     server = Server(known=True)
     assert told(server, register(), Answer(0, ORDERED), 10).changes == ()
+
+
+@pytest.mark.parametrize("event", [events.WipeWritePerm("a"), events.AddWritePerm("a")])
+def test_how_many_topics_a_broker_has_hangs_on_which_are_known(
+    event: events.WipeWritePerm | events.AddWritePerm,
+) -> None:
+    """What a change of permissions says of a broker whose topics nothing has shown yet is the past's; later it is a mismatch."""
+    true, server, known = server_with(register(), namesrv=FIVE), Server(FIVE), Server(FIVE)
+    answered = answer_to(event, step(true.registry, event, 0, FIVE), true.registry, FIVE)
+    assert server.take(events.ResponseObserved(event, answered), 10).outcome == Outcome.UNKNOWN_PAST
+    past_of(known).note([Mark(Entity(kind, ANY, ANY)) for kind in ROUTE_KINDS])
+    past_of(known).note_listed(frozenset())
+    assert known.take(events.ResponseObserved(event, answered), 10).outcome == Outcome.NO_EFFECT
