@@ -85,3 +85,11 @@ def test_answers_far_from_a_lease_tell_nothing() -> None:
     """What differs longer than a period after the last lease that ended is no matter of ticks."""
     assert all(0 < one.until_seq - one.from_seq < PERIOD_MS * MS for one in told_of(gone_at(133_300)))
     assert told_of(day([], polled([(1, Answer(0, '{"topicList":["X"]}'))]))) == []
+
+
+def test_nobody_scans_before_the_first_start() -> None:
+    """There is no timer, no bound of a tick, and nothing that an answer could tell of one."""
+    schedule = ScanSchedule([ScanEpoch(500_000 * MS, 500_000 * MS)], PERIOD_MS)
+    assert schedule.timer_at(400_000 * MS) is None
+    assert BoundedSchedule(schedule, late=True).first_tick(0, 400_000) is None
+    assert told_of(gone_at(133_300)._replace(schedule=schedule)) == []
