@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any, Final
 
-from namesrv_wire.frames import Cut, FrameCutter
+from namesrv_wire.cutting import Cut, FrameCutter
 from namesrv_wire.rows import FrameRow, Values
 from namesrv_wire.secrets import blot
 from namesrv_wire.tcp import Piece, Stream

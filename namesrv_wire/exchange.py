@@ -8,8 +8,9 @@ from namesrv_core.inference.settings import properties_of
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.connection import Connection, Pending
+from namesrv_wire.cutting import Cut, head_of
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
-from namesrv_wire.frames import Cut, Frame, head_of
+from namesrv_wire.frames import Frame
 from namesrv_wire.known import KnownFrame, KnownFrames
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING

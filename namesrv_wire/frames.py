@@ -1,28 +1,22 @@
-"""RemotingCommand frames: cut out of a byte stream, headers decoded in both serializations.
+"""RemotingCommand frames: headers decoded in both serializations.
 
 Source: 4.9.7 and 5.4.0 `NettyDecoder`, `RemotingCommand.decode`, `RocketMQSerializable`.
 """
 
 from __future__ import annotations
 
-import re
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.java_values import INT, java_integer, java_text
 from namesrv_wire.json_text import Fraction, ambiguous, object_of, parse_json, text_of
 from namesrv_wire.limits import (
     MAX_EXT_FIELDS,
-    MAX_FRAME_BYTES,
     MAX_HEADER_BYTES,
-    MAX_RESYNC_BYTES,
-    MAX_RESYNC_HEADER_BYTES,
     MIN_BINARY_HEADER_BYTES,
 )
-from namesrv_wire.opening import Preamble, is_tls, opening_of
 from namesrv_wire.secrets import is_secret
 
 JSON, ROCKETMQ = 0, 1
@@ -53,9 +47,9 @@ _HEADER_FIELDS: Final = frozenset(
     }
 )
 """Source: the fields of `RemotingCommand`, 4.9.7 and 5.4.0; the last four are no part of the protocol."""
-_NUMBERS = re.compile(rb'"(code|flag|opaque|version)":(-?[0-9]{1,10})(?![0-9])')
 _LENGTHS = Struct(">iI")
-_FIXED = Struct(">hbhii")
+FIXED = Struct(">hbhii")
+"""The numbers of a binary header: code, language, version, opaque, flag."""
 _INT = Struct(">i")
 _SHORT = Struct(">h")
 
@@ -171,8 +165,8 @@ def _binary_frame(data: bytes, header_length: int) -> Frame:
         raise DecodeError(Reason.BAD_HEADER, f"a binary header of {header_length} bytes")
     body_length = len(data) - 8 - header_length
     try:
-        code, language, version, opaque, flag = _FIXED.unpack_from(data, 8)
-        remark, at = _string(data, 8 + _FIXED.size, _INT, header_length)
+        code, language, version, opaque, flag = FIXED.unpack_from(data, 8)
+        remark, at = _string(data, 8 + FIXED.size, _INT, header_length)
         (ext_length,) = _INT.unpack_from(data, at)
         ext: dict[str, str | None] = {}
         at += 4
@@ -210,270 +204,3 @@ def _string(data: bytes, at: int, length: Struct, limit: int) -> tuple[str | Non
     if size < 0 or size > limit or start + size > len(data):
         raise DecodeError(Reason.BAD_HEADER, f"a string of {size} bytes, at most {limit}")
     return java_text(data[start : start + size]), start + size
-
-
-class Cut(NamedTuple):
-    """A frame's bytes and its position in the stream, or (with `error`) a piece that is none."""
-
-    position: int
-    data: bytes
-    error: DecodeError | None = None
-    length: int = 0
-    """Bytes of a refused piece, lost ones included."""
-
-
-class FrameCutter:
-    """Cuts one direction's bytes into frames.
-
-    After a hole or a broken length it looks for the next frame's start.
-    """
-
-    __slots__ = ("buffer", "is_stranger", "need", "position", "proxied", "skip", "skipped", "start", "synced")
-
-    def __init__(self, *, synced: bool) -> None:
-        self.buffer = bytearray()
-        self.need = 4
-        """Bytes the buffer must hold before it is worth looking at again."""
-        self.position = 0
-        """Stream position of the buffer's first byte."""
-        self.synced = synced
-        self.skipped = 0
-        self.skip = 0
-        """Bytes until the end of the frame in the buffer, of which some were cut off."""
-        self.start = 0 if synced else -1
-        """Where the first frame begins; -1 once there was something else, or if that is not known."""
-        self.is_stranger = False
-        self.proxied: str | None = None
-
-    def feed(self, data: bytes) -> list[Cut]:
-        """Return the frames that end in `data`."""
-        if self.synced and not self.buffer and len(data) >= 8:
-            length = int.from_bytes(data[:4], "big")
-            if length + 4 == len(data) and 4 <= length <= MAX_FRAME_BYTES:
-                cut = Cut(self.position, data)
-                self.position += len(data)
-                return [cut]
-        if self.is_stranger:
-            self.position += len(data)
-            return []
-        if self.skip:
-            rest = data[self.skip :]
-            passed = self._passed(len(data) - len(rest))
-            return [*passed, *self.feed(rest)] if rest else passed
-        if not (self.synced or self.buffer) and is_tls(data):
-            return [self._stranger(data, Reason.TLS, "TLS records: nothing of it can be read")]
-        self.buffer += data
-        cuts: list[Cut] = []
-        while len(self.buffer) >= self.need:
-            if not self.synced and not self._resync():
-                break
-            cut_here = self._next()
-            if cut_here is None:
-                break
-            cuts.append(cut_here)
-        return cuts
-
-    def give_up(self) -> None:
-        """Cut no more frames: whoever speaks here is a stranger."""
-        self.position += len(self.buffer)
-        self.buffer.clear()
-        self.is_stranger, self.synced = True, False
-
-    def cut_off(self, lost: int) -> list[Cut]:
-        """Return the frames that end in `lost` bytes that were on the wire but not kept.
-
-        Where a frame ends follows from its length, if that is there. If it ends before the bytes that are missing do, the
-        next frame's start must be found.
-        """
-        if not self.skip and not self.is_stranger:
-            if len(self.buffer) < 4 or (not self.synced and head_of(self.buffer) is None):
-                return self.gap(lost, Reason.TRUNCATED_PACKET)
-            self.synced = True
-            self.skip = 4 + int.from_bytes(self.buffer[:4], "big") - len(self.buffer)
-        taken = min(self.skip, lost)
-        cuts = self._passed(taken)
-        return [*cuts, *self.gap(lost - taken, Reason.TRUNCATED_PACKET)] if lost > taken else cuts
-
-    def _passed(self, size: int) -> list[Cut]:
-        """Pass bytes of a frame that was cut; return it at its end."""
-        self.skip -= size
-        if self.skip:
-            return []
-        kept, length = bytes(self.buffer), 4 + int.from_bytes(self.buffer[:4], "big")
-        error = DecodeError(Reason.TRUNCATED_PACKET, f"{len(kept)} bytes of a frame of {length} were kept")
-        cut = Cut(self.position, kept, error, length)
-        self.buffer.clear()
-        self.position += length
-        self.need = 4
-        return [cut]
-
-    def _stranger(self, data: bytes, reason: Reason, detail: str) -> Cut:
-        cut = Cut(self.position, data, DecodeError(reason, detail), len(data))
-        self.position += 0 if self.buffer else len(data)
-        self.give_up()
-        return cut
-
-    def gap(self, lost: int, reason: Reason = Reason.LOST_SEGMENT) -> list[Cut]:
-        """Return the piece that a hole of `lost` bytes broke; the next frame's start must then be found."""
-        if self.is_stranger:
-            self.position += lost
-            return []
-        if self.skip:
-            return self.cut_off(lost)
-        kept = bytes(self.buffer) if self.synced else b""
-        if not self.synced:
-            self.skipped += len(self.buffer)
-        detail = f"{lost} bytes of the stream are missing, {len(kept)} bytes of a frame were there"
-        cut = Cut(self.position, kept, DecodeError(reason, detail), len(kept) + lost)
-        self._drop(len(self.buffer))
-        self.position += lost
-        self.synced = False
-        self.need = 4
-        return [cut]
-
-    def end(self) -> list[Cut]:
-        """Return the unfinished frame at the end of the stream."""
-        if not self.buffer:
-            return []
-        data, synced = bytes(self.buffer), self.synced
-        position = self.position
-        self._drop(len(data))
-        if not synced:
-            self.skipped += len(data)
-            return []
-        self.skip = 0
-        is_all = position == self.start
-        reason = Reason.HALF_FRAME if is_all else Reason.INCOMPLETE_FRAME
-        detail = f"the connection ended after {len(data)} bytes of {'its first' if is_all else 'a'} frame"
-        return [Cut(position, data, DecodeError(reason, detail), len(data))]
-
-    def _next(self) -> Cut | None:
-        if len(self.buffer) < 4:
-            self.need = 4
-            return None
-        length = int.from_bytes(self.buffer[:4], "big", signed=True)
-        if length < 4 or length > MAX_FRAME_BYTES:
-            opening = opening_of(bytes(self.buffer)) if self.position == self.start else None
-            if isinstance(opening, Preamble):
-                return self._proxied(opening)
-            if opening is not None:
-                return self._stranger(bytes(self.buffer), *opening)
-            return self._refuse(length)
-        if len(self.buffer) < 4 + length:
-            self.need = 4 + length
-            return None
-        cut = Cut(self.position, bytes(self.buffer[: 4 + length]))
-        self._drop(4 + length)
-        self.need = 4
-        return cut
-
-    def _proxied(self, preamble: Preamble) -> Cut | None:
-        """Pass a proxy's words; the first frame begins behind them."""
-        if not preamble.size:
-            self.need = len(self.buffer) + 1
-            return None
-        self.proxied = preamble.client
-        self._drop(preamble.size)
-        self.start = self.position
-        self.need = 4
-        return self._next()
-
-    def _refuse(self, length: int) -> Cut:
-        """Refuse a length field and everything up to the next plausible frame."""
-        too_long = length > MAX_FRAME_BYTES
-        reason = Reason.FRAME_TOO_LONG if too_long else Reason.BAD_FRAME_LENGTH
-        error = DecodeError(reason, f"length field {length}, between 4 and {MAX_FRAME_BYTES} expected")
-        position, data = self.position, bytes(self.buffer)
-        self.synced = False
-        self._drop(1)
-        self.need = 4
-        self._resync()
-        size = self.position - position
-        return Cut(position, data[:size], error, size)
-
-    def _resync(self) -> bool:
-        """Drop bytes up to a plausible frame start; True if one was found, False if more bytes are needed."""
-        at = 0
-        while (at := self.buffer.find(b"\x00", at)) >= 0:
-            verdict = plausible_start(self.buffer, at)
-            if verdict:
-                self.skipped += at
-                self._drop(at)
-                self.synced = True
-                self.need = 4
-                return True
-            if verdict is None and len(self.buffer) - at <= MAX_RESYNC_BYTES:
-                break
-            at += 1
-        stop = len(self.buffer) if at < 0 else at
-        self.skipped += stop
-        self._drop(stop)
-        self.need = len(self.buffer) + 1
-        return False
-
-    def _drop(self, size: int) -> None:
-        del self.buffer[:size]
-        self.position += size
-
-
-def plausible_start(data: bytes | bytearray, at: int = 0) -> bool | None:
-    """Return whether a frame starts at `at`: length, serialization and a header that decodes.
-
-    None if `data` ends before that can be told.
-    """
-    start = bytes(data[at : at + 9])
-    if len(start) < 8:
-        return None if len(start) < 4 or _length_is_plausible(start) else False
-    header_length = int.from_bytes(start[5:8], "big")
-    if not _length_is_plausible(start) or not _header_is_plausible(start, header_length):
-        return False
-    if len(data) - at < 8 + header_length:
-        return None
-    header = bytes(data[at + 4 : at + 8 + header_length])
-    if start[4] == JSON and header[-1] != 0x7D:
-        return False
-    try:
-        frame = decode_frame(len(header).to_bytes(4, "big") + header)
-    except DecodeError:
-        return False
-    return start[4] == JSON or frame.is_response or frame.code in REQUEST_NAMES
-
-
-class Head(NamedTuple):
-    """What the beginning of a frame says of its header."""
-
-    code: int
-    is_answer: bool
-    opaque: int | None
-    version: int | None
-
-
-def head_of(data: bytes | bytearray) -> Head | None:
-    """Return what is to be read of the header of a frame that was cut; None if it looks like no frame."""
-    start = bytes(data[:9])
-    if len(start) < 9 or not _length_is_plausible(start):
-        return None
-    if not _header_is_plausible(start, int.from_bytes(start[5:8], "big")):
-        return None
-    if start[4] == ROCKETMQ:
-        if len(data) < 8 + _FIXED.size:
-            return None
-        code, _, version, opaque, flag = _FIXED.unpack_from(data, 8)
-    else:
-        said = {name: int(value) for name, value in _NUMBERS.findall(bytes(data[8 : 8 + MAX_RESYNC_HEADER_BYTES]))}
-        code, version, opaque, flag = (said.get(name) for name in (b"code", b"version", b"opaque", b"flag"))
-    if code is None or (flag is None and code not in REQUEST_NAMES):
-        return None
-    return Head(code, bool(flag and flag & RESPONSE), opaque, version)
-
-
-def _length_is_plausible(start: bytes) -> bool:
-    return 8 <= int.from_bytes(start[:4], "big", signed=True) <= MAX_FRAME_BYTES
-
-
-def _header_is_plausible(start: bytes, header_length: int) -> bool:
-    """Return whether the first bytes of a frame can belong to a header of this length."""
-    longest = min(int.from_bytes(start[:4], "big") - 4, MAX_RESYNC_HEADER_BYTES)
-    if start[4] == JSON:
-        return 2 <= header_length <= longest and start[8:9] in (b"", b"{")
-    return start[4] == ROCKETMQ and MIN_BINARY_HEADER_BYTES <= header_length <= longest

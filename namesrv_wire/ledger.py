@@ -6,8 +6,8 @@ from collections import deque
 from typing import Final
 
 from namesrv_wire.connection import Connection
+from namesrv_wire.cutting import Cut
 from namesrv_wire.errors import DecodeError
-from namesrv_wire.frames import Cut
 from namesrv_wire.limits import MAX_HELD_ROWS
 from namesrv_wire.rows import (
     FRAME_TABLES,

@@ -10,9 +10,9 @@ from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.capture import ACK, FIN, RST, Segment
 from namesrv_wire.closing import Idle
 from namesrv_wire.connection import Connection
+from namesrv_wire.cutting import Cut
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.exchange import Exchange
-from namesrv_wire.frames import Cut
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.ledger import Ledger

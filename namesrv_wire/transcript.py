@@ -13,7 +13,8 @@ from namesrv_wire.capture import ACK, FIN, RST, SYN, Endpoints, Segment
 from namesrv_wire.carry import dump, end_rows, load
 from namesrv_wire.columns import Packets
 from namesrv_wire.connection import Connection
-from namesrv_wire.frames import decode_frame, plausible_start
+from namesrv_wire.cutting import plausible_start
+from namesrv_wire.frames import decode_frame
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.limits import MAX_CANDIDATES
 from namesrv_wire.rows import AnyRow

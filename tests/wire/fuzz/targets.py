@@ -14,8 +14,9 @@ from namesrv_wire.bodies import decode_data_version, decode_queue_datas, decode_
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.capture import OUTGOING
 from namesrv_wire.columns import read_columns
+from namesrv_wire.cutting import FrameCutter
 from namesrv_wire.event_log import line_of
-from namesrv_wire.frames import Frame, FrameCutter, decode_frame
+from namesrv_wire.frames import Frame, decode_frame
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.log_file import read_event_log
 from namesrv_wire.secrets import blot
