@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.ingest.bearing import Bearing
-from tests.ingest.given import CAPTURE, piece, read_in, stored
+from namesrv_wire import AnyRow
+from namesrv_wire.log_file import read_lines
+from tests.ingest.given import BEAT, CAPTURE, at, piece, read_in, stored, write
 from tests.ingest.test_networks import written
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
@@ -96,6 +100,31 @@ def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
     assert (again.errors, again.known_sources) == ([], [])
     read_in(tmp_path / "whole", whole)
     assert content(tmp_path / "w") == content(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("change", ["grows", "shrinks"])
+def test_an_event_log_that_changes_while_it_is_read_does_not_count_as_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """It is an error of the run; given again it is read whole, and what was read before is not doubled."""
+    lines = [at(hour / 100, BEAT) for hour in range(600)]
+    path, whole = write(tmp_path / "a.jsonl", lines[:400]), write(tmp_path / "whole.jsonl", lines)
+
+    def changed(*given: Any) -> Iterator[list[AnyRow]]:
+        for number, rows in enumerate(read_lines(*given)):
+            if not number:
+                path.write_bytes(whole.read_bytes() if change == "grows" else b"")
+            yield rows
+
+    with monkeypatch.context() as patched:
+        patched.setattr("namesrv_wire.log_file.BLOCK_BYTES", 4_096)
+        patched.setattr("jobs.ingest.reading.read_lines", changed)
+        read = read_in(tmp_path / "w", path)
+    assert [change in error for error in read.errors] == [True] * len(read.errors) != []
+    path.write_bytes(whole.read_bytes())
+    again = read_in(tmp_path / "w", path)
+    assert (again.errors, again.known_sources) == ([], [])
+    assert len(stored(tmp_path / "w", "heartbeats", "event_time")) == 600
 
 
 def test_a_file_that_cannot_be_opened_or_read_is_an_error_of_its_own(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,51 @@ def test_compressed_logs_and_damage(tmp_path: Path) -> None:
     path.write_bytes(content[:-9])
     with pytest.raises(CaptureError, match="log"):
         list(read_event_log(path))
+
+
+def test_a_torn_member_costs_what_stands_behind_the_tear(tmp_path: Path) -> None:
+    """Of three packed members, the second torn in the middle, all lines in front of the tear are read, and then it is named."""
+    members = [
+        "".join(json.dumps(BASE | {"kind": "unregistration", "broker_name": f"b{n}"}) + "\n" for n in some).encode()
+        for some in (range(2_000), range(2_000, 40_000), range(40_000, 42_000))
+    ]
+    first, torn, last = (gzip.compress(member) for member in members)
+    half = len(torn) // 2
+    path = tmp_path / "log"
+    path.write_bytes(first + torn[:half] + last)  # as when whoever wrote it died, and went on with a new one
+    whole = 2_000 + zlib.decompressobj(31).decompress(torn[:half]).count(b"\n")
+    found: list[AnyRow] = []
+
+    def read_on() -> None:
+        for row in read_event_log(path):
+            found.append(row)  # noqa: PERF402  they are kept when it stops
+
+    with pytest.raises(CaptureError, match="damaged or ends early") as stopped:
+        read_on()
+    names = [row.values["broker_name"] for row in found if row.table == "unregistrations"]
+    # Behind the tear there may be what only looks like a line.
+    assert names[:whole] == [f"b{n}" for n in range(whole)]
+    assert whole > 10_000
+    assert stopped.value.offset >= len(members[0])
+
+
+@pytest.mark.parametrize("size", [1, 7, 150, 5_000])
+def test_lines_do_not_depend_on_how_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Lines that lie over the edges of blocks, are too long, blank, or end with CR, or with the file, are the same in all."""
+    good = json.dumps(BASE | {"kind": "unregistration"})
+    text = "\n".join([good, "", good + "\r", "x" * 999, good, "   ", "no json", "y" * 400, good])
+    monkeypatch.setattr("namesrv_wire.log_file.MAX_LINE_BYTES", 300)
+    path = tmp_path / "log"
+    found = []
+    for content in (text.encode(), gzip.compress(text.encode()), text.encode() + b"\n"):
+        path.write_bytes(content)
+        for block in (4 << 20, size):
+            monkeypatch.setattr("namesrv_wire.log_file.BLOCK_BYTES", block)
+            monkeypatch.setattr("namesrv_wire.log_file._STEP_BYTES", block)
+            found.append([(row.table, row.values) for row in read_event_log(path)])
+    assert all(rows == found[0] for rows in found)
+    assert [values["source_offset"] for _, values in found[0]] == [1, 3, 4, 5, 7, 8, 9]
+    assert [values["length"] for table, values in found[0] if table == "quarantine"] == [999, 7, 400]
 
 
 def test_documented_examples_are_read(tmp_path: Path) -> None:
