@@ -91,11 +91,23 @@ def _of_owner(runs: Sequence[Run], numbers: Iterable[int]) -> Iterator[Stretch]:
 
 def compared(stretch: Stretch, parts: Sequence[Numbers]) -> Run:
     """Return what the keys that each of its runs has in a stretch say together: so many fewer positions, and what is repeated."""
-    parts = [_distinct(part)[0] for part in parts]
-    if not any(map(len, parts)):
-        return Run(*stretch[:2], 0, *stretch[2:4], (), ())
-    together = run_of(*stretch[:2], np.concatenate(parts))
-    return together._replace(keys=together.keys - sum(map(len, parts)), marks=())
+    *others, most = sorted((_distinct(part)[0] for part in parts), key=len)
+    others_keys, again = _distinct(np.concatenate(others))
+    # Where a few keys lie among many, these are not brought together.
+    places = np.searchsorted(most, others_keys)
+    is_there = places < len(most)
+    is_there[is_there] = most[places[is_there]] == others_keys[is_there]
+    repeated = tuple(sorted({*again.tolist(), *others_keys[is_there].tolist()}))
+    fewer = len(again) + int(is_there.sum()) if stretch.kind == POSITIONS else 0
+    return Run(*stretch[:2], -fewer, *stretch[2:4], (), repeated)
+
+
+def within(stretch: Stretch, numbers: Numbers) -> Numbers:
+    """Return those of some keys that lie in a stretch."""
+    if not rises(numbers):
+        return numbers[(numbers >= stretch.first) & (numbers <= stretch.last)]
+    first, end = np.searchsorted(numbers, [stretch.first, stretch.last + 1])
+    return numbers[first:end]
 
 
 def copies(kind: str, runs: Iterable[Run]) -> list[Copies]:

@@ -99,10 +99,9 @@ def _keys(root: str, stretch: Stretch, of: FileRun) -> runs.Numbers:
         kind = TABLES[of.table].schema.field(key).type
         first, last = (pa.scalar(edge, pa.int64()).cast(kind) for edge in (stretch.first, stretch.last))
         wanted &= (pc.field(key) >= first) & (pc.field(key) <= last)
-    found: runs.Numbers = with_microseconds(read_files(root, TABLES[of.table], [of.file], [key], wanted))[
-        key
-    ].to_numpy()
-    return found[(found >= stretch.first) & (found <= stretch.last)]
+    return runs.within(
+        stretch, with_microseconds(read_files(root, TABLES[of.table], [of.file], [key], wanted))[key].to_numpy()
+    )
 
 
 def _again(house: Warehouse, days: Sequence[dt.date], name: str, prints: Numbers) -> list[str]:

@@ -24,7 +24,7 @@ def counted(files: Files) -> dict[str, tuple[int, list[int]]]:
     found = [run_of("positions", owner, numbers(*keys)) for owner, keys in files]
 
     def keys_in(stretch: Stretch) -> list[runs.Numbers]:
-        return [numbers(*(key for key in files[n][1] if stretch.first <= key <= stretch.last)) for n in stretch.runs]
+        return [runs.within(stretch, numbers(*files[n][1])) for n in stretch.runs]
 
     found += [runs.compared(stretch, keys_in(stretch)) for stretch in runs.overlaps(found)]
     return {

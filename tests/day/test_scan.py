@@ -70,9 +70,7 @@ def keys_of(rows: pa.Table, stretch: Stretch) -> runs.Numbers:
     own = rows.filter(pc.equal(rows[owner], stretch.owner))
     if stretch.kind in keys.TIMED:
         own = own.filter(pc.is_null(own["stated_id"]))
-    numbers = own[key].cast(pa.int64()).to_numpy()
-    inside: runs.Numbers = numbers[(numbers >= stretch.first) & (numbers <= stretch.last)]
-    return inside
+    return runs.within(stretch, own[key].cast(pa.int64()).to_numpy())
 
 
 @pytest.mark.parametrize(("count", "parts", "seed"), [(1, 1, 0), (2, 3, 1), (3, 2, 2), (5, 300, 3)])
