@@ -15,6 +15,7 @@ from benchmarks.fleets import FleetDay, Fleets
 from benchmarks.harness import Measured, NotMeasured, Ratio, Side, clocked, timed
 from benchmarks.java_side import JavaFleet
 from benchmarks.processes import HEAP, peak_mib, seconds_of
+from benchmarks.questions import questions
 from benchmarks.reading import reading
 from jobs.conf import PipelineConf
 from jobs.night import condensing, judging, publish
@@ -241,7 +242,7 @@ FIGURES: dict[str, Callable[[Fleets, int], list[Measured]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures),
-        *(answers, mid_life, reading),
+        *(answers, mid_life, reading, questions),
     )
 }
 """What can be measured, by the name for `--only`: figures with the same sides are taken together."""

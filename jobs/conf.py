@@ -15,6 +15,7 @@ from typing import Any
 from jobs.errors import ConfError
 from namesrv_core.inference.settings import VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
+from schemas.findings import Thresholds
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +23,15 @@ else:
     import tomli as tomllib
 
 _ADDRESS = re.compile(r"[^\s,=]+:[0-9]{1,5}")
+# Thresholds by their names in [findings], and what one of their unit is in the catalogue's.
+_THRESHOLDS = {
+    "flapping_within_s": ("flapping_us", 1_000_000),
+    "back_within_s": ("soon_us", 1_000_000),
+    "ghost_after_s": ("ghost_us", 1_000_000),
+    "unwritable_after_ms": ("unwritable_us", 1_000),
+    "clock_ahead_ms": ("ahead_ms", 1),
+    "many_topics": ("mass", 1),
+}
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
@@ -43,13 +53,14 @@ class PipelineConf:
 
     `late_limit_days`: an event may lie so many days behind the latest of its name server; later ones are quarantined.
     `quiet_road`: whether brokers that only beat are told from others before the replay.
-    `namesrvs`: by name server id, ip:port.
+    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port.
     """
 
     quarantine_share_max: float = 0.01
     quarantine_frames_min: int = 100
     late_limit_days: int = 7
     quiet_road: bool = True
+    thresholds: Thresholds = field(default_factory=Thresholds)
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
 
     @property
@@ -82,7 +93,7 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {"ingest", "late", "replay", "namesrv"}, str(path))
+    _known(document, {"ingest", "late", "replay", "findings", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
     _known(ingest, {"quarantine_share_max", "quarantine_frames_min"}, f"{path} [ingest]")
     late = document.get("late", {})
@@ -113,7 +124,16 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
     quiet_road = document.get("replay", {}).get("quiet_road", True)
     if type(quiet_road) is not bool:
         raise ConfError(f"{path} [replay] quiet_road: {quiet_road!r} is neither true nor false")
-    return PipelineConf(float(share), frames, limit_days, quiet_road, namesrvs)
+    thresholds = _thresholds(document.get("findings", {}), f"{path} [findings]")
+    return PipelineConf(float(share), frames, limit_days, quiet_road, thresholds, namesrvs)
+
+
+def _thresholds(table: Mapping[str, Any], where: str) -> Thresholds:
+    _known(table, set(_THRESHOLDS), where)
+    for name, value in table.items():
+        if type(value) is not int or value < 0:
+            raise ConfError(f"{where} {name}: {value!r} is not a whole number from 0 on")
+    return Thresholds(**{_THRESHOLDS[name][0]: value * _THRESHOLDS[name][1] for name, value in table.items()})
 
 
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:

@@ -17,11 +17,24 @@ from jobs.errors import UsageError, first_line
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
+# What is asked is small, and joined to small things: planning it anew behind each stage costs more than it saves, and so does a
+# task for each of many partitions.
+ASKING = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "4"}
 
-def spark_session(app_name: str, *, brief: bool = False) -> SparkSession:
+
+def for_questions(spark: SparkSession) -> SparkSession:
+    """Return a session, set up to answer soon, but for what was set on the command line."""
+    for name, value in ASKING.items():
+        if name not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+            spark.conf.set(name, value)
+    return spark
+
+
+def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False) -> SparkSession:
     """Return the session of this process, started with `conf/spark-defaults.conf`; one that already runs as it is.
 
-    `brief`: it lasts for seconds, in which the JVM is not to compile for speed what will hardly run again.
+    `brief`: it lasts for seconds, in which the JVM is not to compile for speed what will hardly run again; `metastore`: its
+    catalog is Hive's, wherever Spark's settings say that it lies.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         _stand_in_for_wrapper()
@@ -30,6 +43,8 @@ def spark_session(app_name: str, *, brief: bool = False) -> SparkSession:
     builder = SparkSession.builder.appName(app_name)
     # Progress is drawn over the current line, which in a log file leaves rubbish.
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
+    if metastore:
+        builder = builder.enableHiveSupport()
     try:
         session = builder.getOrCreate()
         session.conf.get("spark.app.name")  # has Spark judge its settings now
@@ -41,10 +56,12 @@ def spark_session(app_name: str, *, brief: bool = False) -> SparkSession:
 class SessionLater:
     """A session that starts beside other work: a JVM takes seconds, in which files can be read."""
 
-    def __init__(self, app_name: str, *, brief: bool = False) -> None:
-        """Start it; `brief` as for `spark_session`."""
+    def __init__(self, app_name: str, *, brief: bool = False, metastore: bool = False) -> None:
+        """Start it, as `spark_session` does."""
         self._pool = ThreadPoolExecutor(max_workers=1)
-        self._starting: Future[SparkSession] = self._pool.submit(spark_session, app_name, brief=brief)
+        self._starting: Future[SparkSession] = self._pool.submit(
+            spark_session, app_name, brief=brief, metastore=metastore
+        )
 
     def get(self) -> SparkSession:
         """Return the session, waiting for it if need be."""

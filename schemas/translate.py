@@ -14,7 +14,7 @@ import pyarrow as pa
 from schemas.asked import FOLDER
 from schemas.dialect import duckdb_body
 from schemas.queries import queries
-from schemas.views import DAYS_IN_FORCE, SLICE_DAYS, Statement, statements, stored_tables
+from schemas.views import DAYS_IN_FORCE, DAYS_OF_EACH, Statement, statements, stored_tables
 
 _HEAD = re.compile(
     r"CREATE OR REPLACE TEMPORARY (?P<kind>VIEW|FUNCTION) (?P<name>\w+)\s*(?:\((?P<first>.*?)\n\)\n)?"
@@ -73,8 +73,8 @@ def texts() -> Iterator[tuple[str, str]]:
 def _days_in_force() -> str:
     _, _, body = DAYS_IN_FORCE.partition("\nRETURN ")
     made = duckdb_body(body, "days_in_force", {"t": "TIMESTAMP"})
-    days = f"getvariable('{SLICE_DAYS}')"
-    return f"CREATE OR REPLACE TEMPORARY MACRO days_in_force(_t) AS {made.replace(SLICE_DAYS, days)}\n"
+    days = f"getvariable('{DAYS_OF_EACH}')"
+    return f"CREATE OR REPLACE TEMPORARY MACRO days_in_force(_t) AS {made.replace(DAYS_OF_EACH, days)}\n"
 
 
 def _type(of: pa.DataType) -> str:

@@ -1,17 +1,19 @@
 """The SQL that readers meet, one statement a file, in Spark's dialect: views and table functions.
 
 Below them lie the tables as they were published (a history table, and `findings`, as `<name>_slices`; `runs` and
-`restatements` as `<name>_committed`; one with columns that follow from others as `<name>_stored`), `slice_days` (namesrv_id,
-day: the slices of histories that there are), `known_run` (finished_time: of the run as of which is read), `coverage_spans`
+`restatements` as `<name>_committed`; one with columns that follow from others as `<name>_stored`), `slice_days` (`SLICE_DAYS`:
+the slices of histories that there are), `known_run` (finished_time: of the run as of which is read), `coverage_spans`
 (what is recorded, and so to be said of each instant), and the function `days_in_force(t)`, which `days_in_force` writes.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 
@@ -74,9 +76,16 @@ _TABLES_AT = {
     "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
     "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
 }
-SLICE_DAYS = "slice_days_of_each"
+DAYS_OF_EACH = "slice_days_of_each"
 DAYS_IN_FORCE = f"""CREATE OR REPLACE TEMPORARY FUNCTION days_in_force(t TIMESTAMP) RETURNS ARRAY<DATE>
-RETURN transform({SLICE_DAYS}, days -> array_max(filter(days, day -> day <= to_date(days_in_force.t))))"""
+RETURN transform({DAYS_OF_EACH}, days -> array_max(filter(days, day -> day <= to_date(days_in_force.t))))"""
+
+SLICE_DAYS = pa.schema(
+    {"namesrv_id": STRING, "day": pa.date32(), "from_time": TIMESTAMP, "until": TIMESTAMP, "is_last": BOOLEAN}
+)
+"""Columns of `slice_days`, a row for each slice of histories: from which instant on, until which, exclusive, it is the one that
+holds what was so, whatever the zone of the session; `is_last`: what is open in it is open now."""
+_NEVER_ENDS = dt.datetime(9999, 1, 1, tzinfo=dt.timezone.utc)
 
 COVERAGE_SPANS = pa.schema(
     {
@@ -147,6 +156,21 @@ def functions() -> tuple[Statement, ...]:
     return tuple(Statement(name, made.get(name) or _sql("functions", name)) for name in FUNCTION_NAMES)
 
 
+def slice_rows(slice_days: Sequence[tuple[str, dt.date]]) -> list[dict[str, Any]]:
+    """Return the rows of `slice_days` for the (namesrv_id, day) of the slices that there are, in order."""
+    found: list[dict[str, Any]] = []
+    for (name, day), (other, later) in pairwise([*slice_days, ("", dt.date.max)]):
+        is_last = other != name or later == dt.date.max
+        until = _NEVER_ENDS if is_last else midnight(later)
+        found.append({"namesrv_id": name, "day": day, "from_time": midnight(day), "until": until, "is_last": is_last})
+    return found
+
+
+def midnight(day: dt.date) -> dt.datetime:
+    """Return the instant at which a day begins in UTC."""
+    return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+
+
 def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
     """Return the statement of the function `days_in_force(t)`: the days whose slices hold what was so at t.
 
@@ -156,7 +180,7 @@ def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
     for name, day in sorted(slice_days, key=lambda one: one[1]):
         days.setdefault(name, []).append(day)
     of_each = {", ".join(f"DATE'{day}'" for day in found) for found in days.values()} or {"DATE'1970-01-01'"}
-    return DAYS_IN_FORCE.replace(SLICE_DAYS, f"array({', '.join(f'array({found})' for found in sorted(of_each))})")
+    return DAYS_IN_FORCE.replace(DAYS_OF_EACH, f"array({', '.join(f'array({found})' for found in sorted(of_each))})")
 
 
 def _whole(table: Table) -> str:

@@ -44,8 +44,15 @@ _LAST_RUN = """
     SELECT run_id, finished_time, versions FROM runs_committed
     WHERE status = 'published' AND ($run IS NULL OR run_id = $run) AND ($by IS NULL OR finished_time <= $by)
     ORDER BY finished_time DESC, run_id DESC LIMIT 1"""
+# `schemas.views.SLICE_DAYS`, likewise.
+_SLICES = "CREATE TEMPORARY TABLE slice_days (namesrv_id TEXT, day DATE, from_time TIMESTAMPTZ, until TIMESTAMPTZ, is_last BOOLEAN)"
 _SLICE_DAYS = f"""
-    SELECT DISTINCT namesrv_id, day FROM ({IN_FORCE}) WHERE list_contains($histories, "table") ORDER BY namesrv_id, day"""  # noqa: S608  text of ours
+    SELECT namesrv_id, day, day::TIMESTAMPTZ, coalesce(later::TIMESTAMPTZ, '9999-01-01T00:00:00Z'), later IS NULL
+    FROM (
+        SELECT *, lead(day) OVER (PARTITION BY namesrv_id ORDER BY day) AS later
+        FROM (SELECT DISTINCT namesrv_id, day FROM ({IN_FORCE}) WHERE list_contains($histories, "table"))
+    )
+    ORDER BY namesrv_id, day"""  # noqa: S608  text of ours
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": "", "coverage_spans": "runs"}
 # `schemas.views.COVERAGE_SPANS`, whose import would take longer than the answer.
@@ -213,7 +220,7 @@ class Answers:
 
     def _make_slice_days(self) -> None:
         histories = [table.table for name, table in asked.stored().items() if "opened_by" in table.columns]
-        self._connection.execute("CREATE TEMPORARY TABLE slice_days (namesrv_id TEXT, day DATE)")
+        self._connection.execute(_SLICES)
         values = {"bronze": [], "histories": histories}
         self._connection.execute(f"INSERT INTO slice_days {_SLICE_DAYS}", values)
         grouped = "SELECT DISTINCT list(day ORDER BY day) AS days FROM slice_days GROUP BY namesrv_id ORDER BY days"

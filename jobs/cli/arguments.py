@@ -159,6 +159,14 @@ def _add_readers(jobs: Jobs) -> None:
     _param_option(sql)
     _warehouse_options(sql)
     _answer_options(sql)
+    door = jobs.add_parser("serve", help="keep Spark's Thrift server open on loopback, read-only, for JDBC")
+    door.add_argument("--port", type=_count, default=10_000, metavar="N", help="where it listens (default: 10000)")
+    _warehouse_options(door)
+    names = jobs.add_parser(
+        "register", help="give a metastore views and functions of what is published; again after a night"
+    )
+    names.add_argument("--database", required=True, metavar="NAME", help="database to put them in; made if need be")
+    _warehouse_options(names)
     _add_ask(jobs.add_parser("ask", help="ask the published tables, without Spark and Java"))
     _add_audit(
         jobs.add_parser("audit", help="rebuild an instant from the recorded events, and attest what is published of it")

@@ -41,7 +41,7 @@ from jobs.night.days import asked_days
 from jobs.night.docs import prepare
 from jobs.night.gate import docs_dir
 from jobs.night.passes import InProcess, OnSpark, Passes
-from jobs.session import CHECKOUT, SessionLater
+from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check
 from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.damage import require_small
@@ -73,9 +73,9 @@ class Command:
     def session(self) -> SessionLater:
         """Return the Spark session; unless it was given it begins to start now."""
         if not self._sessions:
-            self._sessions.append(
-                SessionLater(f"namesrv-history {self.arguments.job}", brief=self.arguments.job == "sql")
-            )
+            job = self.arguments.job
+            kind = SessionLater(f"namesrv-history {job}", brief=job in ("sql", "register"), metastore=job == "register")
+            self._sessions.append(kind)
         return self._sessions[0]
 
     @cached_property
@@ -237,13 +237,13 @@ def _sql(command: Command) -> int:
         opened_once = cache(
             partial(Views, house=command.house, as_known_at=given.as_known_at, is_verified=given.verified)
         )
-        shell(lambda: opened_once(command.session.get()), given, command.console)
+        shell(lambda: opened_once(for_questions(command.session.get())), given, command.console)
         return EXIT_OK
     statements = report.statements_of(_sql_text(given)) if given.saved is None else [given.query]
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
     run_in_force(command.house, given.as_known_at)  # a warehouse of which nothing can be asked costs no JVM
-    spark = command.session.get()
+    spark = for_questions(command.session.get())
     spark.sparkContext.setLogLevel(
         "OFF"
     )  # what fails is said in one sentence; Spark would say it in a hundred lines before
@@ -257,6 +257,26 @@ def _sql_text(given: argparse.Namespace) -> str:
     if given.query is not None:
         return str(given.query)
     return sys.stdin.read()
+
+
+def _serve(command: Command) -> int:
+    from jobs.cli.serve import serve  # noqa: PLC0415  nobody else waits for it
+
+    run_in_force(command.house, None)
+    serve(command.house, command.arguments.port, command.console)
+    return EXIT_OK
+
+
+def _register(command: Command) -> int:
+    from jobs.cli.permanent import register  # noqa: PLC0415  as above
+
+    database = command.arguments.database
+    run_in_force(command.house, None)
+    spark = command.session.get()
+    spark.sparkContext.setLogLevel("ERROR")  # for each path Hive is asked for a database of the name `delta`, and warns
+    number = register(spark, command.house, database)
+    command.console.line(f"Registered   {number} views and functions of {command.house.path} in database {database}")
+    return EXIT_OK
 
 
 def _export(command: Command) -> int:
@@ -303,6 +323,8 @@ _COMMANDS: dict[str, Callable[[Command], int]] = {
     "check": _check,
     "maintain": _maintain,
     "sql": _sql,
+    "serve": _serve,
+    "register": _register,
     "export": _export,
     "snapshot": _snapshot,
     "simulate": _simulate,

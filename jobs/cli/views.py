@@ -25,9 +25,8 @@ from jobs.store.retention import require_kept
 from jobs.store.warehouse import Warehouse
 from schemas import asked, gold
 from schemas.table import Table
-from schemas.views import COVERAGE_SPANS, days_in_force, statements, stored_tables
+from schemas.views import COVERAGE_SPANS, SLICE_DAYS, days_in_force, slice_rows, statements, stored_tables
 
-_SLICE_DAYS = pa.schema([pa.field("namesrv_id", pa.string()), pa.field("day", pa.date32())])
 VERIFIED = "spark.namesrvHistory.verified"
 # The words of statements that ask for names.
 _ASKS_FOR_NAMES = frozenset({"show", "list"})
@@ -83,6 +82,11 @@ class Views:
         """Return what is recorded of each name server, as the run knew it."""
         return self._house.coverage(self._run)
 
+    @property
+    def made(self) -> int:
+        """Return how many names there are."""
+        return len(self._made)
+
     def _made_by(self, name: str) -> str:
         if name in self._statements:
             return self._statements[name].sql
@@ -98,19 +102,25 @@ class Views:
 
     def _rows(self, table: Table) -> DataFrame:
         """Return the rows of a table as the run left it; the ledger's own tables have what has been committed."""
-        version = self._run.versions.get(table.name)
-        if table in (gold.RUNS, gold.RESTATEMENTS):
-            head = head_of(self._house.path, table)
-            version = head if head >= 0 else None
+        version = self._version_of(table)
         if version is None:
             return self.spark.createDataFrame([], table.spark_schema)
         open_version(self._house.path, table, version)  # what is wrong with a log Spark says in other words
         self._opened[table.name] = version
         if self._holder is not None:
             self._holder.hold(table.name)
+        return self.spark.read.format("delta").option("versionAsOf", version).load(self._path_of(table))
+
+    def _path_of(self, table: Table) -> str:
         # Hadoop's name for it.
-        path = table_path(self._house.path, table).replace("s3://", "s3a://", 1)
-        return self.spark.read.format("delta").option("versionAsOf", version).load(path)
+        return table_path(self._house.path, table).replace("s3://", "s3a://", 1)
+
+    def _version_of(self, table: Table) -> int | None:
+        """Return the version of a table that is read; of the ledger's own tables the newest. None: there is none."""
+        if table not in (gold.RUNS, gold.RESTATEMENTS):
+            return self._run.versions.get(table.name)
+        head = head_of(self._house.path, table)
+        return head if head >= 0 else None
 
     def require_readable(self, said: str) -> None:
         """Raise TamperedError if it is a file of a registered table that has led Spark to say this."""
@@ -121,9 +131,8 @@ class Views:
         self.spark.createDataFrame(at).createOrReplaceTempView("known_run")
 
     def _make_slice_days(self) -> None:
-        days = self._slice_days()
-        columns = [[namesrv_id for namesrv_id, _ in days], [day for _, day in days]]
-        self.spark.createDataFrame(pa.table(columns, schema=_SLICE_DAYS)).createOrReplaceTempView("slice_days")
+        days = pa.Table.from_pylist(slice_rows(self._slice_days()), schema=SLICE_DAYS)
+        self.spark.createDataFrame(days).createOrReplaceTempView("slice_days")
 
     def _make_coverage_spans(self) -> None:
         spans = pa.Table.from_pylist(span_rows(self.coverage), schema=COVERAGE_SPANS)

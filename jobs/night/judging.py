@@ -36,6 +36,7 @@ from namesrv_day.rules import Measurement, measure
 from namesrv_day.sql import ask, connection
 from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
+from schemas.findings import Thresholds
 from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
 from schemas.table import TIMESTAMP
 
@@ -71,6 +72,7 @@ class JudgeWork:
     published: Files | None
     is_gated: bool
     unread: tuple[tuple[int, int | None], ...] = ()
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,16 @@ def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     told = work.told.of(of.namesrv_id).frames([gold.FINDINGS, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS])
     configs = partial(topic_configs, of.today)
     return flag(
-        FlagInput(of.namesrv_id, work.namesrv, of.day, {**slices, **events}, partial(raw_beats, of), configs, told)
+        FlagInput(
+            of.namesrv_id,
+            work.namesrv,
+            of.day,
+            {**slices, **events},
+            partial(raw_beats, of),
+            configs,
+            told,
+            work.thresholds,
+        )
     )
 
 

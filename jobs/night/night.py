@@ -320,6 +320,7 @@ class Night:
                 published,
                 self._is_gated,
                 tuple(unread.get(of.namesrv_id, ())),
+                house.conf.thresholds,
             )
             for of, namesrv in namesrvs.values()
         ]

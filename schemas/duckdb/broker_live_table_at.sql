@@ -44,16 +44,7 @@ FROM (
     CAST(_t AS TIMESTAMPTZ) AS t
   FROM broker_live_history_slices AS rows
 ) AS r
-JOIN (
-  SELECT
-    namesrv_id,
-    MAX(day) AS day
-  FROM slice_days
-  WHERE
-    day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
-  GROUP BY
-    namesrv_id
-) AS slice
+JOIN slice_days AS slice
   ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
 JOIN COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
   ON c.namesrv_id = r.namesrv_id AND c.is_covered
@@ -69,6 +60,8 @@ LEFT JOIN live_refreshes AS refresh
   AND refresh.effect_time <= r.t
 WHERE
   ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
+  AND slice.from_time <= CAST(_t AS TIMESTAMPTZ)
+  AND slice.until > CAST(_t AS TIMESTAMPTZ)
   AND r.valid_from <= CAST(_t AS TIMESTAMPTZ)
   AND (
     r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)

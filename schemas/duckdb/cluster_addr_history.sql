@@ -15,16 +15,9 @@ SELECT
   r.known_from,
   r.beginning_seen
 FROM cluster_addr_history_slices AS r
-JOIN (
-  SELECT
-    namesrv_id,
-    MAX(day) AS last_day
-  FROM slice_days
-  GROUP BY
-    namesrv_id
-) AS s
-  ON s.namesrv_id = r.namesrv_id
+JOIN slice_days AS s
+  ON s.namesrv_id = r.namesrv_id AND s.day = r.day
 /* closed intervals are whole in the slice of their last day, open ones in the last */
 WHERE
-  NOT r.closed_by IS NULL OR r.day = s.last_day
+  NOT r.closed_by IS NULL OR s.is_last
 ) AS made(namesrv_id, cluster_name, broker_name, valid_from, valid_to, opened_by, closed_by, opened_at, closed_at, entered_at, outer_entered_at, known_from, beginning_seen)

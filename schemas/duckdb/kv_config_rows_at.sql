@@ -14,22 +14,15 @@ SELECT
   ),
   c.coverage
 FROM kv_config_history_slices AS r
-JOIN (
-  SELECT
-    namesrv_id,
-    MAX(day) AS day
-  FROM slice_days
-  WHERE
-    day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
-  GROUP BY
-    namesrv_id
-) AS slice
+JOIN slice_days AS slice
   ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
 JOIN COVERAGE_AT(CAST(_t AS TIMESTAMPTZ)) AS c
   ON c.namesrv_id = r.namesrv_id AND c.is_covered
 /* says nothing new, but before anything is read: only files of these days are opened */
 WHERE
   ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
+  AND slice.from_time <= CAST(_t AS TIMESTAMPTZ)
+  AND slice.until > CAST(_t AS TIMESTAMPTZ)
   AND r.valid_from <= CAST(_t AS TIMESTAMPTZ)
   AND (
     r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)

@@ -11,8 +11,8 @@ SELECT
   CASE WHEN q.perm & 4 <> 0 THEN 'R' ELSE '-' END || CASE WHEN q.perm & 2 <> 0 THEN 'W' ELSE '-' END || CASE WHEN q.perm & 1 <> 0 THEN 'X' ELSE '-' END,
   q.perm,
   q.topic_sys_flag,
-  CASE WHEN s.is_served THEN o.order_topic_conf ELSE NULL END,
-  o.order_topic_conf,
+  CASE WHEN s.is_served THEN s.confs[COALESCE('=' || q.topic, '')] ELSE NULL END,
+  s.confs[COALESCE('=' || q.topic, '')],
   q.opened_by,
   q.known AND g.known,
   q.coverage
@@ -42,61 +42,49 @@ JOIN (
     broker_name
 ) AS g
   ON g.namesrv_id = q.namesrv_id AND g.broker_name IS NOT DISTINCT FROM q.broker_name
-/* one row for each topic, with or without order conf: Spark refuses outer joins with rows that depend on t */
+/* one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t */
 JOIN (
   SELECT
     namesrv_id,
-    topic,
-    MAX(order_topic_conf) AS order_topic_conf
+    MAX(is_served) AS is_served,
+    MAP_FROM_ENTRIES(
+      COALESCE(
+        ARRAY_AGG({'conf_key': conf_key, 'config_value': config_value}) FILTER(WHERE
+          NOT conf_key IS NULL
+          AND NOT {'conf_key': conf_key, 'config_value': config_value} IS NULL),
+        []
+      )
+    ) AS confs /* a key may be null, but not in a map */
   FROM (
     SELECT
       namesrv_id,
-      topic,
-      CAST(NULL AS TEXT) AS order_topic_conf
-    FROM TOPIC_QUEUE_ROWS_AT(CAST(_t AS TIMESTAMPTZ))
-    UNION ALL
-    SELECT
-      namesrv_id,
-      config_key,
-      config_value
-    FROM KV_CONFIG_ROWS_AT(CAST(_t AS TIMESTAMPTZ))
-    WHERE
-      namespace = 'ORDER_TOPIC_CONFIG'
-  )
-  GROUP BY
-    namesrv_id,
-    topic
-) AS o
-  ON o.namesrv_id = q.namesrv_id AND o.topic IS NOT DISTINCT FROM q.topic
-/* likewise whether the name server served its order conf */
-JOIN (
-  SELECT
-    namesrv_id,
-    MAX(is_served) AS is_served
-  FROM (
-    SELECT
-      namesrv_id,
-      FALSE AS is_served
+      FALSE AS is_served,
+      nothing AS conf_key,
+      nothing AS config_value
     FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ))
     UNION ALL
     SELECT
+      k.namesrv_id,
+      FALSE,
+      COALESCE('=' || k.config_key, ''),
+      k.config_value
+    FROM KV_CONFIG_ROWS_AT(CAST(_t AS TIMESTAMPTZ)) AS k
+    WHERE
+      k.namespace = 'ORDER_TOPIC_CONFIG'
+    UNION ALL
+    SELECT
       r.namesrv_id,
-      r.value = 'true'
+      r.value = 'true',
+      CAST(NULL AS TEXT),
+      CAST(NULL AS TEXT)
     FROM namesrv_settings AS r
-    JOIN (
-      SELECT
-        namesrv_id,
-        MAX(day) AS day
-      FROM slice_days
-      WHERE
-        day <= TRY_CAST(CAST(_t AS TIMESTAMPTZ) AS DATE)
-      GROUP BY
-        namesrv_id
-    ) AS slice
+    JOIN slice_days AS slice
       ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
     WHERE
       r.setting = 'order_message_enable'
       AND ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
+      AND slice.from_time <= CAST(_t AS TIMESTAMPTZ)
+      AND slice.until > CAST(_t AS TIMESTAMPTZ)
       AND (
         r.valid_from IS NULL OR r.valid_from <= CAST(_t AS TIMESTAMPTZ)
       )

@@ -8,6 +8,7 @@ import pytest
 
 from jobs.conf import DEFAULT_CONF, PipelineConf, load_conf
 from jobs.errors import ConfError
+from schemas.findings import Thresholds
 
 
 def conf_of(tmp_path: Path, text: str) -> PipelineConf:
@@ -52,6 +53,9 @@ def test_what_is_not_said_is_not_given(tmp_path: Path) -> None:
         ("[late]\nlimit_days = -1\n", "not a number of days"),
         ("[late]\nlimit_days = 1.5\n", "not a number of days"),
         ("[ingest\n", "conf.toml"),
+        ("[findings]\nflapping_s = 1\n", "unknown flapping_s"),
+        ("[findings]\nmany_topics = -1\n", "not a whole number"),
+        ("[findings]\nmany_topics = true\n", "not a whole number"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
@@ -72,3 +76,11 @@ def test_what_may_come_late_is_no_reason_to_replay(tmp_path: Path) -> None:
     changed = conf_of(tmp_path, "[late]\nlimit_days = 40\n")
     assert changed.late_limit_days == 40
     assert changed.sha256 == PipelineConf().sha256
+
+
+def test_thresholds_of_findings_are_given_in_units_for_people(tmp_path: Path) -> None:
+    """Each in `conf/`, in the unit that its name says; another value is a reason to judge days again."""
+    text = "[findings]\nflapping_within_s = 60\nback_within_s = 5\nghost_after_s = 6\nunwritable_after_ms = 70\n"
+    conf = conf_of(tmp_path, f"{text}clock_ahead_ms = 8\nmany_topics = 9\n")
+    assert conf.thresholds == Thresholds(60_000_000, 5_000_000, 6_000_000, 70_000, 8, 9)
+    assert conf.sha256 != PipelineConf().sha256

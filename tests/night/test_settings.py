@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from jobs.conf import PipelineConf
 from jobs.night.nightly import Summary
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from schemas import gold
+from schemas.findings import Thresholds
 from tests.ingest.given import DAY, FIRST, NAMESRV, Line
-from tests.night.nights import night, rows
+from tests.night.nights import CAPTURE, Capture, night, rows
 
 CHANNEL = "10.0.0.2:40000#1767323000000000000"
 SECOND = FIRST + DAY
@@ -139,3 +141,15 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     at_once = tmp_path / "at-once"
     at_once.mkdir()
     assert run(at_once, server.lines, "both").digests == second.digests
+
+
+def test_thresholds_that_are_given_decide_what_is_told(whole: Capture, tmp_path: Path) -> None:
+    """With one topic as many there are more mass losses than with five, and what lasts less than an hour is no lack of queues."""
+    told = {row["code"] for row in rows(whole.path, gold.FINDINGS)}
+    conf = PipelineConf(thresholds=Thresholds(unwritable_us=3_600_000_000, mass=1))
+    night(tmp_path / "w", CAPTURE, conf=conf)
+    found = rows(tmp_path / "w", gold.FINDINGS)
+    losses = [sum(row["code"] == "MASS_TOPIC_LOSS" for row in of) for of in (rows(whole.path, gold.FINDINGS), found)]
+    assert 0 < losses[0] < losses[1]
+    assert "NO_WRITABLE_QUEUE" in told
+    assert "NO_WRITABLE_QUEUE" not in {row["code"] for row in found}

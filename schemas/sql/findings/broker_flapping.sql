@@ -18,7 +18,8 @@ WITH gone AS (
 
 SELECT
     'critical' AS severity, broker_addr AS subject, min(gone_time) AS from_time, max(gone_time) AS to_time,
-    count(*) || ' times gone, three and more within an hour' AS detail,
+    count(*) || ' times gone, three and more within '
+        || if($flapping_us = 3600000000, 'an hour', $flapping_us // 1000000 || ' s') AS detail,
     list_sort(list(DISTINCT event_id)) AS evidence
 FROM gone
 WHERE third <= us + $flapping_us OR third_last >= us - $flapping_us OR before >= after - $flapping_us

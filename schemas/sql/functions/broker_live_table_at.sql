@@ -36,9 +36,7 @@ RETURN
     FROM (
         SELECT rows.*, broker_live_table_at.t AS t FROM broker_live_history_slices AS rows
     ) AS r
-    JOIN (
-        SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date(broker_live_table_at.t) GROUP BY namesrv_id
-    ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
     JOIN coverage_at(broker_live_table_at.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
     LEFT JOIN live_refreshes AS refresh
         ON refresh.namesrv_id = r.namesrv_id
@@ -48,5 +46,6 @@ RETURN
         AND refresh.seq >= r.opened_at.seq
         AND refresh.effect_time <= r.t
     WHERE array_contains(days_in_force(broker_live_table_at.t), r.day)
+        AND slice.from_time <= broker_live_table_at.t AND slice.until > broker_live_table_at.t
         AND r.valid_from <= broker_live_table_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_table_at.t)
     GROUP BY r.namesrv_id, r.cluster_name, r.broker_addr

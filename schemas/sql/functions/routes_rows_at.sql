@@ -23,7 +23,9 @@ RETURN
     SELECT
         q.namesrv_id, q.topic, g.cluster_name, q.broker_name, g.broker_addrs, q.read_queue_nums, q.write_queue_nums,
         concat(IF(q.perm & 4 <> 0, 'R', '-'), IF(q.perm & 2 <> 0, 'W', '-'), IF(q.perm & 1 <> 0, 'X', '-')),
-        q.perm, q.topic_sys_flag, IF(s.is_served, o.order_topic_conf, NULL), o.order_topic_conf, q.opened_by,
+        q.perm, q.topic_sys_flag,
+        IF(s.is_served, s.confs[coalesce(concat('=', q.topic), '')], NULL), s.confs[coalesce(concat('=', q.topic), '')],
+        q.opened_by,
         q.known AND g.known, q.coverage
     FROM topic_queue_rows_at(routes_rows_at.t) AS q
     -- queue data exist only for names that have a group
@@ -38,29 +40,25 @@ RETURN
         FROM broker_addr_rows_at(routes_rows_at.t)
         GROUP BY namesrv_id, broker_name
     ) AS g ON g.namesrv_id = q.namesrv_id AND g.broker_name <=> q.broker_name
-    -- one row for each topic, with or without order conf: Spark refuses outer joins with rows that depend on t
+    -- one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t
     JOIN (
-        SELECT namesrv_id, topic, max(order_topic_conf) AS order_topic_conf
+        SELECT
+            namesrv_id, max(is_served) AS is_served,
+            -- a key may be null, but not in a map
+            map_from_entries(collect_list(struct(conf_key, config_value)) FILTER (WHERE conf_key IS NOT NULL)) AS confs
         FROM (
-            SELECT namesrv_id, topic, CAST(NULL AS STRING) AS order_topic_conf FROM topic_queue_rows_at(routes_rows_at.t)
+            SELECT namesrv_id, FALSE AS is_served, nothing AS conf_key, nothing AS config_value
+            FROM coverage_at(routes_rows_at.t)
             UNION ALL
-            SELECT namesrv_id, config_key, config_value FROM kv_config_rows_at(routes_rows_at.t)
-            WHERE namespace = 'ORDER_TOPIC_CONFIG'
-        )
-        GROUP BY namesrv_id, topic
-    ) AS o ON o.namesrv_id = q.namesrv_id AND o.topic <=> q.topic
-    -- likewise whether the name server served its order conf
-    JOIN (
-        SELECT namesrv_id, max(is_served) AS is_served
-        FROM (
-            SELECT namesrv_id, FALSE AS is_served FROM coverage_at(routes_rows_at.t)
+            SELECT k.namesrv_id, FALSE, coalesce(concat('=', k.config_key), ''), k.config_value
+            FROM kv_config_rows_at(routes_rows_at.t) AS k
+            WHERE k.namespace = 'ORDER_TOPIC_CONFIG'
             UNION ALL
-            SELECT r.namesrv_id, r.value = 'true'
+            SELECT r.namesrv_id, r.value = 'true', CAST(NULL AS STRING), CAST(NULL AS STRING)
             FROM namesrv_settings AS r
-            JOIN (
-                SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date(routes_rows_at.t) GROUP BY namesrv_id
-            ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+            JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
             WHERE r.setting = 'order_message_enable' AND array_contains(days_in_force(routes_rows_at.t), r.day)
+                AND slice.from_time <= routes_rows_at.t AND slice.until > routes_rows_at.t
                 AND (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t)
                 AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
         )

@@ -15,10 +15,8 @@ RETURN
         c.known OR (c.recorded AND coalesce(r.known_from >= c.known_since AND r.known_from <= {rows}.t, FALSE)),
         c.coverage
     FROM {history}_slices AS r
-    JOIN (
-        SELECT namesrv_id, max(day) AS day FROM slice_days WHERE day <= to_date({rows}.t) GROUP BY namesrv_id
-    ) AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
     JOIN coverage_at({rows}.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
     -- says nothing new, but before anything is read: only files of these days are opened
-    WHERE array_contains(days_in_force({rows}.t), r.day)
+    WHERE array_contains(days_in_force({rows}.t), r.day) AND slice.from_time <= {rows}.t AND slice.until > {rows}.t
         AND r.valid_from <= {rows}.t AND (r.valid_to IS NULL OR r.valid_to > {rows}.t)

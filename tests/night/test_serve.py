@@ -1,0 +1,250 @@
+"""The warm doors, over real JDBC and from a metastore: they answer as `ask` does, and change nothing."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from jobs.ask.engine import Answers
+from jobs.ask.saved import values_of
+from schemas.dialect import duckdb_queries
+from schemas.queries import Query, queries
+from tests.night.nights import CHECKOUT, Capture
+from tests.night.test_queries import given
+
+_SECONDS = 900
+_AT = "TIMESTAMP'2026-11-21 09:00:00'"
+_ASKED = (
+    "SELECT count(*) AS rows FROM heartbeats",
+    "SELECT code, subject, severity FROM findings ORDER BY code, subject, severity",
+    f"SELECT topic, broker_name, perm FROM topic_queue_table_at({_AT}) ORDER BY topic, broker_name",
+    f"SELECT broker_name, perm FROM route_at('TopicA', {_AT}) ORDER BY broker_name",
+    f"SELECT topic, event_id FROM (SELECT 'TopicD' AS topic, caused_by AS event_id FROM why('TopicD', {_AT}))",
+)
+_NAMES = ("'; DROP VIEW findings; --", 'a"b`c', "\u202e\u200b", "\x1b[31m", "=HYPERLINK(1)", "x" * 10_000)
+_CHANGES = (
+    "DROP VIEW findings",
+    "CREATE TABLE mine (a INT) USING parquet",
+    "CREATE TABLE mine USING parquet AS SELECT 1 AS a",
+    "CREATE TABLE mine SHALLOW CLONE delta.`{mine}`",
+    "CREATE OR REPLACE TEMPORARY VIEW mine AS SELECT 1",
+    "CREATE TEMPORARY FUNCTION mine() RETURNS INT RETURN 1",
+    "CREATE DATABASE mine",
+    "DECLARE VARIABLE mine INT = 1",
+    "INSERT INTO delta.`{mine}` VALUES (3)",
+    "INSERT OVERWRITE DIRECTORY '{folder}/out' USING csv SELECT 1",
+    "WITH one AS (SELECT 1) INSERT OVERWRITE DIRECTORY '{folder}/out' USING csv SELECT * FROM one",
+    (
+        "FROM (SELECT 1 AS a) INSERT OVERWRITE DIRECTORY '{folder}/out' USING csv SELECT a "
+        "INSERT OVERWRITE DIRECTORY '{folder}/out2' USING csv SELECT a"
+    ),
+    "DELETE FROM delta.`{mine}`",
+    "UPDATE delta.`{mine}` SET a = 3",
+    "MERGE INTO delta.`{mine}` AS t USING (SELECT 1 AS a) AS s ON t.a = s.a WHEN MATCHED THEN DELETE",
+    "TRUNCATE TABLE delta.`{mine}`",
+    "RESTORE TABLE delta.`{mine}` TO VERSION AS OF 0",
+    "OPTIMIZE delta.`{mine}`",
+    "VACUUM delta.`{mine}` RETAIN 0 HOURS",
+    "REORG TABLE delta.`{mine}` APPLY (PURGE)",
+    "ALTER TABLE delta.`{mine}` SET TBLPROPERTIES ('a' = 'b')",
+    "CONVERT TO DELTA parquet.`{folder}`",
+    "SET spark.sql.ansi.enabled = false",
+    "SET TIME ZONE 'Asia/Shanghai'",
+    "RESET",
+    "ADD JAR '{folder}/mine.jar'",
+    "ADD FILE '{folder}/log'",
+    "CACHE TABLE findings",
+    "ANALYZE TABLE findings COMPUTE STATISTICS",
+    "EXECUTE IMMEDIATE 'DROP VIEW findings'",
+    "SELECT TRANSFORM(1) USING 'touch {folder}/out' AS (a STRING)",
+)
+_REFLECTING = ("reflect", "java_method", "try_reflect")
+
+
+@pytest.fixture(scope="module")
+def port(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Keep the door of the bundled capture's warehouse open, as one command opens it; give its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("served") / "log"
+    command = [str(CHECKOUT / "spark-submit.sh"), "serve", "--warehouse", str(whole.path), "--port", str(number)]
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            command, cwd=log.parent, env=_environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+        )
+    try:
+        deadline = time.monotonic() + _SECONDS
+        while "Serving " not in log.read_text():
+            assert server.poll() is None, log.read_text()[-4_000:]
+            assert time.monotonic() < deadline, log.read_text()[-4_000:]
+            time.sleep(0.5)
+        yield number
+    finally:
+        server.terminate()
+        assert server.wait(_SECONDS) == 0
+        assert [path.name for path in log.parent.iterdir()] == ["log"]  # nothing is left where it was started
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "NAMESRV_VENV": os.environ["VIRTUAL_ENV"]}
+
+
+def beeline(port: int, *statements: str, settings: str = "") -> subprocess.CompletedProcess[str]:
+    """Run statements in one session of beeline; it goes on behind a mistake."""
+    asked = [argument for statement in statements for argument in ("-e", statement)]
+    url = f"jdbc:hive2://127.0.0.1:{port}/default{settings}"
+    options = ["--outputformat=csv2", "--force=true", "--silent=true", "--nullemptystring=false"]
+    command = [f"{os.environ['SPARK_HOME']}/bin/beeline", "-u", url, *options, *asked]
+    return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+
+
+def answers_in(said: str, statements: int) -> list[list[list[str]]]:
+    """Return the rows of the answers, headers left out; behind each a marker was asked for. Prompts are no answers."""
+    parts = re.sub(r"^(\d+: jdbc:hive2://\S+> ?)+", "", said, flags=re.MULTILINE).split("marker\nnext\n")
+    assert len(parts) == statements + 1, said
+    return [list(csv.reader(io.StringIO(part)))[1:] for part in parts[:-1]]
+
+
+def told(query: Query) -> str:
+    """Return a saved query with what it is asked for as literals: the driver binds nothing, and beeline ends at some comments."""
+    types = {one.name: one.type for one in query.parameters}
+    literals = {name: _literal(value, types[name]) for name, value in values_of(query, given(query)).items()}
+    sql = re.sub(r"^ *--.*\n", "", query.sql, flags=re.MULTILINE)
+    return re.sub(r"(?<!:):(\w+)", lambda found: literals[found[1]], sql)
+
+
+def _literal(value: object, of: str) -> str:
+    if value is None or isinstance(value, int):
+        return f"CAST({'NULL' if value is None else value} AS {of})"
+    return f"TIMESTAMP'{value.isoformat()}'" if isinstance(value, dt.datetime) else f"'{value}'"
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_beeline_is_answered_what_ask_is_answered(whole: Capture, port: int) -> None:
+    """Views, functions at an instant, and all saved queries."""
+    statements = [*_ASKED, *(told(query) for query in queries().values())]
+    marked = [part for statement in statements for part in (statement.rstrip().rstrip(";"), "SELECT 'next' AS marker")]
+    done = beeline(port, *marked)
+    assert "Error" not in done.stderr, done.stderr
+    answers = Answers(str(whole.path))
+    for number, (found, statement) in enumerate(zip(answers_in(done.stdout, len(statements)), statements, strict=True)):
+        (translated,) = duckdb_queries(statement)
+        expected = [*answers.ask(translated).rows]
+        assert len(found) == len(expected), statement
+        if number < len(_ASKED):
+            assert found == [["NULL" if cell is None else str(cell) for cell in row] for row in expected]
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_nobody_changes_anything_through_the_door(whole: Capture, port: int, tmp_path: Path) -> None:
+    """Whatever would change a table, a name, a file or a setting is refused and named, and all is as it was."""
+    mine = tmp_path / "mine"
+    for value in (1, 2):  # two versions, or RESTORE would have nothing to do
+        deltalake.write_deltalake(str(mine), pa.table({"a": [value]}), mode="append")
+    before = {path: path.stat().st_mtime_ns for root in (whole.path, mine) for path in root.rglob("*")}
+    statements = [text.format(mine=mine, folder=tmp_path) for text in _CHANGES]
+    done = beeline(port, *statements)
+    refused = re.findall(r"Error: .*: this door is read-only: \w+$", done.stderr, re.MULTILINE)
+    assert len(refused) == len(statements), done.stderr
+    assert "Traceback" not in done.stderr
+    reflected = beeline(port, *(f"SELECT {name}('java.lang.System', 'setProperty', 'a', 'b')" for name in _REFLECTING))
+    assert reflected.stderr.count("Error: ") == len(_REFLECTING), reflected.stderr
+    assert {path: path.stat().st_mtime_ns for root in (whole.path, mine) for path in root.rglob("*")} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert "findings" in beeline(port, "SHOW TABLES").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_what_is_not_recorded_is_an_error_that_jdbc_shows(port: int) -> None:
+    """Outside of what is recorded, and in a session whose instants would be another zone's."""
+    done = beeline(port, "SELECT * FROM route_at('TopicA', TIMESTAMP'2027-01-01 00:00:00')")
+    assert "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded is 127.0.0.1:9876 from 2026-11-21T" in done.stderr
+    zone = "?spark.sql.session.timeZone=Asia/Shanghai"
+    done = beeline(port, f"SELECT * FROM route_at('TopicA', {_AT})", settings=zone)
+    assert "instants are UTC here; this session has another zone" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_any_name_is_a_value_through_the_door(port: int) -> None:
+    """Quotes, comments, semicolons, control characters and ten thousand characters: no such topic, and nothing else."""
+    quoted = [name.replace("\\", "\\\\").replace("'", "\\'").replace(";", "\\u003b") for name in _NAMES]
+    done = beeline(port, *(f"SELECT count(*) FROM route_at('{name}', {_AT})" for name in quoted), "SHOW VIEWS")
+    assert "Error" not in done.stderr, done.stderr
+    assert len(re.findall(r"^(?:\d+: \S+> )*0$", done.stdout, re.MULTILINE)) == len(_NAMES), done.stdout
+    assert "findings" in done.stdout
+
+
+_LATER = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.enableHiveSupport().getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+spark.sql("USE rocketmq")
+for statement in {statements!r}:
+    try:
+        print([list(row) for row in spark.sql(statement).collect()])
+    except Exception as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_a_metastore_keeps_the_names_for_later_processes(whole: Capture, tmp_path: Path) -> None:
+    """`register` puts them into an embedded one; another process, which knows nothing of this project, asks them."""
+    kept = [
+        f"spark.hadoop.javax.jdo.option.ConnectionURL=jdbc:derby:;databaseName={tmp_path}/metastore;create=true",
+        f"spark.sql.warehouse.dir={tmp_path}/spark-warehouse",
+    ]
+    options = [word for setting in kept for word in ("--conf", setting)]
+    command = [str(CHECKOUT / "spark-submit.sh"), "register", "--database", "rocketmq", "--warehouse", str(whole.path)]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=tmp_path,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Registered +\d\d views and functions of .* in database rocketmq", done.stdout)
+    outside = "SELECT * FROM route_at('TopicA', TIMESTAMP'2027-01-01 00:00:00')"
+    script = _LATER.format(statements=[*_ASKED, outside])
+    told = os.environ["PYSPARK_SUBMIT_ARGS"].removesuffix("pyspark-shell")
+    later = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={
+            **_environment(),
+            "PYTHONPATH": "",
+            "PYSPARK_SUBMIT_ARGS": f"{told} --conf '{kept[0]}' --conf '{kept[1]}' pyspark-shell",
+        },
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    said = later.stdout.splitlines()
+    answers = Answers(str(whole.path))
+    for statement, line in zip(_ASKED, said, strict=False):
+        (translated,) = duckdb_queries(statement)
+        assert line == str([list(row) for row in answers.ask(translated).rows]), later.stderr
+    assert "nothing is recorded at 2027-01-01 00:00:00 UTC" in later.stdout
