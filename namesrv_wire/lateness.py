@@ -117,8 +117,8 @@ class Lateness:
         values = row.values
         said = {name: value for name, value in values.items() if name not in _PLACE_OF}
         piece = canonical_json(said).encode("utf-8", "surrogatepass")
-        source = (cast("str", values["source_file"]), cast("int", values["source_offset"]))
-        place = Place(*source, cast("int", values["event_time"]) * _NS_PER_US)
+        at_ns = cast("int", values["event_time"]) * _NS_PER_US
+        place = Place(cast("str", values["source_file"]), cast("int", values["source_offset"]), at_ns)
         identity = cast("str", values["event_id"])
         error = DecodeError(reason, detail)
         whose = values["namesrv_id"], values["channel_id"]

@@ -122,7 +122,7 @@ def condensed(
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
     rows = sum(piece.file.rows for piece in pieces if piece.name in _WITH_KEYS)
     parts = 1 + rows // KEYS_AT_A_TIME
-    groups = passes.width * _ROUNDS
+    groups = min(parts, passes.width * _ROUNDS)
     work = [
         CondenseWork(
             house.path, tuple(some), leases, ledger.days, ledger.covered, parts, groups, house.staging, is_gated

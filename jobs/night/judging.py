@@ -18,11 +18,11 @@ from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
-from jobs.night.work import NamesrvWork, hours_of, raw_beats, topic_configs, written
+from jobs.night.work import NamesrvWork, answers_of, hours_of, raw_beats, topic_configs, written
 from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.answered import HOURS, SINGLES, singles_from
+from namesrv_day.answered import SINGLES, singles_from
 from namesrv_day.coverage import recorded_day
 from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.digest import Digest, Slice, slices_of
@@ -177,16 +177,13 @@ def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     of = work.of
     own = of.today.of(of.namesrv_id)
     today = {table.name: own.rows(table) for table in _ANSWERED}
-    answers = HOURS.empty_table()
-    if of.answers:
-        answers = stash.take(of.answers, "answers", pc.field("namesrv_id") == of.namesrv_id)
 
     def singles(wanted: pa.Table) -> pa.Table:
         found = own.each(bronze.ROUTE_OBSERVATIONS, partial(singles_from, wanted=wanted))
         return pa.concat_tables([SINGLES.empty_table(), *found])
 
     given = VerifyInput(
-        of.namesrv_id, of.day, work.namesrv, answers, singles, today, partial(raw_beats, of), slices, work.unread
+        of.namesrv_id, of.day, work.namesrv, answers_of(of), singles, today, partial(raw_beats, of), slices, work.unread
     )
     found = verdicts(given)
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}

@@ -19,6 +19,7 @@ from jobs.night.opened import TABLES, Files, OfNamesrv
 from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
+from namesrv_day.answered import HOURS as ANSWERS
 from namesrv_day.condense import HOURS, PERIOD_US
 from namesrv_day.context import NamesrvDay
 from namesrv_day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
@@ -193,9 +194,19 @@ def _open_rows(before: OfNamesrv) -> ChainMap[str, pa.Table]:
 
 def hours_of(work: NamesrvWork) -> pa.Table:
     """Return the condensed beats of a name server's day."""
-    if not work.hours:
-        return HOURS.empty_table()  # nobody has told any name server on that day that he lives
-    return stash.take(work.hours, "hours", pc.field("namesrv_id") == work.namesrv_id)
+    return _taken(work, work.hours, "hours", HOURS)
+
+
+def answers_of(work: NamesrvWork) -> pa.Table:
+    """Return the condensed answers of a name server's day."""
+    return _taken(work, work.answers, "answers", ANSWERS)
+
+
+def _taken(work: NamesrvWork, places: Sequence[str], name: str, columns: pa.Schema) -> pa.Table:
+    """Return the rows of a name server that were stashed; nowhere is anything where nobody has told any on that day."""
+    if not places:
+        return columns.empty_table()
+    return stash.take(places, name, pc.field("namesrv_id") == work.namesrv_id)
 
 
 def _keys(before: OfNamesrv) -> dict[str, pa.Table]:
