@@ -3,13 +3,17 @@
 Several answers of a name server depend on the iteration order of its maps: which of two broker names on one address is
 taken down, which live entry a shared channel hits, the order of lists in a route. Keys stand in the order of their
 buckets, inside a bucket in the order in which they were put; a key that is put again keeps its place.
+
+Source: JDK 8 and 17, HashMap and ConcurrentHashMap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Generic, TypeVar
+
+from namesrv_core.machine.java_tree import Rank, Tree
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -17,6 +21,7 @@ V = TypeVar("V")
 _LOAD_NUMERATOR, _LOAD_DENOMINATOR = 3, 4
 # A bucket of this many keys that gets another makes a table below the other bound grow; a larger table makes it a tree.
 _CROWDED_BUCKET, _MIN_TREEIFY_CAPACITY = 8, 64
+_UNTREEIFY = 6  # a tree that is parted when the table grows leaves a list of so many keys, or fewer
 _INT_MASK = 0xFFFFFFFF
 
 
@@ -57,11 +62,12 @@ class JavaMap(dict[K, V], Generic[K, V]):
 
     `put` and `remove` are the only ways to change it. `capacity` is the number of buckets; it grows as the Java class
     grows it and never shrinks. With `computes`, keys enter by HashMap.computeIfAbsent: at the head of their bucket, and
-    the table grows when a key comes to one that is over its bound already. Buckets that Java turns into trees (nine
-    keys in one bucket of a table of 64 or more) keep their list order here.
+    the table grows when a key comes to one that is over its bound already. A crowded bucket of a table of 64 or more
+    becomes a tree (`java_tree`). Keys are removed as by Map.remove: an iterator, too, leaves a tree that has become
+    small a tree. Keys of (cluster, address) with one hash have no order in Java; here it is that of their text.
     """
 
-    __slots__ = ("_hash_of", "_order", "capacity", "computes", "concurrent")
+    __slots__ = ("_filled", "_hash_of", "_order", "_trees", "capacity", "computes", "concurrent")
 
     def __init__(self, capacity: int, hash_of: Callable[[K], int], *, concurrent: bool, computes: bool = False) -> None:
         super().__init__()
@@ -70,25 +76,32 @@ class JavaMap(dict[K, V], Generic[K, V]):
         self.computes = computes
         self._hash_of = hash_of
         self._order: list[K] | None = None
+        self._filled: dict[int, int] | None = None  # keys by bucket, while there are enough to crowd one
+        self._trees: dict[int, Tree[K]] = {}
 
     def put(self, key: K, value: V) -> None:
         """Set `key`; a new key may make the table grow."""
+        if self.computes and len(self) > self._full:
+            self._grow()
         if key in self:
             self[key] = value
             if self.concurrent and len(self) >= _CROWDED_BUCKET:
-                self._relieve(key, crowded_at=_CROWDED_BUCKET)
+                self._crowd(self.bucket_of(key), key)
             return
-        full = self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
-        if self.computes:
-            if len(self) > full:
-                self._grow()
-            self._put_first(key, value)
-        else:
-            self[key] = value
         self._order = None
-        if len(self) > _CROWDED_BUCKET:
-            self._relieve(key, crowded_at=_CROWDED_BUCKET + 1)
-        if not self.computes and (len(self) > full or (self.concurrent and len(self) == full)):
+        if len(self) < _CROWDED_BUCKET - 1 and not self._trees:
+            self._filled = None
+            self._enter(key, value)
+            return
+        bucket = self.bucket_of(key)
+        others = self._count(bucket)
+        self._enter(key, value)
+        self._note_count(bucket, others + 1)
+        if bucket in self._trees:
+            self._trees[bucket].put(key, self._rank(key))
+        elif others >= _CROWDED_BUCKET - self.computes:
+            self._crowd(bucket, key)
+        if not self.computes and (len(self) > self._full or (self.concurrent and len(self) == self._full)):
             self._grow()
 
     def remove(self, key: K) -> V | None:
@@ -96,6 +109,11 @@ class JavaMap(dict[K, V], Generic[K, V]):
         if key not in self:
             return None
         self._order = None
+        if self._filled is not None or self._trees:
+            bucket = self.bucket_of(key)
+            self._note_count(bucket, self._count(bucket) - 1)
+            if bucket in self._trees and self._trees[bucket].remove(key):
+                self._stand(self._trees.pop(bucket).order)
         return self.pop(key)
 
     def twin(self) -> JavaMap[K, V]:
@@ -103,6 +121,8 @@ class JavaMap(dict[K, V], Generic[K, V]):
         other = type(self).__new__(type(self))
         for name in JavaMap.__slots__:
             setattr(other, name, getattr(self, name))  # the order is a list that is replaced, never changed
+        other._filled = None
+        other._trees = {bucket: tree.twin() for bucket, tree in self._trees.items()}
         for kind in type(self).__mro__[: type(self).__mro__.index(JavaMap)]:
             for name in getattr(kind, "__slots__", ()):
                 setattr(other, name, _twin_of(getattr(self, name)))
@@ -112,7 +132,9 @@ class JavaMap(dict[K, V], Generic[K, V]):
     def java_keys(self) -> list[K]:
         """Return the keys in Java's iteration order. The list is shared: do not change it."""
         if self._order is None:
-            self._order = sorted(self, key=self.bucket_of)
+            place = {key: at for tree in self._trees.values() for at, key in enumerate(tree.order)}
+            by_age = sorted(self, key=lambda key: place.get(key, 0)) if place else self
+            self._order = sorted(by_age, key=self.bucket_of)
         return self._order
 
     def java_items(self) -> Iterator[tuple[K, V]]:
@@ -124,37 +146,90 @@ class JavaMap(dict[K, V], Generic[K, V]):
         value = self._hash_of(key)
         return (value ^ value >> 16) & (self.capacity - 1)
 
-    def _put_first(self, key: K, value: V) -> None:
+    @property
+    def _full(self) -> int:
+        return self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
+
+    def _enter(self, key: K, value: V) -> None:
+        if not self.computes:
+            self[key] = value
+            return
         older = dict(self)
         self.clear()
         self[key] = value
         self.update(older)
 
-    def _relieve(self, key: K, *, crowded_at: int) -> None:
-        """Grow a small table in which `key` is the `crowded_at`-th of its bucket, or a later one.
+    def _stand(self, keys: Iterable[K]) -> None:
+        """Let keys that are there stand behind all others, in this order."""
+        for key in keys:
+            if key in self:
+                self[key] = self.pop(key)
 
-        A HashMap doubles, and looks only when it puts a ninth key; a ConcurrentHashMap goes on until its threshold is
-        past thrice the old capacity, and looks also when it finds the eighth.
+    def _count(self, bucket: int) -> int:
+        """Return how many keys are in a bucket."""
+        if self._filled is None:
+            self._filled = {}
+            for key in self:
+                at = self.bucket_of(key)
+                self._filled[at] = self._filled.get(at, 0) + 1
+        return self._filled.get(bucket, 0)
+
+    def _note_count(self, bucket: int, count: int) -> None:
+        if self._filled is not None:
+            self._filled[bucket] = count
+
+    def _rank(self, key: K) -> Rank:
+        """Return by what a key is compared in a tree: its hash, signed in a HashMap, then as Comparable."""
+        value = self._hash_of(key)
+        spread = value ^ value >> 16
+        signed = spread & _INT_MASK >> 1 if self.concurrent else (spread ^ 1 << 31) - (1 << 31)
+        return (signed, *_comparable(key))
+
+    def _crowd(self, bucket: int, key: K) -> None:
+        """Make room in a bucket into which `key` was put, or in which it was found: a small table grows, or it becomes a tree.
+
+        A HashMap doubles; a ConcurrentHashMap goes on until its threshold is past thrice the old capacity. That one
+        does so also when it finds the eighth key, or a later one.
         """
+        if bucket in self._trees or self._count(bucket) < _CROWDED_BUCKET:
+            return
+        keys = [other for other in self if self.bucket_of(other) == bucket]
+        if self.concurrent and keys.index(key) + 1 < _CROWDED_BUCKET:
+            return
         if self.capacity >= _MIN_TREEIFY_CAPACITY:
-            return
-        bucket = self.bucket_of(key)
-        if [other for other in self if self.bucket_of(other) == bucket].index(key) + 1 < crowded_at:
-            return
-        if not self.concurrent:
+            self._order = None
+            self._trees[bucket] = self._tree(keys)
+        elif not self.concurrent:
             self._grow()
-            return
-        wanted = table_size_for(3 * self.capacity + 1)
-        while self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR < wanted:
-            self._grow()
+        else:
+            wanted = table_size_for(3 * self.capacity + 1)
+            while self._full < wanted:
+                self._grow()
+
+    def _tree(self, keys: Iterable[K]) -> Tree[K]:
+        return Tree(((key, self._rank(key)) for key in keys), is_concurrent=self.concurrent)
 
     def _grow(self) -> None:
+        trees, self._trees, self._order, self._filled = self._trees, {}, None, None
         if self.concurrent:
-            self._reorder_as_transfer()
+            self._reorder_as_transfer(trees)
         self.capacity *= 2
+        for tree in trees.values():
+            self._split(tree)
 
-    def _reorder_as_transfer(self) -> None:
-        """Put the keys into the order that `ConcurrentHashMap.transfer` leaves in the new buckets.
+    def _split(self, tree: Tree[K]) -> None:
+        """Part the keys of a tree between two buckets; a tree that goes to one of them whole stays as it is."""
+        parts: dict[int, list[K]] = {}
+        for key in tree.order:
+            parts.setdefault(self.bucket_of(key), []).append(key)
+        for bucket, keys in parts.items():
+            if len(keys) <= _UNTREEIFY:
+                self._stand(keys)
+            else:
+                self._trees[bucket] = tree if len(parts) == 1 else self._tree(keys)
+
+    def _reorder_as_transfer(self, trees: Mapping[int, object]) -> None:
+        """Put the keys of lists into the order that `ConcurrentHashMap.transfer` leaves in the new buckets.
 
         Of each old bucket the last run of keys with one destination is taken over as it stands; the keys before it are
         pushed, one by one, to the front of their new bucket.
@@ -162,16 +237,23 @@ class JavaMap(dict[K, V], Generic[K, V]):
         buckets: dict[int, list[K]] = {}
         for key in self:
             buckets.setdefault(self.bucket_of(key), []).append(key)
-        order: list[K] = []
-        for keys in buckets.values():
+        for bucket, keys in buckets.items():
+            if bucket in trees:
+                continue
             highs = [bool((self._hash_of(key) ^ self._hash_of(key) >> 16) & self.capacity) for key in keys]
             run_start = len(keys) - 1
             while run_start > 0 and highs[run_start - 1] == highs[-1]:
                 run_start -= 1
-            order += [*reversed(keys[:run_start]), *keys[run_start:]]
-        values = [self[key] for key in order]
-        self.clear()
-        self.update(zip(order, values, strict=True))
+            self._stand([*reversed(keys[:run_start]), *keys[run_start:]])
+
+
+def _comparable(key: object) -> Rank:
+    """Return what orders keys of one hash as Java's compareTo does: texts by their UTF-16 units, null before all."""
+    if isinstance(key, tuple):
+        return tuple(order for part in key for order in _comparable(part))
+    if isinstance(key, str):
+        return (1, key.encode("utf-16-be", "surrogatepass"))
+    return (0, b"") if key is None else (1, key)
 
 
 def _twin_of(value: object) -> object:

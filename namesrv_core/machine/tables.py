@@ -63,8 +63,8 @@ class NestedTable(JavaMap[str | None, JavaMap[str | None, V]]):
                 if not rows:
                     self.remove(outer)
             return
-        if rows is None:
-            rows = string_map()
+        if rows is None or self.computes:
+            rows = rows or string_map()
             self.put(outer, rows)
         rows.put(inner, value)  # type: ignore[arg-type]  # a Change says what its table holds
 

@@ -1,8 +1,9 @@
 """JavaMap against java.util.HashMap and ConcurrentHashMap.
 
-`java_maps.jsonl.gz` was recorded with OpenJDK 17: per line the constructor's `capacity` (0: none given),
-the class, the operations
-(`+key` put, `-key` remove) and, after some of them, the order in which keySet() iterated.
+`java_maps.jsonl.gz` was recorded with OpenJDK 17: per line the constructor's `capacity` (0: none given), the class, the operations
+(`+key` put, `-key` remove) and, after some of them, the order in which keySet() iterated. `java_trees.jsonl.gz` is what
+`JavaMaps.java` writes: likewise, of keys that crowd buckets, by their numbers among `keys`; with `computes` they were put by
+computeIfAbsent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, strin
 
 with gzip.open(Path(__file__).parent / "java_maps.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
     RECORDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]
+
+with gzip.open(Path(__file__).parent / "java_trees.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
+    CROWDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]
 
 
 def identity(number: int) -> int:
@@ -206,10 +210,8 @@ def test_finding_the_eighth_key_of_a_bucket_makes_a_concurrent_map_grow_too() ->
 def test_order_is_that_of_the_recorded_java_map(number: int) -> None:
     """Puts, removals, growth and crowded buckets of real Java maps, small and large."""
     recorded = RECORDED[number]
-    capacity, concurrent = recorded["capacity"], recorded["concurrent"]
-    asked = capacity + capacity // 2 + 1 if concurrent else capacity
-    buckets = table_size_for(asked) if capacity else 16
-    table: JavaMap[str | None, int] = string_map(buckets, concurrent=concurrent)
+    concurrent = recorded["concurrent"]
+    table: JavaMap[str | None, int] = string_map(buckets_of(recorded), concurrent=concurrent)
     done = 0
     for until, order in recorded["orders"]:
         for at, operation in enumerate(recorded["ops"][done:until], start=done):
@@ -219,6 +221,40 @@ def test_order_is_that_of_the_recorded_java_map(number: int) -> None:
                 table.remove(operation[1:])
         done = until
         assert table.java_keys() == order
+
+
+def buckets_of(recorded: dict[str, Any]) -> int:
+    capacity = recorded["capacity"]
+    asked = capacity + capacity // 2 + 1 if recorded["concurrent"] else capacity
+    return table_size_for(asked) if capacity else 16
+
+
+@pytest.mark.parametrize("number", range(len(CROWDED)))
+def test_crowded_buckets_are_iterated_as_the_trees_of_the_recorded_java_map(number: int) -> None:
+    """Collisions of hash and of bucket, null, trees that grow, shrink to lists and are parted when their table grows.
+
+    A twin taken on the way goes on as its original.
+    """
+    recorded = CROWDED[number]
+    concurrent, computes, keys = recorded["concurrent"], recorded["computes"], recorded["keys"]
+    table: JavaMap[str | None, int] = string_map(buckets_of(recorded), concurrent=concurrent, computes=computes)
+    done = 0
+    for until, order in recorded["orders"]:
+        for sign, key in recorded["ops"][done:until]:
+            if sign == "+":
+                table.put(keys[key], until)
+            else:
+                table.remove(keys[key])
+        done = until
+        assert table.java_keys() == [keys[key] for key in order]
+        table = table.twin()
+
+
+def test_a_tree_is_not_iterated_as_a_list() -> None:
+    """The ninth key of a bucket of 64 comes first in a ConcurrentHashMap; in a HashMap the root of the tree does."""
+    keys = [64 * key for key in range(10)]
+    assert filled(keys[:9], 64).java_keys() == [192, 0, 64, 128, *keys[4:9]]
+    assert filled(keys, 64, concurrent=True).java_keys() == [keys[9], *keys[:9]]
 
 
 def test_recording_covers_growth_of_both_classes() -> None:
