@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from namesrv_core.inference.decisions import STALL_NS
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day.sql import ask
@@ -40,10 +41,10 @@ BEATS: Final = pa.schema([("namesrv_id", STRING), ("broker_addr", STRING), ("fir
 REGISTERED: Final = pa.schema(
     [
         *(("namesrv_id", STRING), ("broker_addr", STRING), ("broker_name", STRING), ("broker_id", LONG)),
-        *(("topic_config_digest", STRING), ("channel_id", STRING), ("seq", LONG), ("lease_ms", LONG)),
+        *(("topic_config_digest", STRING), ("channel_id", STRING), ("received", LONG), ("seq", LONG), ("lease_ms", LONG)),
     ]
 )
-"""Registrations that were accepted."""
+"""Registrations that were accepted; `received`: the position of the request's last byte."""
 ENDS: Final = pa.schema([("namesrv_id", STRING), ("channel_id", STRING), ("broker_addr", STRING), ("seq", LONG)])
 """Ends of connections (without `broker_addr`), and unregistrations."""
 
@@ -122,6 +123,7 @@ def compared(tables: Mapping[str, pa.Table]) -> list[Pair]:
         "still": _STILL_NS,
         "fresh_ns": _FRESH_NS,
         "lease_ns": BROKER_CHANNEL_EXPIRED_MS * NS_PER_MS,
+        "stall_ns": STALL_NS,
     }
     values |= {"against_share": AGAINST_SHARE, "against_few": AGAINST_FEW, "both_share": BOTH_SHARE}
     found = ask(f"{_AT}{_JUDGED}", tables, **values, shown=SHOWN).to_pylist()
@@ -209,15 +211,24 @@ _JUDGED = r"""
     FROM beats GROUP BY namesrv_id
 ), closed AS (SELECT * FROM ends WHERE broker_addr IS NULL
 ), left_by AS (SELECT * FROM ends WHERE broker_addr IS NOT NULL
+), waited AS (
+    -- Who thaws works off in any order what has come meanwhile: what a broker registered in a stall, or before it, may be gone.
+    SELECT namesrv_id, from_seq, max(until_seq) OVER (PARTITION BY namesrv_id ORDER BY from_seq) AS until_seq
+    FROM (SELECT namesrv_id, received AS from_seq, seq AS until_seq FROM registered WHERE seq - received >= $stall_ns
+        UNION ALL SELECT namesrv_id, request_seq, seq FROM asked WHERE seq - request_seq >= $stall_ns)
 ), fresh AS (
     SELECT r.namesrv_id, r.broker_addr, r.seq + $still AS from_seq, if(broker_id = 0, topic_config_digest, NULL) AS digest,
-        least(r.seq + least(r.lease_ms * 500000, $fresh_ns), c.seq, u.seq) AS until_seq
+        least(r.seq + least(r.lease_ms * 500000, $fresh_ns), c.seq, u.seq, n.from_seq) AS until_seq
     FROM registered AS r
+    ASOF LEFT JOIN waited AS w
+        ON w.namesrv_id = r.namesrv_id AND r.received >= w.from_seq
+    ASOF LEFT JOIN waited AS n
+        ON n.namesrv_id = r.namesrv_id AND r.received < n.from_seq
     ASOF LEFT JOIN closed AS c
         ON c.namesrv_id = r.namesrv_id AND c.channel_id = r.channel_id AND r.seq < c.seq
     ASOF LEFT JOIN left_by AS u
         ON u.namesrv_id = r.namesrv_id AND u.broker_addr = r.broker_addr AND r.seq < u.seq
-    WHERE r.broker_addr NOT IN (FROM rivals)
+    WHERE r.broker_addr NOT IN (FROM rivals) AND (w.until_seq IS NULL OR w.until_seq < r.received)
 ), elsewhere AS (
     -- Before answers are joined: nearly all that is fresh has beaten where they were given.
     SELECT s.namesrv_id, s.known_seq, f.namesrv_id AS heard_at, f.broker_addr, f.from_seq, f.until_seq, f.digest

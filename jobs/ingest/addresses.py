@@ -269,7 +269,7 @@ def _telling(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> di
         "registrations": house.rows(
             bronze.REGISTRATIONS,
             days,
-            [*(name for name in REGISTERED.names if name != "lease_ms"), "heartbeat_timeout_ms"],
+            [*(name for name in REGISTERED.names if name not in _OF_OTHERS), *_OF_OTHERS.values()],
             among
             & (pc.field("response_code") == 0)
             & pc.field("refusal").is_null()
@@ -304,9 +304,10 @@ def _telling(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> di
     }
 
 
+_OF_OTHERS = {"lease_ms": "heartbeat_timeout_ms", "received": "event_time"}
 _REGISTERED = """
-SELECT namesrv_id, broker_addr, broker_name, broker_id, topic_config_digest, channel_id, seq,
-    coalesce(heartbeat_timeout_ms, $lease_ms) AS lease_ms
+SELECT namesrv_id, broker_addr, broker_name, broker_id, topic_config_digest, channel_id,
+    epoch_us(event_time) * 1000 AS received, seq, coalesce(heartbeat_timeout_ms, $lease_ms) AS lease_ms
 FROM registrations
 """
 _ENDS = """

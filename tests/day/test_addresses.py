@@ -51,7 +51,8 @@ class Recorded:
                 self.beats.append({**own, "first_seq": 0, "last_seq": 400 * S})
                 said = {"broker_name": broker, "broker_id": 0, "channel_id": f"{broker}@{name}", "lease_ms": 120_000}
                 self.registered += [
-                    {**own, **said, "topic_config_digest": broker, "seq": at * S} for at in range(0, 400, 10)
+                    {**own, **said, "topic_config_digest": broker, "received": at * S, "seq": at * S}
+                    for at in range(0, 400, 10)
                 ]
         for name in (A, B, Q):
             self.beats.append({"namesrv_id": name, "broker_addr": None, "first_seq": 0, "last_seq": 400 * S})
@@ -135,6 +136,18 @@ def test_a_broker_that_has_left_is_not_missed(left: str) -> None:
     recorded.ends.append({"namesrv_id": B, "seq": LATE + S // 4, **end})
     recorded.asked(A, cluster("a"), count=1)
     assert (A, B) not in recorded.pairs()
+
+
+def test_what_was_registered_in_a_stall_or_before_it_is_not_missed() -> None:
+    """A frozen server that thaws may handle the end of a broker's connection last: only what it takes afterwards must show."""
+    recorded = Recorded(a=(A,), b=(B,))
+    stalled = [row for row in recorded.registered if row["broker_addr"] == "b" and row["seq"] == LATE]
+    for row in stalled:
+        row["seq"] = LATE + 5 * S
+    recorded.asked(A, cluster("a"), count=4, at=LATE + 5 * S)
+    assert (A, B) not in recorded.pairs()
+    recorded.asked(A, cluster("a"), count=4, at=LATE + 10 * S)
+    assert recorded.pairs()[A, B].answers_against == 4
 
 
 def test_two_brokers_of_one_name_and_id_are_no_evidence() -> None:
