@@ -41,7 +41,13 @@ BEATS: Final = pa.schema([("namesrv_id", STRING), ("broker_addr", STRING), ("fir
 REGISTERED: Final = pa.schema(
     [
         *(("namesrv_id", STRING), ("broker_addr", STRING), ("broker_name", STRING), ("broker_id", LONG)),
-        *(("topic_config_digest", STRING), ("channel_id", STRING), ("received", LONG), ("seq", LONG), ("lease_ms", LONG)),
+        *(
+            ("topic_config_digest", STRING),
+            ("channel_id", STRING),
+            ("received", LONG),
+            ("seq", LONG),
+            ("lease_ms", LONG),
+        ),
     ]
 )
 """Registrations that were accepted; `received`: the position of the request's last byte."""

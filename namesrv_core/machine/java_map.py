@@ -119,10 +119,9 @@ class JavaMap(dict[K, V], Generic[K, V]):
     def twin(self) -> JavaMap[K, V]:
         """Return a map that holds the same and changes on its own; maps in it, and what a table notes beside, are copied too."""
         other = type(self).__new__(type(self))
-        for name in JavaMap.__slots__:
-            setattr(other, name, getattr(self, name))  # the order is a list that is replaced, never changed
-        other._filled = None
-        other._trees = {bucket: tree.twin() for bucket, tree in self._trees.items()}
+        own = {"_filled": None, "_trees": {bucket: tree.twin() for bucket, tree in self._trees.items()}}
+        for name in JavaMap.__slots__:  # the order is a list that is replaced, never changed
+            setattr(other, name, own[name] if name in own else getattr(self, name))
         for kind in type(self).__mro__[: type(self).__mro__.index(JavaMap)]:
             for name in getattr(kind, "__slots__", ()):
                 setattr(other, name, _twin_of(getattr(self, name)))

@@ -319,7 +319,7 @@ def test_a_finding_fires_where_it_should_and_only_there(case: Case) -> None:
 
 
 def test_gaps_are_those_that_are_known_and_those_that_look_like_an_outage() -> None:
-    """One that was recorded, and two waves in which every broker expired; one broker alone, or one that stays, is no gap."""
+    """One that was recorded, and two waves in which every broker expired; never all silent at once, or one that stays: none."""
     gap = outcome(
         event("gap", "03:00:00"),
         "recording_gap",
@@ -332,10 +332,18 @@ def test_gaps_are_those_that_are_known_and_those_that_look_like_an_outage() -> N
         expired("b", "10:00:20", "10:02:25", "10:20:10"),
         expired("a", "10:30:00", "10:32:05"),
         expired("b", "10:30:05", "10:32:15"),
+        expired("a", "15:00:00", "15:02:05", "15:02:06"),  # back before b, whose lease is short, falls silent
+        expired("b", "15:02:08", "15:02:17", "15:30:00"),
         expired("a", "20:00:00", "20:02:05"),  # b stays
     ]
-    ends = {"a": ("10:02:05", "10:32:05", "20:02:05"), "b": ("10:02:25", "10:32:15")}
-    begins = {"a": ("00:00:00", "10:20:00", "19:00:00"), "b": ("00:00:00", "10:20:10")}
+    ends = {
+        "a": ("10:02:05", "10:32:05", "15:02:05", "15:02:40", "20:02:05"),
+        "b": ("10:02:25", "10:32:15", "15:02:17"),
+    }
+    begins = {
+        "a": ("00:00:00", "10:20:00", "14:00:00", "15:02:06", "19:00:00"),
+        "b": ("00:00:00", "10:20:10", "14:00:00"),
+    }
     lives = [
         live(f"{name}:1", event(f"up {name}", up), event(f"scan {down}", down))
         for name in ("a", "b")

@@ -37,7 +37,8 @@ SELECT
     list_sort(list(DISTINCT removed_by))
 FROM waves
 GROUP BY wave
-HAVING count(*) > 1
+-- Where one was back before another fell silent, they were never all silent together.
+HAVING count(*) > 1 AND (min(returned_time) IS NULL OR min(returned_time) > max(last_beat_time))
 UNION ALL
 -- One that no broker had ended when its day did ends with the first that registers.
 SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)
