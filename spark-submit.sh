@@ -4,7 +4,7 @@
 #
 #   ./spark-submit.sh <job> [options]   options of spark-submit (--master, --conf, ...) may stand anywhere;
 #                                       all others are the job's, and so is everything after --
-#   ./spark-submit.sh test [options]    pytest; --quick: without what needs a JVM or takes long
+#   ./spark-submit.sh test [options]    pytest; --quick: no JVM, nothing that takes longer than a second, few random examples
 #   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
 #   ./spark-submit.sh bench-core        the core's speed beside the real name server's; --rounds N
 #   ./spark-submit.sh bench [options]   the night beside other ways to its answers; --help tells the ratios
@@ -598,17 +598,18 @@ main() {
       "$@"
       ;;
     test)
-      require_java
+      [[ ${2-} == --quick ]] || require_java
       ensure_environment
       stay_on_loopback
       cd "$CHECKOUT"
-      # The whole suite takes a process for each core up to four, each with a Spark session; a file stays in one of them.
+      # A process for each core up to four; what each is given in one piece, and in which order, says tests/conftest.py.
+      local spread=(--numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder)
       if [[ ${2-} == --quick ]]; then
-        run "$VENV_PYTHON" -m pytest --numprocesses=auto --maxprocesses=4 -m 'not slow and not jvm' "${@:3}"
+        run "$VENV_PYTHON" -m pytest "${spread[@]}" --hypothesis-profile=quick -m 'not slow and not jvm' "${@:3}"
       elif (($# > 1)); then
         run "$VENV_PYTHON" -m pytest "${@:2}"
       else
-        run "$VENV_PYTHON" -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+        run "$VENV_PYTHON" -m pytest "${spread[@]}"
       fi
       ;;
     oracle)

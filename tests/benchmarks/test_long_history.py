@@ -64,6 +64,7 @@ def test_the_table_at_an_instant_opens_the_files_of_its_day_only(
     assert len(views.select("topic").inputFiles()) == DAYS
 
 
+@pytest.mark.slow
 def test_a_further_night_reads_and_writes_one_slice(forty_days: Path) -> None:
     """The slice from which a night starts is one file of forty; replacing a slice adds one file and removes one."""
     house, last = house_at(forty_days), FIRST + dt.timedelta(days=DAYS - 1)

@@ -36,6 +36,7 @@ from tests.core.test_bootstrap import (
 )
 from tests.core.test_unknown_past import SETTLED_MS, past_of
 from tests.core.test_verification_concerns import QUERIES, QUESTIONS
+from tests.examples import examples
 
 NAMESRVS = st.builds(
     Namesrv,
@@ -90,7 +91,8 @@ def replayed(namesrv: Namesrv, log: list[tuple[int, events.Event]]) -> tuple[lis
     return found, set(registry.past.dump()), registry
 
 
-@settings(max_examples=300)
+@pytest.mark.slow
+@settings(max_examples=examples(300))
 @given(NAMESRVS, LOGS)
 def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: list[tuple[int, Any]]) -> None:
     """Every step, interval, mark and row is the same as where each answer is looked at alone."""
@@ -103,7 +105,7 @@ def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: lis
     assert registry.holds_the_same_as(registry_alone)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(NAMESRVS, LOGS, st.randoms(use_true_random=False))
 def test_an_answer_that_stands_changes_no_verdict(namesrv: Namesrv, log: list[tuple[int, Any]], random: Any) -> None:
     """Verdicts on right and wrong answers are the same as where every state is asked anew."""

@@ -232,6 +232,7 @@ def test_adversarial_log_may_be_cut_before_any_event(namesrvs: st.SearchStrategy
     may_be_cut()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("namesrvs", GENERATIONS)
 def test_long_adversarial_log_may_be_cut_before_every_event(namesrvs: st.SearchStrategy[Namesrv]) -> None:
     """After each of many events nothing tells a registry that was rebuilt from rows each time from one that never was."""

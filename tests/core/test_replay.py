@@ -19,6 +19,7 @@ from namesrv_core.replay import loop
 from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id
 from namesrv_core.replay.take import take
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by, weighted
+from tests.examples import examples
 
 MASTER = "10.0.0.1:10911"
 TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])
@@ -206,7 +207,7 @@ MASTERS = st.builds(
 BEATS = st.builds(events.QueryDataVersion, st.just("C"), ADDRS, st.just(DataVersion(0, 1, 1)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     NAMESRVS,
     st.lists(st.tuples(weighted([(4, MASTERS), (4, BEATS), (2, EVENTS)]), PAUSES_MS | st.just(6_000)), max_size=12),

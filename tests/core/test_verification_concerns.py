@@ -24,6 +24,7 @@ from namesrv_core.machine.rows import (
 )
 from namesrv_core.machine.step import step
 from tests.core.adversary import EVENTS, NAMESRVS, understood_by
+from tests.examples import examples
 
 TOPICS, NAMES, CLUSTERS = ("T0", "T1", "T2"), ("broker-0", "broker-117", "broker-b"), ("C", "D", "BE")
 QUESTIONS = [
@@ -42,7 +43,7 @@ QUERIES = [
 ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(NAMESRVS, st.lists(EVENTS, min_size=5, max_size=60), st.integers(0, 20))
 def test_between_changes_that_do_not_concern_it_an_answer_stays(namesrv: Namesrv, log: list, known: int) -> None:
     """Whatever an adversary does, before and after the state that is known."""

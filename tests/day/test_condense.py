@@ -18,6 +18,7 @@ from namesrv_day.rows import empty, rows_of
 from namesrv_day.sql import connection
 from schemas import gold
 from tests.day.plan_rows import MIDNIGHT_US, NAMESRV, VERSION, Row, beats, frames, hours, live, opened, row, us
+from tests.examples import examples
 
 MINUTE_US = 60_000_000
 NO_LEASES = pa.table({"namesrv_id": pa.array([], pa.string()), "broker_addr": [], "slot_us": pa.array([], pa.int64())})
@@ -176,7 +177,7 @@ def condensed(at_us: list[int], slot_us: int) -> list[dict[str, Any]]:
     return list(rows_of(found.sort_by("first_us")))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(TIMES, st.sampled_from([1, 5, 15, 60]))
 def test_nothing_of_beats_is_lost(at_us: list[int], width_s: int) -> None:
     """Every row is what can be counted by hand; a bucket lies within a period."""
@@ -193,7 +194,7 @@ def test_nothing_of_beats_is_lost(at_us: list[int], width_s: int) -> None:
     assert all(r["first_us"] // condense.PERIOD_US == r["last_us"] // condense.PERIOD_US for r in found)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(TIMES, st.sets(st.integers(0, 59)))
 def test_files_may_be_cut_anywhere(at_us: list[int], others: set[int]) -> None:
     """What two files say of a bucket adds up to what one file would say of it."""

@@ -75,6 +75,7 @@ def _broker(dice: random.Random, number: int, calm: int) -> list[tuple[float, Li
     return told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_table_tells_the_roads_or_the_packs_apart(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of beats and beats one by one, in one pack and in three."""
@@ -86,6 +87,7 @@ def test_no_table_tells_the_roads_or_the_packs_apart(seed: int, monkeypatch: pyt
     assert told_apart(plain, life.replayed(road=True, packs=1)) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("begins_unseen", [False, True])
 def test_no_table_tells_where_a_life_was_cut(seed: int, *, begins_unseen: bool) -> None:

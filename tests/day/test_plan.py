@@ -32,6 +32,7 @@ from tests.day.plan_rows import (
     row,
     us,
 )
+from tests.examples import examples
 
 LIVE = "broker_live_history"
 ALL_DAY = beats(10, DAY_S - 20)
@@ -382,7 +383,8 @@ def ended_leases(at_s: list[float], lease_s: float, until_s: float) -> list[floa
     return [at + lease_s for at, then in zip(at_s, [*at_s[1:], until_s], strict=True) if then - at > lease_s]
 
 
-@settings(max_examples=25)
+@pytest.mark.slow
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.integers(1, 400), min_size=1, max_size=80),
     st.sampled_from([20, 45, 90, 120]),

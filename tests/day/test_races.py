@@ -178,6 +178,7 @@ def chance_rows(chance: random.Random) -> dict[str, list[Row]]:
     return rows
 
 
+@pytest.mark.slow
 def test_what_may_race_is_what_looking_at_each_pair_of_events_tells() -> None:
     """On events at random; and where the core finds a race, something may have raced."""
     chance, results = random.Random(7), []

@@ -65,6 +65,7 @@ def test_only_rows_of_the_days_are_judged():
     assert judged["required_columns_present"] == judged["does_not_overlap"] == 2
 
 
+@pytest.mark.slow
 def test_name_servers_judged_apart_add_up():
     """All rules but those of scope `table` give the same when the rows of some name servers are judged by themselves."""
     rows = planted_rows()

@@ -73,6 +73,7 @@ def keys_of(rows: pa.Table, stretch: Stretch) -> runs.Numbers:
     return runs.within(stretch, own[key].cast(pa.int64()).to_numpy())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "parts", "seed"), [(1, 1, 0), (2, 3, 1), (3, 2, 2), (5, 300, 3)])
 def test_files_say_what_all_rows_say(count, parts, seed):
     """Every rule of the recorded tables counts the same rows and the same broken ones, planted copies of keys included."""
@@ -88,6 +89,7 @@ def test_files_say_what_all_rows_say(count, parts, seed):
         assert bool(sample) == bool(broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_per_file", [1, 1000])
 def test_what_footers_prove_is_true(rows_per_file, tmp_path):
     """Of Parquet files, too, the same is counted: their statistics spare DuckDB to look, and hide no broken row."""

@@ -35,6 +35,7 @@ from schemas import codec, gold
 from schemas.intervals import carried_over
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
 from tests.day.lives import NAMESRV
+from tests.examples import examples
 
 SAME = {"namesrv_id": NAMESRV, "day": dt.date(2026, 1, 2)}
 VERSION = DataVersion(1, 1_700_000_000_000, None)
@@ -140,7 +141,7 @@ def test_what_is_known_of_the_past_is_carried() -> None:
     assert registry.past.from_ms == 8
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(NAMESRVS, st.lists(st.tuples(EVENTS, PAUSES_MS), max_size=40))
 def test_a_registry_comes_back_from_the_rows_of_its_intervals(namesrv: Namesrv, said: list[tuple[Any, int]]) -> None:
     """Whatever has happened to it, in rows that have no order: all tables, and all intervals that are open."""

@@ -27,6 +27,7 @@ from namesrv_day.verify import Verified, VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.intervals import columns_of
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at
+from tests.examples import examples
 
 V5 = Namesrv(V5_4_0)
 VERSION = DataVersion(0, 1, 1)
@@ -412,7 +413,8 @@ ANSWERS = st.lists(
 )
 
 
-@settings(max_examples=30)
+@pytest.mark.slow
+@settings(max_examples=examples(30))
 @given(STEPS, ANSWERS)
 def test_judging_equal_answers_once_changes_no_verdict(
     steps: list[tuple[int, events.Event, int]], asked: list[tuple[Question, int, int, int]]

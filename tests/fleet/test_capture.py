@@ -74,6 +74,7 @@ def said(told: Iterable[Values]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fleet", [FOUR, FIVE], ids=["4.9.7", "5.4.0"])
 def test_reading_gives_the_events_of_the_fleet(tmp_path: Path, fleet: Fleet) -> None:
     """Each beat, with all that it says and when, is the row that `simulate` writes; so are stops and starts."""
@@ -106,6 +107,7 @@ def test_connections_live_as_long_as_nothing_ends_them(tmp_path: Path) -> None:
     assert len(channels) == 2
 
 
+@pytest.mark.slow
 def test_equal_options_give_equal_bytes(tmp_path: Path) -> None:
     """In however many files, compressed or not; another seed gives others."""
     fleet = fleet_like(TROUBLED, brokers=2, namesrvs=1)
@@ -123,6 +125,7 @@ def test_equal_options_give_equal_bytes(tmp_path: Path) -> None:
     assert [*read_capture(zipped[0])] == [*read_capture(tmp_path / "0" / "0.pcap")]
 
 
+@pytest.mark.slow
 def test_a_later_day_is_the_end_of_a_longer_capture(tmp_path: Path) -> None:
     """A capture that begins in mid-life has the packets of one from the fleet's first day on."""
     fleet = fleet_like(TROUBLED, brokers=2, namesrvs=1, form="register")
@@ -134,6 +137,7 @@ def test_a_later_day_is_the_end_of_a_longer_capture(tmp_path: Path) -> None:
     assert later[0][0] >= 1_000_000_000 * 86_400 * (NEXT - dt.date(1970, 1, 1)).days
 
 
+@pytest.mark.slow
 def test_the_truth_names_what_was_planted(tmp_path: Path) -> None:
     """A hole a line, as in the plan; and of each wrong answer the packet that holds its end."""
     done, paths = captured(tmp_path, fleet_like(FOUR, topics=2), BUSY)
@@ -153,6 +157,7 @@ def test_the_truth_names_what_was_planted(tmp_path: Path) -> None:
         assert fact["body"] != fact["true_body"]
 
 
+@pytest.mark.slow
 def test_packets_are_what_a_network_shows(tmp_path: Path) -> None:
     """MTU 1500, true checksums, handshakes, copies, late segments, keep-alives, resets: every kind is there."""
     _, paths = captured(tmp_path, FOUR, BUSY, files=1)
@@ -196,6 +201,7 @@ def test_what_cannot_be_captured_is_refused(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fleet", [FOUR, FIVE], ids=["4.9.7", "5.4.0"])
 def test_a_night_finds_the_wrong_answers_and_no_other(tmp_path: Path, fleet: Fleet) -> None:
     """Restarts, partitions, lost segments and closed connections included: all other answers are right to the byte."""

@@ -21,6 +21,7 @@ from jobs.fleet.plan import plan_of
 from namesrv_day.rows import rows_of
 from schemas import bronze
 from schemas.times import day_start_us
+from tests.examples import examples
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, beats_on, events_of, fleet_like, sha256_of
 
 HEARTBEATS, REGISTRATIONS = bronze.HEARTBEATS, bronze.REGISTRATIONS
@@ -91,7 +92,7 @@ def with_ids_of_then(fleet: Fleet, rows: pa.Table) -> pa.Table:
     return rows.set_column(at, "event_id", pa.array(ids)).drop_columns(["nth", "stated_id"])
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(ends=st.sets(st.integers(1, 1439), max_size=6), seed=st.integers(0, 50))
 def test_events_depend_on_options_and_seed_alone(ends: set[int], seed: int) -> None:
     """However a day is cut, also within hours and holes, its rows are the same; another seed gives others."""
@@ -112,7 +113,7 @@ def together(fleet: Fleet, namesrvs: Sequence[int]) -> pa.Table:
     return pa.concat_tables(table.select(names) for table in tables)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.builds(
         fleet_like,

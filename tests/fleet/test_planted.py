@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from jobs.fleet.simulate import LATE, ON_TIME, deliver, simulate
 from jobs.night import nightly
@@ -55,6 +56,7 @@ def assert_truth_is_found(path: Path) -> None:
     assert kinds >= {("outage", 0), ("outage", 1), ("partition", 1), ("restart", 0)}
 
 
+@pytest.mark.slow
 def test_removals_of_4x_are_the_planted_ones_when_events_come_late_and_twice(tmp_path: Path) -> None:
     """A night without the late events, then one with them and with repeated ones: the expiries are those of the plan."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03)
@@ -68,6 +70,7 @@ def test_removals_of_4x_are_the_planted_ones_when_events_come_late_and_twice(tmp
     assert_truth_is_found(tmp_path)
 
 
+@pytest.mark.slow
 def test_removals_of_5x_with_light_heartbeats_are_the_planted_ones(tmp_path: Path) -> None:
     """The lease is the brokers' own, and the first beat after a hole brings the broker back."""
     fleet = fleet_like(

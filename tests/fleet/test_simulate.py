@@ -79,6 +79,7 @@ def test_counts_are_of_what_was_written(tmp_path: Path) -> None:
     assert {source["ingest_run"] for source in sources} == {"run"}
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_in_however_many_pieces(tmp_path: Path) -> None:
     """One piece a name server or five give the same rows, the truth included, in files that are in order."""
     fleet = fleet_like(TROUBLED, churn=0.5, outages=0.3, late=0.02, duplicates=0.02, namesrvs=3)
@@ -166,6 +167,7 @@ def test_a_day_without_heartbeats_is_a_day(tmp_path: Path) -> None:
     assert len(house.rows(bronze.TOPIC_CONFIGS_TABLE)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", [ON_TIME, LATE])
 def test_what_a_dead_run_has_left_does_no_harm(tmp_path: Path, monkeypatch, delivery: str) -> None:
     """It died between two commits: readers see nothing of it, and the next run delivers the day, no event twice."""

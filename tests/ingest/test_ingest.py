@@ -146,6 +146,7 @@ def test_frames_that_got_lost_are_an_error_until_they_are_found(
     assert (read.events, read.duplicates) == (len(GOOD) - 1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["registrations:after", "sources:before"])
 def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path, point: str) -> None:
     """Nobody sees its rows or where its reading stopped, and the file is read again as if for the first time."""
@@ -175,6 +176,7 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path,
     assert {run for (run,) in stored(tmp_path / "w", "route_observations", "ingest_run")} == {"0", "again"}
 
 
+@pytest.mark.slow
 def test_a_capture_keeps_the_law_of_conservation_in_any_pieces(tmp_path: Path) -> None:
     """Read whole or in pieces that cut connections and answers apart, the same events are there, but for where they were read."""
     cuts = [

@@ -129,6 +129,7 @@ def test_a_capture_without_order_is_all_that_there_is(tmp_path: Path) -> None:
     assert stored(tmp_path / "w", "sources", "source_file", "packets") == [("jumps.pcap", 1)]
 
 
+@pytest.mark.slow
 def test_a_capture_that_goes_back_is_read_by_itself(tmp_path: Path) -> None:
     """Its events are placed at their own times, not behind what was read before; the name server does not begin anew."""
     ends = [(0, 900), (1_800, 2_700), (900, 1_800)]

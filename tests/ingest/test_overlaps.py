@@ -25,6 +25,7 @@ def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
     return {table: stored(path, table, "event_id", "seq", "effect_time") for table in TABLES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
 @pytest.mark.parametrize("seed", range(3))
 def test_two_captures_that_overlap_are_one(tmp_path: Path, seed: int, is_one_run: bool) -> None:  # noqa: FBT001
@@ -79,6 +80,7 @@ def test_rotated_captures_whose_clock_went_back_by_an_hour_lose_nothing(tmp_path
     assert len(stored(tmp_path / "w", "route_observations", "event_id")) == 59
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str

@@ -99,6 +99,7 @@ def mixed() -> list[list[Line]]:
     return [[*beats[:20], *named[:3], *topics[:3], *refused], [*beats[10:], *named, *topics, *refused, *beats[::-1]]]
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row by row, in files of one row, the tables get the same rows as at once, and the same is counted."""
     logs = [write(tmp_path / f"{number}.jsonl", lines) for number, lines in enumerate(mixed())]

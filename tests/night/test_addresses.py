@@ -25,6 +25,8 @@ from tests.night.worlds import (
     two_hosts,
 )
 
+pytestmark = pytest.mark.slow
+
 ONE = f"{FIRST}, {OTHER}"
 
 

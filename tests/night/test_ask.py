@@ -44,6 +44,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 # -- what is answered --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", ["2026-11-21T08:58:00Z", "2026-11-21 16:58+08:00", "2026-11-21 16:58 Asia/Shanghai"])
 def test_the_route_at_an_instant_however_it_is_written(ask, time: str) -> None:
     """One instant in three zones: broker-a may only be read from, and the event that did it is named."""
@@ -212,6 +213,7 @@ def scanned(answers: Answers, sql: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_look_up_opens_the_files_of_its_day(nights: Nights) -> None:
     """Of three days one is opened, whichever is asked for; the whole history opens all three."""
     answers = Answers(str(nights.path))

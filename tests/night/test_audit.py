@@ -82,6 +82,7 @@ def test_beyond_the_last_thing_that_was_read_nothing_is_attested(nights: Nights,
         attested(nights.path, f"2026-03-{time}", NAMESRV)
 
 
+@pytest.mark.slow
 def test_the_registry_goes_on_over_a_day_without_an_event(tmp_path: Path) -> None:
     """Nobody recorded the second day: the tables before, within and after it follow from the events."""
     night(tmp_path / "w", *(write_log(tmp_path, DAYS[day], LOGS[day]) for day in (0, 2)))
@@ -91,6 +92,7 @@ def test_the_registry_goes_on_over_a_day_without_an_event(tmp_path: Path) -> Non
         assert [row[1] for row in made["tables"]["brokerAddrTable"]["rows"]] == ["broker-a"], time
 
 
+@pytest.mark.slow
 def test_a_snapshot_can_be_what_it_starts_from(
     nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_snapshot_can_be_what_it_starts_from(
 # -- what an attestation shows -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_published_slice_that_does_not_follow_is_found(
     whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +144,7 @@ def test_events_that_are_not_those_that_were_read_are_found(whole: Capture, tmp_
     assert sentence.startswith("registrations of 2026-11-21: its rows have digest 128-")
 
 
+@pytest.mark.slow
 def test_an_attestation_is_verified_and_what_was_changed_is_named(
     whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +189,7 @@ def test_what_cannot_be_attested_is_said(
 # -- what an earlier report said -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_late_events_changed_in_an_earlier_report_is_a_question(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

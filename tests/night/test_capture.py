@@ -77,6 +77,7 @@ def test_a_second_night_on_the_same_capture_changes_nothing(whole: Capture, tmp_
 # -- the same tables however the work is cut -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path) -> None:
     """A capture cut in two, read in two nights, gives the same gold tables as in one piece."""
     halves = [piece(tmp_path / f"{n}.pcap", *cut) for n, cut in enumerate([(0, MIDDLE), (MIDDLE, END)])]
@@ -86,6 +87,7 @@ def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path)
     assert after.digests == whole.summary.digests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "rows_per_pack"), [(2, 1_000), (7, 200)])
 def test_neither_width_nor_packs_matter(
     whole: Capture, copied: Path, width: int, rows_per_pack: int, monkeypatch: pytest.MonkeyPatch
@@ -97,6 +99,7 @@ def test_neither_width_nor_packs_matter(
     assert passes.packs > 1
 
 
+@pytest.mark.slow
 def test_units_replayed_apart_give_what_the_whole_name_server_gives(
     whole: Capture, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +117,7 @@ def test_units_replayed_apart_give_what_the_whole_name_server_gives(
     assert [name for name in one if digests_by(one[name]) != digests_by(other[name])] == []
 
 
+@pytest.mark.slow
 def test_an_exported_event_log_gives_the_tables_of_its_capture(
     whole: Capture, log_of_the_capture: Path, tmp_path: Path
 ) -> None:
@@ -123,6 +127,7 @@ def test_an_exported_event_log_gives_the_tables_of_its_capture(
     assert from_log.digests == whole.summary.digests
 
 
+@pytest.mark.slow
 def test_midnight_in_between_changes_no_answer(log_of_the_capture: Path, tmp_path: Path) -> None:
     """With midnight in mid-recording the second day starts from the first day's open rows, and all answers match."""
     midnight = dt.datetime(2026, 11, 22, tzinfo=dt.timezone.utc)

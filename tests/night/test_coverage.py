@@ -58,6 +58,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, found.out + found.err
 
 
+@pytest.mark.slow
 def test_coverage_ends_with_the_last_thing_that_was_read(two: Path) -> None:
     """Of each name server by itself; the nights between its events are quiet, not gaps, and known from its start on."""
     found = asked(two, "SELECT * FROM coverage ORDER BY namesrv_id, from_time")
@@ -112,6 +113,7 @@ def test_a_name_server_that_is_not_recorded_then_says_so_beside_those_that_are(t
     assert {row["what"] for row in differ if row["namesrv_id"] == NAMESRV} == {"appeared"}
 
 
+@pytest.mark.slow
 def test_ask_snapshot_export_and_audit_refuse_with_their_code(two: Path, tmp_path: Path, capsys) -> None:
     """7, and a sentence that says what is recorded; nothing is written."""
     where, out = ["--warehouse", str(two)], tmp_path / "state.json"
@@ -151,6 +153,7 @@ def test_an_earlier_run_knows_no_more_than_it_had_read(two: Path, capsys) -> Non
     assert said(capsys, *words, "--as-known-at", "2999-01-01")[0] == EXIT_USAGE
 
 
+@pytest.mark.slow
 def test_a_day_without_a_row_is_a_gap_and_what_follows_is_known_in_part(tmp_path: Path) -> None:
     """Nobody recorded the second day: in it, and after it, rows are only believed; what shows itself is known again."""
     late = [beat("12:00:00"), registration("broker-c", "13:00:00", "V", 10**9), beat("14:00:00")]

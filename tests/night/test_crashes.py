@@ -22,6 +22,8 @@ from tests.night.nights import CHECKOUT, Nights, house_at, night, rows, topics
 from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 
 AT, KNOWN, NEW = "2026-03-03 12:00:00", ["T", "T-2"], ["T", "T-2", "V", "V-2"]
+pytestmark = pytest.mark.slow
+
 READ = (bronze.REGISTRATIONS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES)
 MADE = (*(table for table in DATA_TABLES), gold.RESTATEMENTS)
 
@@ -42,8 +44,6 @@ UNPUBLISHED = [
     "runs:before",
 ]
 PUBLISHED = ["runs:after", "ledger:after", "publish:after"]
-SELDOM = [point for table in MADE[1:-1] for point in around(table.name) if table is not gold.EVENT_OUTCOMES]
-"""Most of the tables that are committed one after the other: what holds of the first, the last and one between holds of them."""
 
 
 class Deaths(NamedTuple):
@@ -94,9 +94,7 @@ def test_the_points_are_all_that_there_are(deaths: Deaths) -> None:
     assert {row[1] for row in deaths.restated} >= {"topic_queue_history", "broker_live_history"}
 
 
-@pytest.mark.parametrize(
-    "point", [pytest.param(point, marks=pytest.mark.slow) if point in SELDOM else point for point in UNPUBLISHED]
-)
+@pytest.mark.parametrize("point", UNPUBLISHED)
 def test_a_night_after_a_crash_gives_the_same_tables(deaths: Deaths, point: str) -> None:
     """Readers see nothing of a night that died, and the next one recomputes and publishes what it would have."""
     path = deaths.disks[point]

@@ -101,6 +101,7 @@ def in_nights(dice: random.Random, lines: list[Line]) -> list[list[Line]]:
     return [some for some in nights if some]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_table_tells_in_which_nights_days_were_told(tmp_path: Path, seed: int) -> None:
     """Late and repeated lines, silent days, and what only later days tell of earlier ones."""

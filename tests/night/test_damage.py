@@ -93,6 +93,7 @@ def rewrite(path: Path, column: str, change: Callable[[Any], Any]) -> None:
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -131,6 +132,7 @@ def test_maintenance_of_a_table_that_is_behind_deletes_nothing(
     assert check(house_at(copied)).wrong == []
 
 
+@pytest.mark.slow
 def test_a_half_copied_warehouse_is_refused(copied: Path, more: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whether the ledger, a gold table or a bronze one did not come along: nothing is read into it, or published."""
     whole = copied.rename(copied.with_name("whole"))
@@ -190,6 +192,7 @@ def test_a_topic_configuration_is_what_its_digest_says(
     assert wrong.startswith("topic_configs: ")
 
 
+@pytest.mark.slow
 def test_rows_taken_out_of_a_small_table_are_refused_with_what_brings_them_back(
     copied: Path, more: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,6 +239,7 @@ def test_a_ledger_with_other_rows_is_found(copied: Path, more: Path, capsys: pyt
         assert (code, "gold/runs: its rows are not those that were published" in line) == (EXIT_TAMPERED, True), words
 
 
+@pytest.mark.slow
 def test_a_crash_between_the_ledger_and_its_note_harms_nobody(
     nights: Nights, copied: Path, more: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +275,7 @@ def test_a_note_that_nobody_has_written_is_refused(copied: Path) -> None:
 # -- where it lies ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_warehouse_may_lie_anywhere_and_keeps_to_the_umask(
     nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,7 @@ def test_there_is_something_to_ask() -> None:
     assert len(ANSWERED) > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [sql for sql in STATEMENTS if "..." not in sql])
 def test_every_statement_of_the_pages_can_be_asked(whole: Capture, sql: str) -> None:
     """In DuckDB; where it names an instant or a topic, these are the capture's."""
@@ -81,6 +82,7 @@ def run(command: str, whole: Capture, folder: Path) -> None:
     assert main(words) == EXIT_OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [command for command in COMMANDS if "..." not in command and " --file " not in command]
 )

@@ -41,6 +41,7 @@ def gaps(warehouse: Path) -> list[tuple[int, int]]:
     return [(round(since - first), round(until - first)) for since, until, recorded in spans if not recorded]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("late", "left"),
     [

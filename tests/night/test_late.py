@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from jobs.night.nightly import Summary
 from jobs.store.check import check
 from schemas import gold
@@ -44,6 +46,7 @@ def run(path: Path, name: str, lines: list[Line]) -> Summary:
 # -- what changed ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_changed(tmp_path: Path) -> None:
     """Three days, then an event of the first: all tables equal those of everything at once, and the difference is in rows."""
     first = run(tmp_path / "w", "orderly", ORDERLY)
@@ -82,6 +85,7 @@ def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_change
     assert untouched.isdisjoint(row["table_name"] for row in told)
 
 
+@pytest.mark.slow
 def test_a_day_that_comes_to_be_before_a_published_one_restates_it(tmp_path: Path) -> None:
     """The second day was published; a late file makes a first one, whose broker the second then begins with."""
     assert run(tmp_path / "w", "second", [at(26, IDENTIFIED), at(26, BEAT)]).restated == 0
@@ -91,6 +95,7 @@ def test_a_day_that_comes_to_be_before_a_published_one_restates_it(tmp_path: Pat
     assert [(row["day"], row["rows_added"], row["cause"]) for row in told] == [(FIRST + DAY, 2, "earlier_day")]
 
 
+@pytest.mark.slow
 def test_one_late_event_restates_no_other_name_server(tmp_path: Path) -> None:
     """Nor does a finding that two name servers have together seem to be gone; once their clocks agree, it is.
 
@@ -169,6 +174,7 @@ CLOSED = [
 HALTED_LATE = [line for line in halting(HALTS, 0) if line.get("channel_id", "") is None]
 
 
+@pytest.mark.slow
 def test_nights_know_what_became_of_scans_on_any_day_before(tmp_path: Path) -> None:
     """Scans that died days ago, one after the other, and late events that end a scan or tell its ticks: as if read at once."""
     late = [*HALTED_LATE, *CLOSED]

@@ -31,6 +31,7 @@ FOURTH = DAYS[-1] + dt.timedelta(days=1)
 # -- cost and result do not depend on the cut --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_three_nights_give_the_tables_of_one(nights: Nights, tmp_path: Path) -> None:
     """Each night recomputes its own day, and the day before only where more is known of its end; the tables are equal."""
     assert [said.days for said in nights.summaries] == [["2026-03-01"], ["2026-03-02"], ["2026-03-02", "2026-03-03"]]
@@ -60,6 +61,7 @@ def test_a_repeated_run_changes_nothing(nights: Nights) -> None:
     assert heads(nights.path) == before
 
 
+@pytest.mark.slow
 def test_events_that_come_again_in_another_file_change_nothing(nights: Nights, copied: Path, tmp_path: Path) -> None:
     """What is written down otherwise but says the same recomputes no day, also when it comes with something new."""
     same = write_log(tmp_path, DAYS[0], [dict(sorted(line.items())) for line in LOGS[0]])
@@ -78,6 +80,7 @@ def test_a_night_on_nothing_publishes_nothing(tmp_path: Path) -> None:
     assert heads(tmp_path / "w") == {}
 
 
+@pytest.mark.slow
 def test_steps_by_hand_publish_what_a_night_does(copied: Path, tmp_path: Path) -> None:
     """`publish` names the days that were read in and not replayed; after the other steps it gives the tables of a night."""
     at_night = Path(shutil.copytree(copied, tmp_path / "at-night"))
@@ -99,12 +102,14 @@ def test_steps_by_hand_publish_what_a_night_does(copied: Path, tmp_path: Path) -
     assert check(house_at(copied)).wrong == []
 
 
+@pytest.mark.slow
 def test_a_step_alone_can_be_made_again(copied: Path, nights: Nights) -> None:
     """Flags that somebody wants to have raised anew, and published: the same as they were."""
     step(copied, "flag")
     assert publish(copied).digests == nights.summaries[-1].digests
 
 
+@pytest.mark.slow
 def test_validate_judges_what_there_is(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of published tables and of what was only read in; it publishes nothing."""
     monkeypatch.setattr(gate, "judge", counted)
@@ -129,6 +134,7 @@ def test_the_ledger_says_what_was_read_and_written(nights: Nights) -> None:
     assert (counts["frames"], counts["events"], counts["duplicates"]) == (3, 3, 0)
 
 
+@pytest.mark.slow
 def test_a_backfill_stops_where_nothing_changes_any_more(nights: Nights, copied: Path) -> None:
     """Asked for one day, a night recomputes that day only, since it ends as it did, and publishes the same tables."""
     again = night(copied, first=DAYS[0], last=DAYS[0])
@@ -137,6 +143,7 @@ def test_a_backfill_stops_where_nothing_changes_any_more(nights: Nights, copied:
     assert night(copied, first=DAYS[1]).days == ["2026-03-02", "2026-03-03"]
 
 
+@pytest.mark.slow
 def test_late_events_reach_the_days_after_them(nights: Nights, copied: Path, tmp_path: Path) -> None:
     """A topic that is deleted on the first day after all is missing on the days after it too, as if read in time."""
     delete = {"kind": "admin", "time": "11:00:00", "code": 216, "topic": "T", "cluster_name": "C", "response_code": 0}
@@ -146,6 +153,7 @@ def test_late_events_reach_the_days_after_them(nights: Nights, copied: Path, tmp
     assert again.digests == night(tmp_path / "in-time", *nights.logs, late).digests
 
 
+@pytest.mark.slow
 def test_another_configuration_recomputes_every_day(copied: Path, tmp_path: Path) -> None:
     """Once there is something to do; what is other than it was published is a restatement that names the configuration."""
     conf = PipelineConf(namesrvs={NAMESRV: NamesrvConf(version="4.9.7")})
@@ -157,6 +165,7 @@ def test_another_configuration_recomputes_every_day(copied: Path, tmp_path: Path
     assert {row["cause"] for row in told} == {"configuration"}
 
 
+@pytest.mark.slow
 def test_another_version_of_this_software_recomputes_every_day(
     copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +186,7 @@ def test_readers_see_what_an_earlier_run_said(nights: Nights) -> None:
     assert [len(rows(nights.path, bronze.HEARTBEATS, run)) for run in (second.run_id, third.run_id)] == [2, 3]
 
 
+@pytest.mark.slow
 def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(nights: Nights, copied: Path, tmp_path: Path) -> None:
     """Maintenance changes no row that a run has pinned within its retention, and the next night goes on from what it left."""
     before = {said.run_id: topics(copied, "2026-03-02 23:59:59", said.run_id) for said in nights.summaries[1:]}
@@ -214,6 +224,7 @@ def test_holes_are_found_between_recorded_days() -> None:
     assert holes(read[:1], lambda _: [Slice("route_observations", day - dt.timedelta(days=1), NAMESRV)]) == []
 
 
+@pytest.mark.slow
 def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
     """Of a day that is missing between others the night warns; when it comes after all, all is as if read in time."""
     path = tmp_path / "w"
@@ -225,6 +236,7 @@ def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
     assert filled.digests == nights.summaries[-1].digests
 
 
+@pytest.mark.slow
 def test_a_day_on_which_nobody_beats_is_a_day(nights: Nights, tmp_path: Path) -> None:
     """Only an administrator is heard of: he finds what was there the day before."""
     path = tmp_path / "w"

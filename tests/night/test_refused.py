@@ -77,6 +77,7 @@ def test_a_night_with_too_much_broken_input_publishes_nothing(copied: Path, tmp_
     assert len(rows(copied, gold.RUNS)) == 3
 
 
+@pytest.mark.slow
 def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
     nights: Nights, copied: Path, more: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_file_that_was_exchanged_is_found(copied: Path, more: Path) -> None:
         night(copied, more)
 
 
+@pytest.mark.slow
 def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) -> None:
     """A backfill reads what the published run has read, or says that it does not; nothing is published."""
     (path,) = (copied / "bronze" / "heartbeats" / f"day={DAYS[1]}").glob("*.parquet")
@@ -150,6 +152,7 @@ def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) ->
     assert digests(copied, DATA_TABLES) == before
 
 
+@pytest.mark.slow
 def test_a_gold_file_that_is_gone_is_named(nights: Nights, copied: Path) -> None:
     """Of a night that starts from it the message says which file; with it back, all is as it was."""
     (file,) = house_at(copied).files(gold.TOPIC_QUEUE_HISTORY, [DAYS[1]])
@@ -196,6 +199,7 @@ def test_exit_codes_say_what_became_of_a_night(
     assert nightly(copied, "--input", seen) == EXIT_OK
 
 
+@pytest.mark.slow
 def test_bad_files_are_named_and_the_rest_of_the_night_is_unharmed(
     nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def namesrv_of(name: str) -> str:
     return f"10.0.0.{list(CHOSEN).index(name) + 1}:9876"
 
 
+@pytest.mark.slow
 def test_no_table_tells_the_roads_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With short periods, most of every scene is a run or carried forward: all tables are as they were event by event.
 

@@ -100,7 +100,12 @@ def port(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> Iterator[i
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "NAMESRV_VENV": os.environ["VIRTUAL_ENV"]}
+    """Return what a user's shell has; a JVM that lasts for a test compiles quickly, not for speed."""
+    return {
+        **os.environ,
+        "NAMESRV_VENV": os.environ["VIRTUAL_ENV"],
+        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+    }
 
 
 def beeline(port: int, *statements: str, settings: str = "") -> subprocess.CompletedProcess[str]:

@@ -101,6 +101,7 @@ def decided(path: Path) -> list[tuple[object, ...]]:
     return sorted((tuple(row[column] for column in columns) for row in found), key=str)
 
 
+@pytest.mark.slow
 def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_path: Path, server: Server) -> None:
     """The first day tells nothing, the second everything: both end up replayed as the name server really was.
 
@@ -143,6 +144,7 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     assert run(at_once, server.lines, "both").digests == second.digests
 
 
+@pytest.mark.slow
 def test_thresholds_that_are_given_decide_what_is_told(whole: Capture, tmp_path: Path) -> None:
     """With one topic as many there are more mass losses than with five, and what lasts less than an hour is no lack of queues."""
     told = {row["code"] for row in rows(whole.path, gold.FINDINGS)}

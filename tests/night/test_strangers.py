@@ -59,6 +59,7 @@ def told_of_others(warehouse: Path) -> dict[str, pa.Table]:
     return found
 
 
+@pytest.mark.slow
 def test_strangers_change_nothing_in_the_bundled_capture(whole: Capture, tmp_path: Path) -> None:
     """HTTP, zeros, half frames, silence, TLS and questions, four times in its course: every table is what it was."""
     capture = tmp_path / "hostile.pcap"

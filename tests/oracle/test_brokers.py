@@ -27,6 +27,8 @@ from namesrv_core.sides.broker import (
 )
 from tests.oracle.jvm import Jvm, compiled, jars
 
+pytestmark = pytest.mark.jvm
+
 JAVA = Path(__file__).parent / "java"
 OWN = DataVersion(0, 1_000, 5)
 REGISTER_BROKER, REGISTER_TOPIC_IN_NAMESRV = 103, 217
@@ -111,6 +113,7 @@ def sent(
     return [request(code, [registered_topic(topic, does.registers, config, broker)], one_way=does.one_way)]
 
 
+@pytest.mark.slow
 def test_topics_made_for_messages_and_how_name_servers_hear_of_them(broker: Profile, ask: Ask) -> None:
     """3,000 messages and messages sent back: the topic made, the version, the registration."""
     chance = random.Random(1)

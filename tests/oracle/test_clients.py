@@ -32,6 +32,8 @@ from namesrv_core.sides.client import (
 )
 from tests.oracle.jvm import Jvm, compiled, jars
 
+pytestmark = pytest.mark.jvm
+
 JAVA = Path(__file__).parent / "java"
 NAMES = ("broker-a", "broker-b", "broker-10", "broker-9", "Broker", "b", "é", "\uff5e", "\U0001f600", "")
 IDS = (0, 0, 0, 1, 2, 3, 15, 16, 17, 32)
@@ -145,6 +147,7 @@ def without_exception_names(answers: list[str]) -> list[str]:
     return ["!" if answer.startswith("!") else answer for answer in answers]
 
 
+@pytest.mark.slow
 def test_publish_and_subscribe_information(client: Profile, ask: Ask) -> None:
     """20,000 random routes make the same queues in the same order, or make both sides fail."""
     chance = random.Random(1)
@@ -159,6 +162,7 @@ def test_publish_and_subscribe_information(client: Profile, ask: Ask) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_changed_route(client: Profile, ask: Ask) -> None:
     """10,000 pairs of routes, most of them alike: a client sees a change where the pure function does."""
     chance = random.Random(2)

@@ -249,6 +249,7 @@ def _excused(kind: str, release: str, mine: Any, expected: Any) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.jvm
 def test_both_releases_decode_what_we_decode() -> None:
     """On 100,000 mutated frames and bodies: same verdict, same fields; every difference is documented and rare."""
     documented = tomllib.loads((HERE / "decode_differences.toml").read_text(encoding="utf-8"))

@@ -25,7 +25,7 @@ from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.oracle import VERSIONS, Oracle, request
 from tests.oracle.request_makers import CHANNELS, Made, Maker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 
 SESSIONS, REQUESTS = 100, 200
 CONFIGS: dict[str, list[str]] = {

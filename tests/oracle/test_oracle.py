@@ -21,6 +21,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = pytest.mark.jvm
+
 CORE = Path(__file__).resolve().parents[1] / "core"
 KNOWN = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text())["difference"]
 EVENTS = 200_000
@@ -35,6 +37,7 @@ def oracle(request) -> Iterator[Oracle]:
     real.close()
 
 
+@pytest.mark.slow
 def test_harness_gives_what_was_recorded(oracle) -> None:
     """Ten recorded traces: results, states and responses are those of the recording, made with another harness."""
     paths = sorted((CORE / "traces" / oracle.version).glob("*.jsonl.gz"))
@@ -68,6 +71,7 @@ def test_known_difference_is_still_there(oracle, known) -> None:
     assert (difference(oracle, [init, *events]) is not None) == (oracle.version in known["versions"])
 
 
+@pytest.mark.slow
 def test_a_fault_in_the_core_is_found_and_minimised(oracle, monkeypatch) -> None:
     """The comparison is not blind: a core that loses write permissions is caught, with few events left."""
     monkeypatch.setattr("namesrv_core.machine.topics.PERM_WRITE", 0)
@@ -78,12 +82,14 @@ def test_a_fault_in_the_core_is_found_and_minimised(oracle, monkeypatch) -> None
     assert "topicQueueTable, real" in explained(oracle, found)
 
 
+@pytest.mark.slow
 def test_command_reports_equality(capsys) -> None:
     """The command compares as many events as asked for and ends with 0."""
     assert main(["--events", "3000", "--seed", "3", "--profile", "4.9.7"]) == 0
     assert "no difference" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_command_reports_a_difference(capsys, monkeypatch) -> None:
     """The command ends with 1 and prints the events that lead to the difference."""
     monkeypatch.setattr("namesrv_core.machine.topics.PERM_WRITE", 0)

@@ -101,6 +101,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- what it tells -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_it_tells_is_what_the_views_say(whole: Capture) -> None:
     """Stays as in broker_lives, changes as in route_changes, each with its cause and where it is recorded."""
     facts, answers = told(whole.path), Answers(str(whole.path))
@@ -214,6 +215,7 @@ def test_it_is_one_file_that_asks_for_nothing(whole: Capture) -> None:
     assert len(html) < 2_000_000
 
 
+@pytest.mark.slow
 def test_names_from_outside_are_text(hostile: Path) -> None:
     """In brokers, topics and clusters: no element, no attribute, no mark of direction and no escape sequence comes of them."""
     html = report(facts_of(Answers(str(hostile)), SCOPE))

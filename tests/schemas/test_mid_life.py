@@ -111,6 +111,7 @@ def test_a_capture_without_its_beginning(segments: list[Segment], begin_s: int) 
     assert sum(judged[event_id] == "unknown" for event_id in later) / len(later) < 0.003
 
 
+@pytest.mark.slow
 def test_a_snapshot_takes_the_place_of_the_beginning(segments: list[Segment]) -> None:
     """The state at 300 s, replayed from the start and written to a file, leaves nothing unknown but when the scan runs."""
     whole, recording = Recording(segments, 0), Recording(segments, 300)

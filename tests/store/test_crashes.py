@@ -62,6 +62,7 @@ def published(path: Path) -> dict[str, set[tuple[dt.date, str]]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_runs_that_die_anywhere_leave_what_is_published(tmp_path: Path, dying: pytest.MonkeyPatch, seed: int) -> None:
     """Most of twenty runs die, some compact, somebody optimizes: readers see the last published run of each day, all the time.

@@ -12,13 +12,19 @@ from scapy.packet import Packet
 
 from namesrv_wire import Segment, read_capture
 
+
+def ether(**fields: object) -> Ether:
+    """Return an Ethernet header with both addresses: Scapy asks the network for one that it lacks, and waits a second."""
+    return Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02", **fields)
+
+
 V4 = IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=40000, dport=9876, seq=7, ack=9, flags="PA") / b"hello"
 V6 = IPv6(src="fd00::1", dst="fd00::2") / TCP(sport=40000, dport=9876, seq=7, ack=9, flags="PA") / b"hello"
 PAYLOADS = {"v4": V4, "v6": V6}
 LINKS = {
-    "ethernet": (1, Ether()),
-    "vlan": (1, Ether() / Dot1Q(vlan=5)),
-    "two vlans": (1, Ether(type=0x88A8) / Dot1Q(vlan=5) / Dot1Q(vlan=6)),
+    "ethernet": (1, ether()),
+    "vlan": (1, ether() / Dot1Q(vlan=5)),
+    "two vlans": (1, ether(type=0x88A8) / Dot1Q(vlan=5) / Dot1Q(vlan=6)),
     "cooked": (113, CookedLinux()),
     "cooked v2": (276, CookedLinuxV2(ifindex=7)),
     "loopback": (0, None),

@@ -193,6 +193,7 @@ def test_part_lengths_of_a_compressed_body_allocate_nothing() -> None:
         assert peak < MIB
 
 
+@pytest.mark.slow
 def test_zlib_bomb_is_refused_quickly_and_in_little_memory() -> None:
     """A part of 400 MB of zeros in 400 kB stops at the ratio limit, not at the end of memory."""
     packer = zlib.compressobj(9)

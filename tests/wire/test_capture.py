@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
-from scapy.layers.l2 import Ether, Loopback
+from scapy.layers.l2 import Loopback
 from scapy.utils import PcapNgWriter, PcapWriter
 
 from namesrv_wire import CaptureStats, Segment, read_capture
@@ -21,6 +21,7 @@ from tests.wire.capture_files import (
     V4,
     block,
     enhanced,
+    ether,
     interface,
     option,
     packet_bytes,
@@ -63,7 +64,7 @@ def test_pcapng(tmp_path: Path) -> None:
     """Pcapng as another program writes it, twice in one file (two sections)."""
     path = tmp_path / "a.pcapng"
     with PcapNgWriter(str(path)) as writer:
-        packet = Ether() / V4
+        packet = ether() / V4
         packet.time = 5.25
         writer.write(packet)
     content = path.read_bytes()
@@ -166,14 +167,14 @@ def test_options_nobody_needs_are_not_decoded(tmp_path: Path) -> None:
 
 def test_ethernet_padding_is_no_payload(tmp_path: Path) -> None:
     """The payload ends where the IP header says, not where the frame ends."""
-    data = bytes(Ether() / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=1, dport=2, flags="A")) + b"\x00" * 6
+    data = bytes(ether() / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=1, dport=2, flags="A")) + b"\x00" * 6
     (segment,) = read(tmp_path / "a", pcap([data]))
     assert (segment.payload, segment.lost) == (b"", 0)
 
 
 def test_snap_length_is_noticed(tmp_path: Path) -> None:
     """Bytes that were not captured are counted as lost."""
-    (segment,) = read(tmp_path / "a", pcap([bytes(Ether() / V4)], snap=56))
+    (segment,) = read(tmp_path / "a", pcap([bytes(ether() / V4)], snap=56))
     assert (segment.payload, segment.lost) == (b"he", 3)
 
 
@@ -194,14 +195,14 @@ def test_what_is_no_tcp_is_counted(tmp_path: Path) -> None:
     """Fragments, other protocols and stumps are passed over and counted; IPv6 extension headers are read."""
     stats = CaptureStats()
     packets = [
-        bytes(Ether() / IP(frag=3, proto=6) / (b"x" * 40)),
-        bytes(Ether() / IP(flags="MF") / TCP()),
-        bytes(Ether() / IP(proto=17) / (b"x" * 40)),
-        bytes(Ether() / IPv6() / IPv6ExtHdrFragment(offset=1) / (b"x" * 40)),
-        bytes(Ether(type=0x806)) + b"x" * 28,
-        bytes(Ether() / V4)[:40],
+        bytes(ether() / IP(frag=3, proto=6) / (b"x" * 40)),
+        bytes(ether() / IP(flags="MF") / TCP()),
+        bytes(ether() / IP(proto=17) / (b"x" * 40)),
+        bytes(ether() / IPv6() / IPv6ExtHdrFragment(offset=1) / (b"x" * 40)),
+        bytes(ether(type=0x806)) + b"x" * 28,
+        bytes(ether() / V4)[:40],
         b"",
-        bytes(Ether() / IPv6(src="fd00::1", dst="fd00::2") / IPv6ExtHdrDestOpt() / TCP(flags="S") / b"ab"),
+        bytes(ether() / IPv6(src="fd00::1", dst="fd00::2") / IPv6ExtHdrDestOpt() / TCP(flags="S") / b"ab"),
     ]
     path = tmp_path / "a"
     path.write_bytes(pcap(packets))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scapy.layers.l2 import Ether
 
 from namesrv_wire import CaptureError, CaptureStats, Segment, read_capture
-from tests.wire.capture_files import RAW, V4, block, enhanced, interface, option, pcap, read, section
+from tests.examples import examples
+from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface, option, pcap, read, section
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_foreign_files_are_refused_at_once(tmp_path: Path, content: bytes) -> No
 @pytest.mark.parametrize("cut", range(1, 100))
 def test_a_truncated_file_gives_what_is_whole_and_then_an_error(tmp_path: Path, cut: int) -> None:
     """Wherever a file ends too early, whole packets come first and the error names the byte."""
-    data = bytes(Ether() / V4)
+    data = bytes(ether() / V4)
     content = pcap([data, data])
     path = tmp_path / "a"
     path.write_bytes(content[:-cut])
@@ -48,7 +48,7 @@ def test_a_truncated_file_gives_what_is_whole_and_then_an_error(tmp_path: Path, 
 
 def test_damaged_gzip_gives_what_is_whole_and_then_an_error(tmp_path: Path) -> None:
     """A cut-off or flipped compressed file is an error after the packets that could be read."""
-    content = gzip.compress(pcap([bytes(Ether() / V4)] * 5_000))
+    content = gzip.compress(pcap([bytes(ether() / V4)] * 5_000))
     path = tmp_path / "a"
     for damaged in (content[:-20], content[:-6] + b"\x00" * 6):
         path.write_bytes(damaged)
@@ -58,10 +58,11 @@ def test_damaged_gzip_gives_what_is_whole_and_then_an_error(tmp_path: Path) -> N
         assert stats.packets > 0
 
 
+@pytest.mark.slow
 def test_what_was_unpacked_in_front_of_damage_is_given_out(tmp_path: Path) -> None:
     """Every packet that is whole in the readable part of a cut-off compressed file comes out."""
-    data = bytes(Ether() / V4)
-    content = gzip.compress(pcap([bytes(Ether() / V4 / str(number)) for number in range(3_000)]))
+    data = bytes(ether() / V4)
+    content = gzip.compress(pcap([bytes(ether() / V4 / str(number)) for number in range(3_000)]))
     path = tmp_path / "a"
     for end in range(len(content) // 2, len(content) - 8, 397):
         path.write_bytes(content[:end])
@@ -136,7 +137,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {"plain": bytes, "gzip": gzip.co
 @pytest.mark.parametrize("size", [2**32 - 1, 2**31 - 1, 2**20 + 1])
 def test_a_lying_packet_length_is_refused(tmp_path: Path, size: int, packing: str) -> None:
     """A packet of 2 or 4 GiB is damage, not an allocation."""
-    whole = pcap([bytes(Ether() / V4)])
+    whole = pcap([bytes(ether() / V4)])
     content = whole + struct.pack("<IIII", 9, 9, size, size) + b"x"
     error = refused_cheaply(tmp_path / "a", PACKINGS[packing](content))
     assert error.offset == len(whole)
@@ -205,7 +206,7 @@ def test_half_a_magic_is_foreign(tmp_path: Path, start: bytes) -> None:
         assert error.offset == 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(list(FORMS)), st.booleans(), st.data())
 def test_no_damage_raises_anything_else(
     tmp_path_factory: pytest.TempPathFactory,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from namesrv_wire import AnyRow, CaptureError, Segment, Transcript, read_capture
 from namesrv_wire.capture import Endpoints
 from namesrv_wire.columns import read_columns
+from tests.examples import examples
 from tests.wire.capture_files import LINKS, PAYLOADS, enhanced, interface, packet_bytes, pcap, section
 from tests.wire.forge import NAMESRV
 
@@ -140,7 +141,8 @@ def changed(found: list[bytes], changes: list[tuple[str, int, int]]) -> list[byt
     return found
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, len(WHOLE) - RECORDS),
     CHANGES,

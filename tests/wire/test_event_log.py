@@ -150,6 +150,7 @@ def test_compressed_logs_and_damage(tmp_path: Path) -> None:
         list(read_event_log(path))
 
 
+@pytest.mark.slow
 def test_a_torn_member_costs_what_stands_behind_the_tear(tmp_path: Path) -> None:
     """Of three packed members, the second torn in the middle, all lines in front of the tear are read, and then it is named."""
     members = [

@@ -23,6 +23,7 @@ from namesrv_wire.log_file import read_event_log
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.tally import Tally
 from schemas import codec
+from tests.examples import examples
 
 NAMESRV = "10.0.0.1:9876"
 START_MS = 1_767_312_000_000  # a midnight
@@ -96,7 +97,7 @@ def states_of(rows: list[AnyRow]) -> list[str]:
     return digests
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32))
 def test_order_copies_and_files_do_not_matter_within_the_limit(tmp_path: Path, seed: int) -> None:
     """A log shuffled within the limit, 5 % of it twice, dealt out to files, gives every state of the orderly one."""
@@ -114,7 +115,7 @@ def test_order_copies_and_files_do_not_matter_within_the_limit(tmp_path: Path, s
     assert states_of(shuffled) == states_of(orderly)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(days=st.lists(st.integers(-6, 6), max_size=30), watermark=st.none() | st.integers(-4, 4))
 def test_what_lies_further_back_than_the_limit_is_refused_and_nothing_is_lost(
     tmp_path: Path, days: list[int], watermark: int | None

@@ -51,6 +51,7 @@ def peak_of(segments: Iterable[Segment]) -> tuple[int, Tally]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four times the connections as many are watched as before, and all frames are accounted for."""
     monkeypatch.setattr("namesrv_wire.server.MAX_CONNECTIONS", 500)
@@ -60,6 +61,7 @@ def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pyte
     assert counts.frames + counts.pieces == counts.accounted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answered", [True, False])
 def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:  # noqa: FBT001
     """Questions that are never answered are forgotten beyond a limit; all frames are accounted for."""
