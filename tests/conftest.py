@@ -58,7 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give files with tests that need a JVM to one process, one after the other: a core is left to all others, one session does."""
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  where there are processes at all
 
-    class Pieces(LoadFileScheduling):
+    class Pieces(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             path: str = super()._split_scope(nodeid)
             return "jvm" if _needs_jvm(config.rootpath / path) else path
