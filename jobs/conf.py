@@ -15,7 +15,7 @@ from typing import Any
 from jobs.errors import ConfError
 from namesrv_core.inference.settings import VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
-from schemas.findings import Thresholds
+from schemas.findings import THRESHOLDS, Thresholds
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -23,15 +23,6 @@ else:
     import tomli as tomllib
 
 _ADDRESS = re.compile(r"[^\s,=]+:[0-9]{1,5}")
-# Thresholds by their names in [findings], and what one of their unit is in the catalogue's.
-_THRESHOLDS = {
-    "flapping_within_s": ("flapping_us", 1_000_000),
-    "back_within_s": ("soon_us", 1_000_000),
-    "ghost_after_s": ("ghost_us", 1_000_000),
-    "unwritable_after_ms": ("unwritable_us", 1_000),
-    "clock_ahead_ms": ("ahead_ms", 1),
-    "many_topics": ("mass", 1),
-}
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
@@ -129,11 +120,11 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
 
 
 def _thresholds(table: Mapping[str, Any], where: str) -> Thresholds:
-    _known(table, set(_THRESHOLDS), where)
+    _known(table, set(THRESHOLDS), where)
     for name, value in table.items():
         if type(value) is not int or value < 0:
             raise ConfError(f"{where} {name}: {value!r} is not a whole number from 0 on")
-    return Thresholds(**{_THRESHOLDS[name][0]: value * _THRESHOLDS[name][1] for name, value in table.items()})
+    return Thresholds(**{THRESHOLDS[name][0]: value * THRESHOLDS[name][1] for name, value in table.items()})
 
 
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:

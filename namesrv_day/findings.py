@@ -120,5 +120,5 @@ def _of_findings(rows: pa.Table, **same: Any) -> pa.Table:
     return conformed(rows, FINDINGS)
 
 
-_NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "day"]).append_column("topics", pa.array([], pa.int64()))
+_NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "day", "brokers", "topics"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

@@ -1,9 +1,10 @@
 """The catalogue of findings: what each is told of, how long it lasts, from when on it counts; a DuckDB query a file.
 
 A query gives one row for each thing that is so at some time of a name server's day: severity, subject, from_time, to_time
-(NULL: still so when the day ends), detail, evidence, and perhaps `topics`, how many go with it. It reads the day's tables by
+(NULL: still so when the day ends), detail, evidence. It reads the day's tables by
 their names, `standing` (what of its code was open when the day began), `expired_before` (brokers that were away then), and
-values as `$name`.
+values as `$name`. `broker_names` and `topic_names`, where it has them: what it touches. A file begins with comments: what is
+looked for, and a line for each of `meaning:`, `severity:`, `remedy:` and perhaps `threshold:`, a name in `THRESHOLDS`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,17 @@ class Thresholds:
     waited_us: int = 7 * _DAY_US
 
 
+THRESHOLDS = {
+    "flapping_within_s": ("flapping_us", 1_000_000),
+    "back_within_s": ("soon_us", 1_000_000),
+    "ghost_after_s": ("ghost_us", 1_000_000),
+    "unwritable_after_ms": ("unwritable_us", 1_000),
+    "clock_ahead_ms": ("ahead_ms", 1),
+    "many_topics": ("mass", 1),
+}
+"""Thresholds by their names in conf/ [findings], and what one of their unit is in the catalogue's."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One code of the catalogue.
@@ -60,6 +72,17 @@ class Finding:
     def sql(self) -> str:
         """Return its query."""
         return query(f"findings/{self.code.lower()}")
+
+    @cached_property
+    def said(self) -> dict[str, str]:
+        """Return what people are told of the code: `meaning`, `severity`, `remedy`, and `threshold` where it has one."""
+        lines = (line[3:].partition(": ") for line in self.sql.splitlines() if line.startswith("-- "))
+        return {key: value for key, _, value in lines if key in ("meaning", "severity", "threshold", "remedy")}
+
+    @property
+    def is_static(self) -> bool:
+        """Return whether it is a condition of a cluster rather than something that happened."""
+        return self.lasts == "day"
 
     @cached_property
     def words(self) -> frozenset[str]:

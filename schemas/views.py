@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas import bronze, gold
+from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.table import BOOLEAN, STRING, TIMESTAMP, Column, Table, list_of, struct_of
 
 VIEW_NAMES = (
@@ -147,7 +148,8 @@ def statements() -> dict[str, Statement]:
 
 def views() -> tuple[Statement, ...]:
     """Return the views over the bronze and gold views, in the order in which they can be made."""
-    return tuple(Statement(name, _sql("views", name)) for name in VIEW_NAMES)
+    made = {"finding_codes": _finding_codes()}
+    return tuple(Statement(name, made.get(name) or _sql("views", name)) for name in VIEW_NAMES)
 
 
 def functions() -> tuple[Statement, ...]:
@@ -181,6 +183,20 @@ def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
         days.setdefault(name, []).append(day)
     of_each = {", ".join(f"DATE'{day}'" for day in found) for found in days.values()} or {"DATE'1970-01-01'"}
     return DAYS_IN_FORCE.replace(DAYS_OF_EACH, f"array({', '.join(f'array({found})' for found in sorted(of_each))})")
+
+
+def _finding_codes() -> str:
+    rows: list[str] = []
+    for finding in CATALOGUE:
+        said, threshold = finding.said, "CAST(NULL AS STRING)"
+        if "threshold" in said:
+            name = said["threshold"]
+            field, unit = THRESHOLDS[name]
+            threshold = _quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
+        texts = (_quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
+        of_code = (*texts, threshold, _quoted(said["remedy"]), str(finding.is_static).upper())
+        rows.append(f"({', '.join(of_code)})")
+    return _sql("views", "finding_codes").format(codes=",\n    ".join(rows))
 
 
 def _whole(table: Table) -> str:

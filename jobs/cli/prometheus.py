@@ -11,7 +11,7 @@ _ONGOING = """
     SELECT c.code, s.severity, count(i.incident_id)
     FROM finding_codes AS c
     CROSS JOIN (SELECT unnest(['critical', 'warning', 'info']) AS severity) AS s
-    LEFT JOIN incidents AS i ON i.code = c.code AND i.severity = s.severity AND i.state = 'ongoing'
+    LEFT JOIN incidents AS i ON list_contains(i.codes, c.code) AND i.severity = s.severity AND i.state = 'ongoing'
     GROUP BY ALL ORDER BY ALL"""
 _TOLD = "SELECT severity, count(*) FROM incidents GROUP BY ALL ORDER BY ALL"
 _KNOWN = "SELECT namesrv_id, latest_time FROM watermarks ORDER BY namesrv_id"

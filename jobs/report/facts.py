@@ -175,7 +175,9 @@ class _Reader:
 
 
 def _names(row: Row, name: str) -> bool:
-    return name in str(row["subject"]) or name in str(row["detail"])
+    """Return whether an incident touches a topic or broker; of many only the first few are named, and some in words."""
+    listed = [*row["broker_names"], *row["topic_names"]]
+    return name in listed or (len(listed) < row["brokers"] + row["topics"] and name in str(row["detail"]))
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------
@@ -215,8 +217,7 @@ _STAYS = f"""
     WHERE {_ALIVE} AND ($brokers IS NULL OR list_contains($brokers, s.broker_name))
     ORDER BY s.namesrv_id, s.broker_name, s.broker_addr, s.from_time"""
 _INCIDENTS = """
-    SELECT incident_id, code, severity, state, subject, namesrv_ids, first_time, last_time, root_event, detail, remedy
-    FROM incidents WHERE first_time < $b AND (last_time IS NULL OR last_time >= $a)
+    SELECT * FROM incidents WHERE first_time < $b AND (last_time IS NULL OR last_time >= $a)
         AND ($namesrv IS NULL OR list_contains(namesrv_ids, $namesrv))
     ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, first_time, code, subject"""
 _CHANGES = f"""

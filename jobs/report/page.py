@@ -122,9 +122,21 @@ def _incident(row: Row) -> str:
     return (
         f'<details class="incident {severity}"><summary><span class="badge {severity}">{severity}</span> '
         f"<b>{text(row['code'])}: {text(row['subject'])}</b> <span class=soft>{time(row['first_time']).html} {until}, on {servers}"
-        f"</span></summary><p>{text(row['detail'])}</p><p>{text(row['remedy'])}.</p>"
+        f"</span></summary><p>{text(row['detail'])}</p>{_touched(row)}<p>{text(row['remedy'])}.</p>"
         f'<p class="soft">Incident {code(row["incident_id"][:8])}, began with event {code(row["root_event"])}</p></details>'
     )
+
+
+def _touched(row: Row) -> str:
+    """Return what an incident touches, the first few of each, and the other codes that it was told under."""
+    others = [code for code in row["codes"] if code != row["code"]]
+    parts = [f"Also told as {text(', '.join(others))}."] if others else []
+    for what in ("broker", "topic"):
+        number, names = row[f"{what}s"], row[f"{what}_names"]
+        if number:
+            more = f" and {number - len(names):,} more" if number > len(names) else ""
+            parts.append(f"{number:,} {what}{'' if number == 1 else 's'}: {', '.join(map(text, names))}{more}.")
+    return f"<p>{' '.join(parts)}</p>" if parts else ""
 
 
 def _brokers(facts: Facts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,18 +20,23 @@ NS1, NS2 = "10.0.0.9:9876", "10.0.0.8:9876"
 DAY = dt.date(2026, 3, 1)
 
 
-def finding(ns: str, clock: str, until: str | None, severity: str = "warning", subject: str = "broker-a") -> Row:
+def finding(ns: str, clock: str, until: str | None, severity: str = "warning", **values: Any) -> Row:
     begin, end = (None if at is None else dt.datetime.fromisoformat(f"2026-03-01 {at}") for at in (clock, until))
-    what = {"code": "NO_MASTER", "severity": severity, "subject": subject, "detail": f"on {ns}"}
-    return {"namesrv_id": ns, **what, "from_time": begin, "to_time": end, "evidence": [f"e-{clock}", "e"], "day": DAY}
+    what = {"code": "NO_MASTER", "severity": severity, "subject": "broker-a", "detail": f"on {ns}", "day": DAY}
+    touched = {"brokers": 1, "broker_names": ["broker-a"], "topics": 0, "topic_names": []}
+    return {"namesrv_id": ns, "from_time": begin, "to_time": end, "evidence": [f"e-{clock}", "e"], **what, **touched, **values}
 
 
 ROWS = [
     finding(NS1, "10:00:00", "10:05:00"),
     finding(NS2, "10:00:10", None, "critical"),
     finding(NS1, "11:00:00", "11:00:05"),
-    finding(NS1, "10:00:00", "10:05:00", subject='broker-"b"'),
+    finding(NS1, "10:00:00", "10:05:00", subject='broker-"b"', evidence=["other"]),
 ]
+"""One cause on two name servers; the same an hour later; another one."""
+LOSS = finding(NS1, "10:00:01", "10:06:00", "critical", code="MASS_TOPIC_LOSS", subject="C", evidence=["e-10:00:00"])
+LOSS |= {"brokers": 2, "broker_names": ["broker-a", "broker-c"], "topics": 12, "topic_names": [f"t{n}" for n in range(10)]}
+PRIVATE = {"code": "PRIVATE_ADDR", "subject": "C", "evidence": ["e-10:00:00"]}
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +57,32 @@ def test_what_begins_together_is_one_incident(warehouse: Path, capsys: pytest.Ca
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     told = [(row["subject"], row["severity"], row["state"], row["namesrvs"], row["root_event"]) for row in found]
     assert told == [
-        ('broker-"b"', "warning", "resolved", 1, "e-10:00:00"),
+        ('broker-"b"', "warning", "resolved", 1, "other"),
         ("broker-a", "critical", "ongoing", 2, "e-10:00:00"),
         ("broker-a", "warning", "resolved", 1, "e-11:00:00"),
     ]
-    assert found[1]["detail"] == f"on {NS1}"
+    assert found[1]["detail"] == f"on {NS2}", "the most severe one's"
     assert found[1]["remedy"].startswith("Start the master")
     assert len({row["incident_id"] for row in found}) == 3
+
+
+def test_what_one_event_brought_about_is_one_incident(tmp_path: Path) -> None:
+    """Findings of several codes, on several name servers: the most severe is shown, with all that is touched."""
+    publish(house_at(tmp_path, "1"), {gold.FINDINGS: [*ROWS[:2], LOSS]})
+    ((code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings),) = Answers(str(tmp_path)).ask(
+        """SELECT code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings FROM incidents"""
+    ).rows
+    assert (code, codes, namesrvs, state, findings) == ("MASS_TOPIC_LOSS", ["MASS_TOPIC_LOSS", "NO_MASTER"], 2, "ongoing", 3)
+    assert (brokers, broker_names) == (2, ["broker-a", "broker-c"])
+    assert (topics, topic_names) == (12, LOSS["topic_names"])
+
+
+def test_a_condition_of_a_cluster_is_one_row(tmp_path: Path) -> None:
+    """However often it was told, and apart from what the same event brought about."""
+    rows = [finding(ns, clock, None, "info", **PRIVATE) for ns in (NS1, NS2) for clock in ("09:00:00", "11:00:00")]
+    publish(house_at(tmp_path, "1"), {gold.FINDINGS: [*rows, finding(NS1, "10:00:00", "10:05:00")]})
+    found = list(Answers(str(tmp_path)).ask("SELECT code, namesrvs, findings FROM incidents ORDER BY code").rows)
+    assert found == [("NO_MASTER", 1, 1), ("PRIVATE_ADDR", 2, 4)]
 
 
 @pytest.mark.parametrize("severity", ["critical", "warning", "info"])
@@ -92,6 +117,8 @@ def test_prometheus_gets_a_line_for_each_code(warehouse: Path, tmp_path: Path) -
 
 def test_every_code_says_what_to_do(warehouse: Path) -> None:
     """The codes of the view are those of the catalogue."""
-    rows = dict(Answers(str(warehouse)).ask("SELECT code, remedy FROM finding_codes").rows)
+    rows = {row[0]: row[1:] for row in Answers(str(warehouse)).ask("SELECT * FROM finding_codes").rows}
     assert set(rows) == {finding.code for finding in CATALOGUE}
-    assert all(rows.values())
+    assert all(meaning and severity and remedy for meaning, severity, _, remedy, _ in rows.values())
+    assert {threshold for _, _, threshold, _, _ in rows.values()} >= {None, "many_topics = 5", "flapping_within_s = 3600"}
+    assert {code for code, row in rows.items() if row[-1]} == {"PRIVATE_ADDR", "READ_LT_WRITE", "SINGLE_BROKER_TOPIC"}

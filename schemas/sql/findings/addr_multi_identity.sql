@@ -1,8 +1,12 @@
 -- One address in two groups, or under two ids, at the same time.
+-- meaning: one address in two groups, or under two ids, at the same time
+-- severity: critical
+-- remedy: Look which configuration has the wrong brokerName or brokerId; stop that broker, let its old entry be removed
 WITH pairs AS (
     SELECT
         a.broker_addr, greatest(a.valid_from, b.valid_from) AS from_time, least(a.valid_to, b.valid_to) AS to_time,
         [a.broker_name || ' id ' || a.broker_id, b.broker_name || ' id ' || b.broker_id] AS identities,
+        [a.broker_name, b.broker_name] AS names,
         [a.opened_by, b.opened_by, if(b.valid_to IS NULL OR a.valid_to <= b.valid_to, a.closed_by, b.closed_by)] AS events
     FROM broker_addr_history AS a
     JOIN broker_addr_history AS b
@@ -15,7 +19,7 @@ WITH pairs AS (
 addrs AS (
     SELECT
         broker_addr, min(from_time) AS from_time, if(count(to_time) = count(*), max(to_time), NULL) AS to_time,
-        list_sort(list_distinct(flatten(list(identities)))) AS identities,
+        list_sort(list_distinct(flatten(list(identities)))) AS identities, flatten(list(names)) AS broker_names,
         list_sort(list_distinct(flatten(list(events))))[1:20] AS evidence
     FROM pairs
     GROUP BY broker_addr
@@ -25,5 +29,5 @@ SELECT
     'critical' AS severity, broker_addr AS subject, from_time, to_time,
     array_to_string(identities, ' and ') || ' are ' || if(len(identities) > 2, 'all', 'both')
         || ' registered at this address' AS detail,
-    evidence
+    evidence, broker_names
 FROM addrs

@@ -1,4 +1,7 @@
 -- Two name servers of which answers say that they may be one: too little speaks for it, or too much against it.
+-- meaning: two name servers that may be one with two addresses
+-- severity: warning
+-- remedy: Say in conf/ (addresses) that they are one, or that each has no other address
 SELECT
     'warning' AS severity, namesrv_addr || ' ' || namesrv_id AS subject, greatest(first_time, $start) AS from_time,
     last_time AS to_time,

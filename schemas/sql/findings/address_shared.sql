@@ -1,4 +1,7 @@
 -- An address whose answers go back and forth between two states: several name servers behind one balancer.
+-- meaning: an address at which several name servers seem to answer
+-- severity: warning
+-- remedy: Record behind the balancer, where each name server has its own address
 SELECT
     'warning' AS severity, namesrv_id AS subject, greatest(first_time, $start) AS from_time, last_time AS to_time,
     answers_against || ' of ' || (answers_for + answers_against) || ' changes of what it holds only take back the one before: '

@@ -1,7 +1,11 @@
 -- Live entries that went three times and more within an hour.
+-- meaning: a live entry that went three times and more within an hour
+-- severity: critical
+-- threshold: flapping_within_s
+-- remedy: Look at departures: lost connections point to the network or to restarts, scans to pauses of the broker
 WITH gone AS (
     SELECT
-        l.cluster_name, l.broker_addr, l.valid_to AS gone_time, l.closed_by AS event_id, epoch_us(l.valid_to) AS us,
+        l.cluster_name, l.broker_addr, l.broker_name, l.valid_to AS gone_time, l.closed_by AS event_id, epoch_us(l.valid_to) AS us,
         lead(us, 2) OVER entry AS third, lag(us, 2) OVER entry AS third_last,
         lag(us) OVER entry AS before, lead(us) OVER entry AS after
     FROM broker_live_history AS l
@@ -20,7 +24,7 @@ SELECT
     'critical' AS severity, broker_addr AS subject, min(gone_time) AS from_time, max(gone_time) AS to_time,
     count(*) || ' times gone, three and more within '
         || if($flapping_us = 3600000000, 'an hour', $flapping_us // 1000000 || ' s') AS detail,
-    list_sort(list(DISTINCT event_id)) AS evidence
+    list_sort(list(DISTINCT event_id)) AS evidence, list(DISTINCT broker_name) AS broker_names
 FROM gone
 WHERE third <= us + $flapping_us OR third_last >= us - $flapping_us OR before >= after - $flapping_us
 GROUP BY cluster_name, broker_addr

@@ -1,4 +1,7 @@
 -- One broker name in the sets of two clusters at the same time.
+-- meaning: one broker name in the sets of two clusters at the same time
+-- severity: critical
+-- remedy: Give one of the two brokers another brokerName
 WITH pairs AS (
     SELECT
         a.broker_name, greatest(a.valid_from, b.valid_from) AS from_time, least(a.valid_to, b.valid_to) AS to_time,
@@ -15,6 +18,6 @@ SELECT
     'critical' AS severity, broker_name AS subject, min(from_time) AS from_time,
     if(count(to_time) = count(*), max(to_time), NULL) AS to_time,
     'in the clusters ' || array_to_string(list_sort(list_distinct(flatten(list(clusters)))), ' and ') AS detail,
-    list_sort(list_distinct(flatten(list(events))))[1:20] AS evidence
+    list_sort(list_distinct(flatten(list(events))))[1:20] AS evidence, [broker_name] AS broker_names
 FROM pairs
 GROUP BY broker_name

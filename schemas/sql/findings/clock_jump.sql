@@ -1,4 +1,7 @@
 -- Recording clocks that went back: the order of what was recorded contradicts its times.
+-- meaning: a recording whose clock went back
+-- severity: warning
+-- remedy: Let NTP slew the recorder's clock instead of stepping it
 SELECT
     'warning' AS severity, source_file AS subject, min(event_time) AS from_time, max(event_time) AS to_time,
     count(*) || ' steps back, the first: ' || arg_min(evidence, source_offset) AS detail,

@@ -1,10 +1,14 @@
 -- Brokers whose data version is from the future: their clocks disagree with the one with which they were recorded.
+-- meaning: a data version from the future, or two name servers recorded by clocks that disagree
+-- severity: warning
+-- threshold: clock_ahead_ms
+-- remedy: Compare the clocks of the hosts
 SELECT
     'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject,
     min(valid_from) AS from_time, max(valid_from) AS to_time,
     'its data version is up to ' || max(data_version.timestamp - epoch_ms(valid_from)) // 1000
         || ' s ahead of the clock with which it was recorded' AS detail,
-    list_sort(list(opened_by))[1:20] AS evidence
+    list_sort(list(opened_by))[1:20] AS evidence, [broker_name] AS broker_names
 FROM data_version_history
 WHERE valid_from >= $start AND beginning_seen AND data_version.timestamp > epoch_ms(valid_from) + $ahead_ms
 GROUP BY broker_name, broker_addr

@@ -1,4 +1,8 @@
 -- Addresses that stood in a group without a live entry for long. What began before the day begins with it here.
+-- meaning: an address in a group without a live entry
+-- severity: critical
+-- threshold: ghost_after_s
+-- remedy: Restart the broker under that address, or unregister it: the name server will not remove it
 WITH starts AS (
     SELECT
         broker_name, broker_id, broker_addr, cluster_name, valid_from, valid_to, closed_by,
@@ -38,7 +42,7 @@ ghosts AS (
 SELECT
     'critical' AS severity, subject, since AS from_time, to_time,
     'id ' || broker_id || ' of ' || broker_name || ' is routed, but there is no live entry of its address' AS detail,
-    list_filter([event_id, nullif(ended_by, event_id)], lambda id: id IS NOT NULL) AS evidence
+    list_filter([event_id, nullif(ended_by, event_id)], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names
 FROM ghosts
 WHERE epoch_us(seen_until) > epoch_us(since) + $ghost_us
     OR since = $start AND subject IN (SELECT subject FROM standing)

@@ -1,4 +1,8 @@
 -- Events with which five topics and more lost their route.
+-- meaning: an event with which many topics lost their route
+-- severity: critical; info if the name server stopped
+-- threshold: many_topics
+-- remedy: Look at who sent the event; if topics were deleted, bring them back from the brokers' configuration
 WITH lost AS (
     SELECT
         caused_by, min(effect_time) AS effect_time, count(*) AS topics, list_sort(list(DISTINCT topic)) AS names
@@ -19,6 +23,7 @@ SELECT
     c.effect_time AS from_time, c.effect_time AS to_time,
     c.topics || ' topics vanished by ' || coalesce(o.operation, 'an event') || ': ' || array_to_string(c.names[1:10], ', ')
         AS detail,
-    [c.caused_by] AS evidence, c.topics
+    [c.caused_by] AS evidence, c.names AS topic_names,
+    coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
 FROM lost AS c
 LEFT JOIN event_outcomes AS o ON o.event_id = c.caused_by

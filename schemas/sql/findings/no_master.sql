@@ -1,4 +1,7 @@
 -- Groups with members of which none has id 0. What began before the day begins with the day here.
+-- meaning: a group with members, none with id 0
+-- severity: critical; warning where a slave may act as master
+-- remedy: Start the master, or let a slave take its place: nothing can be written to the group
 WITH moves AS (
     SELECT
         broker_name, enable_acting_master, opened_at.seq AS seq, valid_from AS since, opened_by AS event_id,
@@ -44,6 +47,6 @@ SELECT
     if(enable_acting_master, 'warning', 'critical') AS severity, broker_name AS subject,
     greatest(since, $start) AS from_time, to_time,
     if(enable_acting_master, 'no id 0; the smallest id may act as master', 'no id 0 in the group') AS detail,
-    list_filter([event_id, ended_by], lambda id: id IS NOT NULL) AS evidence
+    list_filter([event_id, ended_by], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names
 FROM runs
 WHERE no_master AND broker_name IS NOT NULL

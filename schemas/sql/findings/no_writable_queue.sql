@@ -1,9 +1,16 @@
 -- Topics that nobody could send to, but those that nobody is meant to send to.
+-- meaning: a topic that nobody could send to
+-- severity: critical
+-- threshold: unwritable_after_ms
+-- remedy: Look at the event: bring the broker back, or give the write permission back with addWritePerm
 SELECT
-    'critical' AS severity, topic AS subject, valid_from AS from_time, valid_to AS to_time,
+    'critical' AS severity, t.topic AS subject, valid_from AS from_time, valid_to AS to_time,
     'no queue with write permission on a broker name with a master' AS detail,
-    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence
-FROM orphaned_topics
+    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence, [t.topic] AS topic_names,
+    -- those by whose event it began
+    coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
+FROM orphaned_topics AS t
+LEFT JOIN event_outcomes AS o ON o.event_id = t.opened_by
 WHERE reason = 'no_writable_queue'
-    AND NOT starts_with(topic, 'rmq_sys_SYNC_BROKER_MEMBER_')
+    AND NOT starts_with(t.topic, 'rmq_sys_SYNC_BROKER_MEMBER_')
     AND coalesce(epoch_us(valid_to) - epoch_us(valid_from) >= $unwritable_us, TRUE)

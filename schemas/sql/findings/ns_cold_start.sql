@@ -1,4 +1,7 @@
 -- Starts of a name server: it knows no route until brokers register again.
+-- meaning: a start: no route is known until brokers register again
+-- severity: warning
+-- remedy: Restart name servers one by one, and wait until brokers are back
 SELECT
     'warning' AS severity, s.namesrv_id AS subject, s.effect_time AS from_time, min(q.valid_from) AS to_time,
     coalesce(

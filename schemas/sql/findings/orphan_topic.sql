@@ -1,8 +1,14 @@
 -- Topics that are routed to nobody.
+-- meaning: a topic routed to nobody
+-- severity: critical
+-- remedy: Bring the broker back, or delete the topic if it is gone for good
 SELECT
-    'critical' AS severity, topic AS subject, valid_from AS from_time, valid_to AS to_time,
+    'critical' AS severity, t.topic AS subject, valid_from AS from_time, valid_to AS to_time,
     if(reason = 'no_live_broker', 'routed to addresses of which none is live', 'routed to broker names without any address')
         AS detail,
-    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence
-FROM orphaned_topics
+    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence, [t.topic] AS topic_names,
+    -- those by whose event it began
+    coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
+FROM orphaned_topics AS t
+LEFT JOIN event_outcomes AS o ON o.event_id = t.opened_by
 WHERE reason IN ('no_broker_address', 'no_live_broker')

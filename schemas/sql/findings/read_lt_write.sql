@@ -1,4 +1,7 @@
 -- Queues that are written to and that nobody reads, those of a cluster and day together.
+-- meaning: queues that are written to and that nobody reads
+-- severity: warning
+-- remedy: Raise readQueueNums to writeQueueNums, or finish the scaling that was begun
 WITH clusters AS (
     SELECT broker_name, min(cluster_name) AS cluster_name FROM cluster_addr_history GROUP BY broker_name
 ),
@@ -16,7 +19,8 @@ SELECT
             list_sort(list(DISTINCT concat_ws('@', q.topic, q.broker_name) || ' ' || read_queue_nums || ' of ' || write_queue_nums))[1:10],
             ', '
         ) AS detail,
-    list_sort(list(DISTINCT q.opened_by))[1:20] AS evidence
+    list_sort(list(DISTINCT q.opened_by))[1:20] AS evidence, list(DISTINCT q.topic) AS topic_names,
+    list(DISTINCT q.broker_name) AS broker_names
 FROM unread AS q
 LEFT JOIN clusters AS c ON c.broker_name = q.broker_name
 GROUP BY coalesce(c.cluster_name, q.namesrv_id), CAST(q.valid_from AS DATE)

@@ -1,7 +1,10 @@
 -- Topics that a broker no longer reports and the name server still routes to it.
+-- meaning: a topic that a broker no longer reports and that is still routed to it
+-- severity: warning
+-- remedy: Delete the topic on the name servers, or restart them one by one
 SELECT
     'warning' AS severity, concat_ws('@', topic, broker_name) AS subject, valid_from AS from_time, valid_to AS to_time,
     'still routed to ' || broker_name || ', which does not report it any more' AS detail,
-    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence
+    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence, [topic] AS topic_names, [broker_name] AS broker_names
 FROM orphaned_topics
 WHERE reason = 'residual'

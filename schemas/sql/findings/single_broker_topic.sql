@@ -1,5 +1,8 @@
 -- Topics on one broker name at the end of the day though its cluster has more, those of a cluster and day together; RocketMQ's
 -- own topics left out.
+-- meaning: topics on one broker name though their cluster has more
+-- severity: info
+-- remedy: Create the topic on the other brokers; automatic creation makes it on one only
 WITH single AS (
     SELECT
         -- not the key itself: what is asked of it below would be asked of each row
@@ -32,6 +35,7 @@ SELECT
     'info' AS severity, cluster_name AS subject, min(valid_from) AS from_time, CAST(NULL AS TIMESTAMPTZ) AS to_time,
     count(*) || if(count(*) = 1, ' topic', ' topics') || ' on one broker name only, though the cluster has ' || max(brokers)
         || ': ' || array_to_string(list(topic || ' on ' || broker_name ORDER BY topic)[1:10], ', ') AS detail,
-    list_sort(list(DISTINCT opened_by))[1:20] AS evidence
+    list_sort(list(DISTINCT opened_by))[1:20] AS evidence, list(DISTINCT topic) AS topic_names,
+    list(DISTINCT broker_name) AS broker_names
 FROM topics
 GROUP BY cluster_name, CAST(valid_from AS DATE)

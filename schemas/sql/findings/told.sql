@@ -29,7 +29,9 @@ waves AS (
 
 causes AS (
     SELECT
-        code, severity, lasts, cause, count(*) AS things, sum(topics) AS topics,
+        code, severity, lasts, cause, count(*) AS things,
+        list_sort(list_distinct(flatten(list(broker_names)))) AS broker_names,
+        list_sort(list_distinct(flatten(list(topic_names)))) AS topic_names,
         first(subject ORDER BY from_time, subject) AS first_subject,
         first(detail ORDER BY from_time, subject) AS first_detail,
         first(evidence ORDER BY from_time, subject) AS first_evidence,
@@ -41,11 +43,13 @@ causes AS (
 
 found AS (
     SELECT
-        code, severity, from_time, to_time, list_filter(subjects, lambda other: other <> first_subject) AS others,
+        code, severity, from_time, to_time, coalesce(len(broker_names), 0) AS brokers, coalesce(broker_names[1:10], []) AS broker_names,
+        coalesce(len(topic_names), 0) AS topics, coalesce(topic_names[1:10], []) AS topic_names,
+        list_filter(subjects, lambda other: other <> first_subject) AS others,
         first_subject || if(len(others) > 0, ' and ' || len(others) || ' more', '') AS subject,
         if(things = 1, first_detail, concat(
             first_detail, '; ', things - 1, ' more like it', if(len(others) > 0, ': ', ''),
-            array_to_string(others[1:9], ', '), if(len(others) > 9, ' ...', ''), ' (' || nullif(topics, 0) || ' topics in all)'
+            array_to_string(others[1:9], ', '), if(len(others) > 9, ' ...', ''), if(brokers > 0 AND topics > 0, ' (' || topics || ' topics in all)', '')
         )) AS detail,
         first_evidence || list_filter(ids, lambda id: NOT list_contains(first_evidence, id)) AS all_ids,
         all_ids[1:greatest(20, len(first_evidence))] AS evidence,
@@ -73,6 +77,8 @@ open AS (
 told AS (
     SELECT
         coalesce(s.code, f.code) AS code, coalesce(s.severity, f.severity) AS severity,
+        coalesce(s.brokers, f.brokers) AS brokers, coalesce(s.broker_names, f.broker_names) AS broker_names,
+        coalesce(s.topics, f.topics) AS topics, coalesce(s.topic_names, f.topic_names) AS topic_names,
         coalesce(s.subject, f.subject) AS subject, coalesce(s.from_time, f.from_time) AS from_time,
         -- what does not show any more had ended when the day began
         if(f.code IS NULL, $start, f.to_time) AS to_time, coalesce(s.detail, f.detail) AS detail,
