@@ -189,6 +189,10 @@ GOOD: dict[str, dict] = {
     },
     "findings": {
         "namesrv_id": NAMESRV,
+        "brokers": 1,
+        "broker_names": ["broker-a"],
+        "topics": 0,
+        "topic_names": [],
         "code": "NO_MASTER",
         "severity": "info",
         "from_time": NOON,
