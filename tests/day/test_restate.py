@@ -91,7 +91,8 @@ def test_changed_rows_are_json() -> None:
             "key": '{"code":"NO_MASTER","subject":"ü/\\n","from_time":"2026-03-01T00:00:00.001Z","evidence":["of ü/\\n"]}',
             "change": "added",
             "before": None,
-            "after": '{"severity":"info","to_time":null,"detail":null}',
+            "after": '{"severity":"info","to_time":null,"detail":null,"brokers":null,"broker_names":null,"topics":null,'
+                '"topic_names":null}',
         }
     ]
     member = {"broker_name": "b", "opened_by": "e", "opened_at": {"seq": 1, "no": 0}, "namesrv_id": NS, "day": DAY}
