@@ -24,7 +24,15 @@ def finding(ns: str, clock: str, until: str | None, severity: str = "warning", *
     begin, end = (None if at is None else dt.datetime.fromisoformat(f"2026-03-01 {at}") for at in (clock, until))
     what = {"code": "NO_MASTER", "severity": severity, "subject": "broker-a", "detail": f"on {ns}", "day": DAY}
     touched = {"brokers": 1, "broker_names": ["broker-a"], "topics": 0, "topic_names": []}
-    return {"namesrv_id": ns, "from_time": begin, "to_time": end, "evidence": [f"e-{clock}", "e"], **what, **touched, **values}
+    return {
+        "namesrv_id": ns,
+        "from_time": begin,
+        "to_time": end,
+        "evidence": [f"e-{clock}", "e"],
+        **what,
+        **touched,
+        **values,
+    }
 
 
 ROWS = [
@@ -35,7 +43,12 @@ ROWS = [
 ]
 """One cause on two name servers; the same an hour later; another one."""
 LOSS = finding(NS1, "10:00:01", "10:06:00", "critical", code="MASS_TOPIC_LOSS", subject="C", evidence=["e-10:00:00"])
-LOSS |= {"brokers": 2, "broker_names": ["broker-a", "broker-c"], "topics": 12, "topic_names": [f"t{n}" for n in range(10)]}
+LOSS |= {
+    "brokers": 2,
+    "broker_names": ["broker-a", "broker-c"],
+    "topics": 12,
+    "topic_names": [f"t{n}" for n in range(10)],
+}
 PRIVATE = {"code": "PRIVATE_ADDR", "subject": "C", "evidence": ["e-10:00:00"]}
 
 
@@ -69,10 +82,20 @@ def test_what_begins_together_is_one_incident(warehouse: Path, capsys: pytest.Ca
 def test_what_one_event_brought_about_is_one_incident(tmp_path: Path) -> None:
     """Findings of several codes, on several name servers: the most severe is shown, with all that is touched."""
     publish(house_at(tmp_path, "1"), {gold.FINDINGS: [*ROWS[:2], LOSS]})
-    ((code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings),) = Answers(str(tmp_path)).ask(
-        """SELECT code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings FROM incidents"""
-    ).rows
-    assert (code, codes, namesrvs, state, findings) == ("MASS_TOPIC_LOSS", ["MASS_TOPIC_LOSS", "NO_MASTER"], 2, "ongoing", 3)
+    ((code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings),) = (
+        Answers(str(tmp_path))
+        .ask(
+            """SELECT code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings FROM incidents"""
+        )
+        .rows
+    )
+    assert (code, codes, namesrvs, state, findings) == (
+        "MASS_TOPIC_LOSS",
+        ["MASS_TOPIC_LOSS", "NO_MASTER"],
+        2,
+        "ongoing",
+        3,
+    )
     assert (brokers, broker_names) == (2, ["broker-a", "broker-c"])
     assert (topics, topic_names) == (12, LOSS["topic_names"])
 
@@ -120,5 +143,9 @@ def test_every_code_says_what_to_do(warehouse: Path) -> None:
     rows = {row[0]: row[1:] for row in Answers(str(warehouse)).ask("SELECT * FROM finding_codes").rows}
     assert set(rows) == {finding.code for finding in CATALOGUE}
     assert all(meaning and severity and remedy for meaning, severity, _, remedy, _ in rows.values())
-    assert {threshold for _, _, threshold, _, _ in rows.values()} >= {None, "many_topics = 5", "flapping_within_s = 3600"}
+    assert {threshold for _, _, threshold, _, _ in rows.values()} >= {
+        None,
+        "many_topics = 5",
+        "flapping_within_s = 3600",
+    }
     assert {code for code, row in rows.items() if row[-1]} == {"PRIVATE_ADDR", "READ_LT_WRITE", "SINGLE_BROKER_TOPIC"}

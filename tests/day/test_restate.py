@@ -92,7 +92,7 @@ def test_changed_rows_are_json() -> None:
             "change": "added",
             "before": None,
             "after": '{"severity":"info","to_time":null,"detail":null,"brokers":null,"broker_names":null,"topics":null,'
-                '"topic_names":null}',
+            '"topic_names":null}',
         }
     ]
     member = {"broker_name": "b", "opened_by": "e", "opened_at": {"seq": 1, "no": 0}, "namesrv_id": NS, "day": DAY}
