@@ -4,7 +4,7 @@ CREATE OR REPLACE TEMPORARY VIEW finding_codes (
     severity COMMENT 'How severe it is',
     threshold COMMENT 'From when on it is told, by its name in conf/ [findings], and the default; NULL where nothing can be set',
     remedy COMMENT 'What to do',
-    is_static COMMENT 'It is a condition of a cluster, which incidents show in one row'
+    is_static COMMENT 'It is a condition of a cluster, told in one row'
 )
 COMMENT 'The codes of findings: what each means, how severe it is, from when on it is told, and what to do'
 AS
