@@ -1,19 +1,22 @@
 """What changed in the routes that clients see, and which topics could not be served: a sweep over the rows of each topic.
 
 Swept are stirred topics only: of any other, no row was opened or closed on the day, none was missing in a registration,
-and none was orphaned before.
+and none was orphaned before. Of topics that brokers registered alike, one is swept for all.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.history.route_history import Orphan, RouteChange, RouteTable, sweep_route
+from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
+from namesrv_core.history.route_history import Orphan, RouteChange, RouteHistory, sweep_route
+from namesrv_core.history.route_state import RouteTable
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.context import RawBeats
@@ -24,9 +27,13 @@ from namesrv_day.sweep import open_orphans, route_parts
 from schemas import bronze, gold
 from schemas.findings import query
 from schemas.gold import ORPHANED_TOPICS, ROUTE_CHANGES
+from schemas.table import Table
 from schemas.times import day_start_seq, day_start_us
 
 _LAST_IN_STEP = 2**31 - 1
+_ROWS_AT_A_TIME = 100_000
+# The text of all rows of a chunk must stay below 2 GiB.
+_ROWS_OF_A_CHUNK = 4_096
 _REPORTING = (
     *("broker_name", "broker_id", "seq", "event_id", "effect_time", "data_version", "refusal"),
     *("topic_config_digest", "topic_count"),
@@ -68,18 +75,25 @@ def swept_routes(
     if not held.num_rows:
         return Routes(empty(ROUTE_CHANGES), empty(ORPHANED_TOPICS))
     reported = _reported(held, reports)
-    topics = moved.union(reported.filter(pc.invert(reported["listed"]))["topic"].to_pylist())
-    parts = route_parts(_tables(slices, _among(held, "topic", topics), _among(reported, "topic", topics)), namesrv)
-    changes: list[dict[str, Any]] = []
-    intervals: list[dict[str, Any]] = []
-    for topic in topics:
-        rows = list(parts.rows(topic))
-        if rows:
+    unlisted = _values(reported.filter(pc.invert(reported["listed"])), "topic")
+    held = _among(held, "topic", moved | unlisted)
+    single = {*carried, *unlisted}
+    told = _of_topics(slices, held, _among(reported, "topic", single))
+    for _, rows in told[1:]:
+        single |= _values(rows, "topic")
+    classes = _alike(held, single)
+    found: list[tuple[str | None, RouteHistory]] = []
+    shared = route_parts(_of_brokers(slices, held), namesrv)
+    for topics in _some_at_a_time(classes):
+        parts = shared.with_topics((table, _among(rows, "topic", topics)) for table, rows in told)
+        for topic in topics:
             start_us, before = day_start_us(day), carried.get(topic, ())
-            found = sweep_route(topic, rows, namesrv, start_us=start_us, open_orphans=before)
-            changes += (_change_row(topic, change) for change in found.changes)
-            intervals += (_orphan_row(topic, orphan) for orphan in found.orphans)
-    return Routes(table_of(changes, ROUTE_CHANGES, day=day), table_of(intervals, ORPHANED_TOPICS, day=day))
+            rows = parts.rows(topic)
+            found.append((topic, sweep_route(topic, rows, namesrv, start_us=start_us, open_orphans=before)))
+    return Routes(
+        _of_all(classes, [(topic, _change_rows(of.changes)) for topic, of in found], ROUTE_CHANGES, day),
+        _of_all(classes, [(topic, _orphan_rows(of.orphans)) for topic, of in found], ORPHANED_TOPICS, day),
+    )
 
 
 def news_of(history: pa.Table, day: dt.date) -> pa.Table:
@@ -103,20 +117,74 @@ def _moved(slices: Frames, new: Frames) -> set[str | None]:
     )
 
 
-def _tables(slices: Frames, held: pa.Table, reported: pa.Table) -> list[tuple[RouteTable, pa.Table]]:
-    """Return the rows that the routes of the topics of `held` are made of, and what registrations say of them."""
+def _of_topics(slices: Frames, held: pa.Table, reported: pa.Table) -> list[tuple[RouteTable, pa.Table]]:
+    """Return the rows of topics of which their routes are made, and what registrations say of them; first the queues."""
     topics = _values(held, "topic")
+    confs = _order_confs(slices[gold.KV_CONFIG_HISTORY.name])
+    return [
+        ("topic_queue_table", held),
+        ("kv_config_table", _among(confs, "topic", topics)),
+        ("topic_queue_mapping_info_table", _among(slices[gold.TOPIC_QUEUE_MAPPING_HISTORY.name], "topic", topics)),
+        ("reported", reported),
+    ]
+
+
+def _of_brokers(slices: Frames, held: pa.Table) -> list[tuple[RouteTable, pa.Table]]:
+    """Return the rows of groups and addresses of which the routes of `held` are made."""
     members = _among(slices[gold.BROKER_ADDR_HISTORY.name], "broker_name", _values(held, "broker_name"))
     addrs = _values(members, "broker_addr")
     return [
-        ("topic_queue_table", held),
         ("broker_addr_table", members),
         ("broker_live_table", _among(slices[gold.BROKER_LIVE_HISTORY.name], "broker_addr", addrs)),
         ("filter_server_table", _among(slices[gold.FILTER_SERVER_HISTORY.name], "broker_addr", addrs)),
-        ("kv_config_table", _among(_order_confs(slices[gold.KV_CONFIG_HISTORY.name]), "topic", topics)),
-        ("topic_queue_mapping_info_table", slices[gold.TOPIC_QUEUE_MAPPING_HISTORY.name]),
-        ("reported", reported),
     ]
+
+
+def _alike(held: pa.Table, single: Strings) -> pa.Table:
+    """Return (topic, alike, queue_rows): of each topic the first whose route has the same history; of `single` ones themselves.
+
+    A topic may be one for which no slave stands as master (`acts_for`): it is like no other.
+    """
+    topics = pc.unique(held["topic"])
+    apart = topics.filter(pc.fill_null(pc.starts_with(topics, SYNC_BROKER_MEMBER_GROUP_PREFIX), fill_value=False))
+    alone = pa.table({"topic": pa.array({*single, *apart.to_pylist()} - {None}, pa.string())})
+    return ask(query("flags/alike"), {"held": held, "single": alone})
+
+
+def _some_at_a_time(classes: pa.Table) -> Iterator[list[str | None]]:
+    """Yield the topics that are swept: as objects, their rows take far more memory than as columns."""
+    some, count = [], 0
+    for topic, alike, rows in zip(*(classes[name].to_pylist() for name in classes.column_names), strict=True):
+        if topic == alike:
+            some.append(topic)
+            count += rows
+        if count > _ROWS_AT_A_TIME:
+            yield some
+            some, count = [], 0
+    yield some
+
+
+def _of_all(
+    classes: pa.Table, found: Sequence[tuple[str | None, list[dict[str, Any]]]], table: Table, day: dt.date
+) -> pa.Table:
+    """Return the rows found of the topics that were swept, for each topic that is like one of them."""
+    swept = table_of((row for _, rows in found for row in rows), table, day=day)
+    counts = np.array([len(rows) for _, rows in found], np.int64)
+    place = {topic: number for number, (topic, _) in enumerate(found)}
+    of = np.array([place[topic] for topic in classes["alike"].to_pylist()], np.int64)
+    lengths = counts[of]
+    ends = np.cumsum(lengths)
+    firsts = (np.cumsum(counts) - counts)[of] - (ends - lengths)
+    rows = np.arange(lengths.sum()) + np.repeat(firsts, lengths)
+    topics = np.repeat(np.arange(len(of)), lengths)
+    at = swept.schema.get_field_index("topic")
+    made = [
+        swept.take(rows[n : n + _ROWS_OF_A_CHUNK]).set_column(
+            at, "topic", classes["topic"].take(topics[n : n + _ROWS_OF_A_CHUNK])
+        )
+        for n in range(0, len(rows), _ROWS_OF_A_CHUNK)
+    ]
+    return pa.concat_tables([swept.slice(0, 0), *made])
 
 
 def _unlisted(queues: pa.Table, reports: Reports) -> set[str | None]:
@@ -143,14 +211,22 @@ def _reported(held: pa.Table, reports: Reports) -> pa.Table:
     return ask(query("flags/reported"), tables, last=_LAST_IN_STEP)
 
 
-def _change_row(topic: str | None, change: RouteChange) -> dict[str, Any]:
-    row = change._asdict()
-    return {"topic": topic, "effect_time": row.pop("effect_us"), **row}
+def _change_rows(changes: Iterable[RouteChange]) -> list[dict[str, Any]]:
+    return [
+        {
+            **{name: getattr(change, name) for name in ("seq", "caused_by", "change")},
+            "effect_time": change.effect_us,
+            "parts": [part._asdict() for part in change.parts],
+            **{f"groups_{when}": size.groups for when, size in (("before", change.before), ("after", change.after))},
+            **{f"length_{when}": size.length for when, size in (("before", change.before), ("after", change.after))},
+        }
+        for change in changes
+    ]
 
 
-def _orphan_row(topic: str | None, orphan: Orphan) -> dict[str, Any]:
-    row = orphan._asdict()
-    return {"topic": topic, "valid_from": row.pop("from_us"), "valid_to": row.pop("to_us"), **row}
+def _orphan_rows(orphans: Iterable[Orphan]) -> list[dict[str, Any]]:
+    rows = (orphan._asdict() for orphan in orphans)
+    return [{"valid_from": row.pop("from_us"), "valid_to": row.pop("to_us"), **row} for row in rows]
 
 
 def _order_confs(kv_configs: pa.Table) -> pa.Table:

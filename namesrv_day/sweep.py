@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.history.route_history import Member, Orphan, Position, RouteRow, RouteTable
+from namesrv_core.history.route_history import Orphan
+from namesrv_core.history.route_state import Member, Position, RouteRow, RouteTable
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from namesrv_day.rows import rows_of
@@ -23,6 +24,11 @@ class RouteParts(NamedTuple):
     of_topic: Mapping[str | None, list[RouteRow]]
     of_name: Mapping[str | None, list[RouteRow]]
     of_addr: Mapping[str | None, list[RouteRow]]
+    namesrv: Namesrv
+
+    def with_topics(self, tables: Iterable[tuple[RouteTable, pa.Table]]) -> RouteParts:
+        """Return the same with rows of other topics."""
+        return self._replace(of_topic=route_parts(tables, self.namesrv).of_topic)
 
     def rows(self, topic: str | None) -> Iterator[RouteRow]:
         """Yield the rows of a topic's route, also those of the groups on which it lies and of their addresses."""
@@ -48,7 +54,7 @@ def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]], namesrv: Namesrv)
         for row in rows_of(rows):
             key, value = key_and_value(row, namesrv)
             parts[by][row[by]].append(RouteRow(table, key, value, _opened(row), _closed(row)))
-    return RouteParts(*parts.values())
+    return RouteParts(*parts.values(), namesrv)
 
 
 def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:

@@ -14,7 +14,11 @@ from schemas.table import (
     Column,
     Table,
     list_of,
+    struct_of,
 )
+
+ROUTE_PART = struct_of(part=STRING, name=STRING, text=STRING)
+"""A part of a route: field of its JSON, whose part it is (broker name or address), its JSON now (NULL: it is no more)."""
 
 EVENT_OUTCOMES = Table(
     "event_outcomes",
@@ -107,12 +111,11 @@ ROUTE_CHANGES = Table(
             "appeared, changed, vanished, or learned: an answer or a snapshot showed what had been so before",
             required=True,
         ),
-        Column(
-            "route_before",
-            STRING,
-            "Route before as JSON, lists sorted by broker name; NULL if there was none",
-        ),
-        Column("route_after", STRING, "Route after as JSON; NULL if there is none"),
+        Column("parts", list_of(ROUTE_PART), "What differs from the route before; of a route that came or went, all of it"),
+        Column("groups_before", INT, "Groups in the route before; 0: there was none", required=True),
+        Column("groups_after", INT, "Groups in the route after; 0: there is none", required=True),
+        Column("length_before", LONG, "Characters of the route before as JSON, likewise", required=True),
+        Column("length_after", LONG, "Characters of the route after", required=True),
         DAY,
     ),
     key=("day", "namesrv_id", "topic", "seq"),

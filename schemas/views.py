@@ -26,6 +26,7 @@ VIEW_NAMES = (
     "events",
     "live_refreshes",
     "route_causes",
+    "whole_routes",
     "client_routes",
     "causes",
     "orphaned_intervals",

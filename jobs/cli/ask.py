@@ -26,7 +26,7 @@ from schemas.queries import queries
 
 _SEVERITIES = ["critical", "warning", "info"]
 _HISTORY = """
-    SELECT namesrv_id, effect_time, change, caused_by, route_before, route_after FROM route_changes WHERE topic = $topic
+    SELECT namesrv_id, effect_time, change, caused_by, route_before, route_after FROM whole_routes WHERE topic = $topic
     ORDER BY effect_time, namesrv_id, seq"""
 
 

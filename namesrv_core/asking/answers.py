@@ -152,6 +152,33 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
     return write.record(fields)
 
 
+def broker_data_json(broker: RouteBroker, namesrv: Namesrv) -> str:
+    """Return the element of brokerDatas, in standard JSON as all parts of a route."""
+    return _broker_data(_writer(namesrv, standard=True), broker, namesrv.profile.live_key_has_cluster)
+
+
+def queue_data_json(name: str | None, data: QueueData, namesrv: Namesrv) -> str:
+    """Return the element of queueDatas."""
+    return _queue_data(_writer(namesrv, standard=True), name, data)
+
+
+def filter_server_json(addr: str | None, servers: Iterable[str], namesrv: Namesrv) -> str:
+    """Return the entry of filterServerTable."""
+    write = _writer(namesrv, standard=True)
+    return write.mapping([(addr, write.strings(servers))])[1:-1]
+
+
+def mapping_json(name: str | None, info: TopicQueueMappingInfo, namesrv: Namesrv) -> str:
+    """Return the entry of topicQueueMappingByBroker."""
+    write = _writer(namesrv, standard=True)
+    return write.mapping([(name, _mapping(write, info))])[1:-1]
+
+
+def text_json(text: str | None, namesrv: Namesrv) -> str | None:
+    """Return a text as a value of JSON; None: there is none."""
+    return _writer(namesrv, standard=True).text(text)
+
+
 def cluster_info_json(registry: Registry, namesrv: Namesrv) -> str:
     """Return the answer to GET_BROKER_CLUSTER_INFO: the groups with their true ids, and the cluster sets."""
     write = _writer(namesrv)

@@ -58,7 +58,7 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     ]
     if not groups:
         return None
-    acts = namesrv.config.support_acting_master and not (topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX)
+    acts = acts_for(topic, namesrv)
     brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None
     if namesrv.config.order_message_enable:
@@ -72,6 +72,11 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
         order_topic_conf,
         None if mappings is None else tuple(mappings.java_items()),
     )
+
+
+def acts_for(topic: str | None, namesrv: Namesrv) -> bool:
+    """Return whether routes of a topic show a slave as master where the group has none."""
+    return namesrv.config.support_acting_master and not (topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX)
 
 
 def within_zone(route: TopicRouteData, zone: str, *, sorted_maps: bool) -> TopicRouteData:

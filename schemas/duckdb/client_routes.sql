@@ -17,7 +17,7 @@ WITH answers AS (
       END,
       '"STRUCT(orderTopicConf TEXT, queueDatas STRUCT(brokerName TEXT, perm INT, readQueueNums INT, writeQueueNums INT)[], brokerDatas STRUCT(brokerName TEXT, cluster TEXT, brokerAddrs MAP(TEXT, TEXT))[], topicQueueMappingByBroker MAP(TEXT, STRUCT(scope TEXT, bname TEXT, epoch BIGINT, totalQueues INT, currIdMap MAP(TEXT, INT))))"'
     ) AS route /* under the name server's settings: no order conf without orderMessageEnable */
-  FROM route_changes
+  FROM whole_routes
 ), parts AS (
   SELECT
     *,

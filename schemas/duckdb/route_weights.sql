@@ -5,7 +5,7 @@ SELECT
   c.topic,
   c.effect_time,
   LEAD(c.effect_time) OVER (PARTITION BY c.namesrv_id, c.topic ORDER BY c.seq NULLS FIRST),
-  COALESCE(LENGTH(c.route_after), 0),
+  c.length_after,
   c.caused_by
 FROM route_changes AS c
 ) AS made(namesrv_id, topic, from_time, to_time, bytes, event_id)

@@ -29,8 +29,8 @@ SELECT
   o.detail,
   o.source_file,
   o.source_offset,
-  n.last.route_before,
-  n.last.route_after,
+  w.route_before,
+  w.route_after,
   n.next.effect_time,
   n.next.change,
   n.next.caused_by,
@@ -40,6 +40,7 @@ SELECT
 FROM (
   SELECT
     s.namesrv_id,
+    s.topic,
     s.is_covered,
     s.recorded,
     s.known,
@@ -63,11 +64,14 @@ FROM (
     ON c.namesrv_id = s.namesrv_id AND c.topic = s.topic
   GROUP BY
     s.namesrv_id,
+    s.topic,
     s.is_covered,
     s.recorded,
     s.known,
     s.coverage
 ) AS n
+LEFT JOIN whole_routes AS w
+  ON w.namesrv_id = n.namesrv_id AND w.topic = n.topic AND w.seq = n.last.seq
 LEFT JOIN causes AS o
   ON o.namesrv_id = n.namesrv_id
   AND o.day = n.last.day

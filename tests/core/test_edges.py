@@ -7,7 +7,8 @@ import json
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, step, take
-from namesrv_core.history.route_history import Member, Position, RouteRow, sweep_route
+from namesrv_core.history.route_history import sweep_route
+from namesrv_core.history.route_state import Member, Position, RouteRow
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import NULL_POINTER, Draft
 from namesrv_core.machine.register import RegisterResult, min_broker_id_notifications

@@ -5,15 +5,8 @@ from __future__ import annotations
 import json
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_core.history.route_history import (
-    Member,
-    Orphan,
-    Position,
-    RouteHistory,
-    RouteRow,
-    stale_order_conf,
-    sweep_route,
-)
+from namesrv_core.history.route_history import Orphan, RouteHistory, sweep_route
+from namesrv_core.history.route_state import Member, Position, RouteRow, stale_order_conf
 from namesrv_core.machine.rows import KvValue, LiveKey, QueueData
 
 OLD = Position(1, 0, "old", 1)

@@ -42,20 +42,21 @@ RETURN
         n.last.effect_time, n.last.change, n.last.caused_by,
         o.operation, o.outcome, o.cluster_name, o.broker_name, o.broker_addr, o.channel_id, o.detail,
         o.source_file, o.source_offset,
-        n.last.route_before, n.last.route_after,
+        w.route_before, w.route_after,
         n.next.effect_time, n.next.change, n.next.caused_by, p.operation,
         n.known, n.coverage
     FROM (
         SELECT
-            s.namesrv_id, s.is_covered, s.recorded, s.known, s.coverage,
+            s.namesrv_id, s.topic, s.is_covered, s.recorded, s.known, s.coverage,
             max_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time <= s.t AND s.is_covered) AS last,
             min_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time > s.t) AS next
         FROM (
             SELECT namesrv_id, is_covered, recorded, known, coverage, why.topic AS topic, why.t AS t FROM coverage_at(why.t)
         ) AS s
         LEFT JOIN route_changes AS c ON c.namesrv_id = s.namesrv_id AND c.topic = s.topic
-        GROUP BY s.namesrv_id, s.is_covered, s.recorded, s.known, s.coverage
+        GROUP BY s.namesrv_id, s.topic, s.is_covered, s.recorded, s.known, s.coverage
     ) AS n
+    LEFT JOIN whole_routes AS w ON w.namesrv_id = n.namesrv_id AND w.topic = n.topic AND w.seq = n.last.seq
     LEFT JOIN causes AS o
         ON o.namesrv_id = n.namesrv_id AND o.day = n.last.day AND o.event_id = n.last.caused_by
     LEFT JOIN event_outcomes AS p

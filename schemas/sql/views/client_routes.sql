@@ -26,7 +26,7 @@ WITH answers AS (
                 scope: STRING, bname: STRING, epoch: BIGINT, totalQueues: INT, currIdMap: MAP<STRING, INT>
             >>'
         ) AS route
-    FROM route_changes
+    FROM whole_routes
 ), parts AS (
     SELECT
         *,

@@ -11,5 +11,5 @@ AS
 SELECT
     c.namesrv_id, c.topic, c.effect_time,
     lead(c.effect_time) OVER (PARTITION BY c.namesrv_id, c.topic ORDER BY c.seq),
-    coalesce(length(c.route_after), 0), c.caused_by
+    c.length_after, c.caused_by
 FROM route_changes AS c

@@ -1,0 +1,24 @@
+-- Of topics, the first one whose rows say the same of the same broker names since and until the same events: one sweep does for
+-- all of them. Where rows came and went within one event, the order in it counts, and a topic is like no other.
+WITH said AS (
+    SELECT
+        topic,
+        hash(
+            broker_name, read_queue_nums, write_queue_nums, perm, topic_sys_flag, opened_at.seq, opened_by, closed_at.seq,
+            closed_by
+        ) AS row_hash,
+        opened_at.seq IS NOT DISTINCT FROM closed_at.seq AS is_within
+    FROM held
+),
+
+known_by AS (
+    SELECT
+        topic, count(*) AS queue_rows, sum(row_hash) AS total, bit_xor(row_hash) AS parity,
+        CASE WHEN bool_or(is_within) OR bool_or(topic IN (SELECT topic FROM single)) THEN topic END AS alone
+    FROM said
+    GROUP BY topic
+)
+
+SELECT topic, min(topic) OVER (PARTITION BY queue_rows, total, parity, alone, topic IS NULL) AS alike, queue_rows
+FROM known_by
+ORDER BY alike, topic
