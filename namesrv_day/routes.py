@@ -81,7 +81,7 @@ def swept_routes(
     told = _of_topics(slices, held, _among(reported, "topic", single))
     for _, rows in told[1:]:
         single |= _values(rows, "topic")
-    classes = _alike(held, single)
+    classes = alike(held, single)
     found: list[tuple[str | None, RouteHistory]] = []
     shared = route_parts(_of_brokers(slices, held), namesrv)
     for topics in _some_at_a_time(classes):
@@ -140,7 +140,7 @@ def _of_brokers(slices: Frames, held: pa.Table) -> list[tuple[RouteTable, pa.Tab
     ]
 
 
-def _alike(held: pa.Table, single: Strings) -> pa.Table:
+def alike(held: pa.Table, single: Strings) -> pa.Table:
     """Return (topic, alike, queue_rows): of each topic the first whose route has the same history; of `single` ones themselves.
 
     A topic may be one for which no slave stands as master (`acts_for`): it is like no other.

@@ -54,7 +54,7 @@ def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]], namesrv: Namesrv)
         for row in rows_of(rows):
             key, value = key_and_value(row, namesrv)
             parts[by][row[by]].append(RouteRow(table, key, value, _opened(row), _closed(row)))
-    return RouteParts(*parts.values(), namesrv)
+    return RouteParts(parts["topic"], parts["broker_name"], parts["broker_addr"], namesrv)
 
 
 def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:

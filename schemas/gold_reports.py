@@ -111,7 +111,9 @@ ROUTE_CHANGES = Table(
             "appeared, changed, vanished, or learned: an answer or a snapshot showed what had been so before",
             required=True,
         ),
-        Column("parts", list_of(ROUTE_PART), "What differs from the route before; of a route that came or went, all of it"),
+        Column(
+            "parts", list_of(ROUTE_PART), "What differs from the route before; of a route that came or went, all of it"
+        ),
         Column("groups_before", INT, "Groups in the route before; 0: there was none", required=True),
         Column("groups_after", INT, "Groups in the route after; 0: there is none", required=True),
         Column("length_before", LONG, "Characters of the route before as JSON, likewise", required=True),

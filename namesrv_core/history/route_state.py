@@ -276,10 +276,6 @@ class RouteState:
         (self._holding.add if is_so else self._holding.discard)(reason)
 
 
-def _route_text(route: TopicRouteData | None, namesrv: Namesrv) -> str | None:
-    return None if route is None else route_json(route, namesrv, standard=True)
-
-
 def stale_order_conf(order_conf: str | None, queue_datas: Mapping[str | None, QueueData]) -> bool:
     """Return whether an order conf (name:queues;...) names a broker or queues that the route lacks."""
     for entry in (order_conf or "").split(";"):

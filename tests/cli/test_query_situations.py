@@ -63,8 +63,10 @@ def queues(opened: Event, closed: Event | None = None, topic: str = "T", ns: str
 
 def changed(of: Event, change: str, topic: str = "T", ns: str = NS1) -> Row:
     when = {"seq": seq(of[1]), "effect_time": of[1], "day": DAY, "caused_by": of[0]}
-    before, after = (None if change == "appeared" else "{}"), (None if change == "vanished" else "{}")
-    return {"namesrv_id": ns, "topic": topic, **when, "change": change, "route_before": before, "route_after": after}
+    before, after = int(change != "appeared"), int(change != "vanished")
+    sizes = {"groups_before": before, "groups_after": after, "length_before": 60 * before, "length_after": 60 * after}
+    parts = [{"part": "queueDatas", "name": "broker-a", "text": "{}" if after else None}]
+    return {"namesrv_id": ns, "topic": topic, **when, "change": change, "parts": parts, **sizes}
 
 
 VERSION = {"state_version": 0, "timestamp": 1, "counter": 1}

@@ -51,6 +51,7 @@ def queues(nums: int, perm: int = 6) -> Row:
 GROUP: Row = {"broker_name": "broker-a", "broker_id": 0, "broker_addr": ADDR, "cluster_name": "C"}
 GROUP["enable_acting_master"] = False
 LIVE: Row = {"broker_name": "broker-a", "broker_addr": ADDR, "heartbeat_timeout_ms": 120_000}
+BROKER = f'{{"brokerAddrs":{{"0":"{ADDR}"}},"brokerName":"broker-a","cluster":"C"}}'
 BEATS: Row = {"first_update_time": UP[1], "last_update_time": BEAT[1]}
 NEXT_DAY: Row = {"first_update_time": BEAT[1], "last_update_time": BEAT[1]}
 CONF: Row = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
@@ -74,15 +75,28 @@ def outcome(at: Event, operation: str, result: str) -> Row:
     return {"namesrv_id": NS4, **when, "operation": operation, "outcome": result, "changes": 1}
 
 
-def change(at: Event, kind: str, before: str | None, after: str | None) -> Row:
+def route(nums: int) -> str:
+    """Return the whole route of T with so many queues."""
+    return f'{{"brokerDatas":[{BROKER}],"filterServerTable":{{}},"queueDatas":[{queue_data(nums)}]}}'
+
+
+def queue_data(nums: int) -> str:
+    return f'{{"brokerName":"broker-a","perm":6,"readQueueNums":{nums},"topicSysFlag":0,"writeQueueNums":{nums}}}'
+
+
+def change(at: Event, kind: str, before: int, after: int, *parts: tuple[str, str | None]) -> Row:
+    """Return a change of the queues from a number to one (0: there is no route), of `parts` (field, JSON) of broker-a."""
     when = {"seq": seq(at[1]), "effect_time": at[1], "day": at[1].date(), "caused_by": at[0]}
     return {
         "namesrv_id": NS4,
         "topic": "T",
         **when,
         "change": kind,
-        "route_before": before,
-        "route_after": after,
+        "parts": [{"part": part, "name": "broker-a", "text": text} for part, text in parts],
+        "groups_before": int(before > 0),
+        "groups_after": int(after > 0),
+        "length_before": len(route(before)) if before else 0,
+        "length_after": len(route(after)) if after else 0,
     }
 
 
@@ -148,9 +162,9 @@ ROWS: dict[Table, list[Row]] = {
         outcome(DOWN, "channel_close", "channel_lost"),
     ],
     gold.ROUTE_CHANGES: [
-        change(UP, "appeared", None, "route-4"),
-        change(GROWN, "changed", "route-4", "route-8"),
-        change(DOWN, "vanished", "route-8", None),
+        change(UP, "appeared", 0, 4, ("brokerDatas", BROKER), ("queueDatas", queue_data(4))),
+        change(GROWN, "changed", 4, 8, ("queueDatas", queue_data(8))),
+        change(DOWN, "vanished", 8, 0, ("brokerDatas", None), ("queueDatas", None)),
     ],
     bronze.HEARTBEATS: [heartbeat(GROWN, 7), heartbeat(BEAT, 8), heartbeat(UNCHANGED, 9)],
 }
@@ -273,12 +287,24 @@ def test_why_tells_the_last_change_its_source_and_the_next(published: SparkSessi
         why('T', TIMESTAMP'2026-03-01 09:00:00') WHERE namesrv_id = '10.0.0.9:9876'
     """
     rows = [
-        ("at", NS4, "routed", "grown", "register_broker", "f.pcap", 7, "route-8", "down"),
+        ("at", NS4, "routed", "grown", "register_broker", "f.pcap", 7, route(8), "down"),
         ("at", NS5, "never seen", None, None, None, None, None, None),
         ("gone", NS4, "vanished", "down", "channel_close", None, None, None, None),
         ("early", NS4, "not yet seen", None, None, None, None, None, "up"),
     ]
     assert_answers(published, sql, rows)
+
+
+def test_whole_routes_puts_the_parts_together(published: SparkSession, warehouse: str) -> None:
+    """A part stays as it was said last, until it is no more; in both engines, whatever the day."""
+    sql = "SELECT change, caused_by, route_before, route_after FROM whole_routes ORDER BY seq"
+    rows = [
+        ("appeared", "up", None, route(4)),
+        ("changed", "grown", route(4), route(8)),
+        ("vanished", "down", route(8), None),
+    ]
+    assert [tuple(row) for row in published.sql(sql).collect()] == rows
+    assert asked(Answers(warehouse), sql) == on_spark(published, sql)
 
 
 def test_every_function_and_view_is_described(published: SparkSession) -> None:
@@ -291,6 +317,7 @@ def test_every_function_and_view_is_described(published: SparkSession) -> None:
         "topic_queue_history_slices",
         "events",
         "client_routes",
+        "whole_routes",
         "route_changes",
         "heartbeats",
     ):

@@ -437,9 +437,10 @@ def test_mappings_and_filter_servers_are_part_of_a_topics_route() -> None:
     mapping = RouteRow("topic_queue_mapping_info_table", "b", TopicQueueMappingInfo("T", "b", 4, 1), later)
     member = RouteRow("broker_addr_table", None, Member("b", 0, "a:1", "C"), old)
     (change,) = sweep_route("T", [group, member, filters, mapping], FIVE, start_us=3).changes
-    shown = json.loads(change.route_after or "")
-    assert shown["filterServerTable"] == {"a:1": ["f:1"]}
-    assert shown["topicQueueMappingByBroker"]["b"]["epoch"] == 1
+    servers, shown = change.parts
+    assert servers == ("filterServerTable", "a:1", '"a:1":["f:1"]')
+    assert shown[:2] == ("topicQueueMappingByBroker", "b")
+    assert json.loads("{" + (shown.text or "") + "}")["b"]["epoch"] == 1
     with pytest.raises(ValueError, match="row of table 'filter_server_table'"):
         sweep_route("T", [filters._replace(key="a:1")], FIVE, start_us=3)
 

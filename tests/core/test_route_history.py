@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_core.history.route_history import Orphan, RouteHistory, sweep_route
-from namesrv_core.history.route_state import Member, Position, RouteRow, stale_order_conf
-from namesrv_core.machine.rows import KvValue, LiveKey, QueueData
+from hypothesis import given
+from hypothesis import strategies as st
+
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Registry
+from namesrv_core.asking.answers import route_json
+from namesrv_core.asking.queries import pickup_topic_route_data
+from namesrv_core.history.route_history import Orphan, RouteChange, RouteHistory, sweep_route
+from namesrv_core.history.route_state import Member, Position, RoutePart, RouteRow, Size, stale_order_conf
+from namesrv_core.machine.registry import Change
+from namesrv_core.machine.rows import BrokerData, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
+from tests.compare_gold import route_text
 
 OLD = Position(1, 0, "old", 1)
 START = 1_000
@@ -44,6 +53,11 @@ def sweep(*rows: RouteRow, namesrv: Namesrv | None = None, open_orphans: tuple[O
     return sweep_route("T", rows, namesrv or Namesrv(), start_us=START, open_orphans=open_orphans)
 
 
+def route_of(appeared: RouteChange) -> str:
+    """Return the route that appeared, as JSON."""
+    return route_text({(part, name): text or "" for part, name, text in appeared.parts}) or ""
+
+
 def test_a_route_that_was_there_before_the_start_is_no_change() -> None:
     """At a day boundary nothing happens to a client."""
     assert sweep(queues(), member(), live()) == RouteHistory((), ())
@@ -58,9 +72,12 @@ def test_a_route_appears_and_vanishes_with_the_events_that_did_it() -> None:
         ("appeared", "up", 2_000_000, 2_000),
         ("vanished", "down", 3_000_000, 3_000),
     ]
-    assert found.changes[0].route_before is None
-    assert found.changes[0].route_after == found.changes[1].route_before
-    assert json.loads(found.changes[0].route_after or "") == {
+    appeared, vanished = found.changes
+    route = route_of(appeared)
+    assert (appeared.before, appeared.after) == (Size(0, 0), Size(1, len(route)))
+    assert (vanished.before, vanished.after) == (appeared.after, Size(0, 0))
+    assert vanished.parts == tuple(part._replace(text=None) for part in appeared.parts)
+    assert json.loads(route) == {
         "brokerDatas": [{"brokerAddrs": {"0": MASTER}, "brokerName": "broker-a", "cluster": "C"}],
         "filterServerTable": {},
         "queueDatas": [
@@ -83,7 +100,7 @@ def test_lists_are_sorted_by_broker_name() -> None:
     up = at(2_000, "up")
     rows = [queues(name, up) for name in ("broker-c", "broker-a", "broker-b")]
     rows += [member(name=name, addr=f"{name}:1", opened=up) for name in ("broker-b", "broker-c", "broker-a")]
-    route = json.loads(sweep(*rows).changes[0].route_after or "")
+    route = json.loads(route_of(sweep(*rows).changes[0]))
 
     assert [data["brokerName"] for data in route["queueDatas"]] == ["broker-a", "broker-b", "broker-c"]
     assert [data["brokerName"] for data in route["brokerDatas"]] == ["broker-a", "broker-b", "broker-c"]
@@ -108,7 +125,7 @@ def test_an_acting_master_is_a_master_but_gives_no_writable_queue() -> None:
     rows = [queues(opened=up, perm=4), member(1, SLAVE, up, acting=True), live(SLAVE, up, cluster="C")]
 
     assert [orphan.reason for orphan in sweep(*rows, namesrv=namesrv).orphans] == ["no_writable_queue"]
-    assert f'"brokerAddrs":{{"0":"{SLAVE}"}}' in (sweep(*rows, namesrv=namesrv).changes[0].route_after or "")
+    assert f'"brokerAddrs":{{"0":"{SLAVE}"}}' in route_of(sweep(*rows, namesrv=namesrv).changes[0])
     plain = sweep(*rows, namesrv=Namesrv(V5_4_0))
     assert [orphan.reason for orphan in plain.orphans] == ["no_master", "no_writable_queue"]
 
@@ -129,7 +146,7 @@ def test_a_group_without_members_is_no_broker_address() -> None:
     found = sweep(queues(opened=up), empty, namesrv=Namesrv(V5_4_0))
 
     assert [orphan.reason for orphan in found.orphans] == ["no_broker_address", "no_writable_queue"]
-    assert '"brokerAddrs":{}' in (found.changes[0].route_after or "")
+    assert '"brokerAddrs":{}' in route_of(found.changes[0])
 
 
 def test_order_conf_is_shown_only_with_order_message_enable_but_judged_always() -> None:
@@ -141,7 +158,7 @@ def test_order_conf_is_shown_only_with_order_message_enable_but_judged_always() 
     assert [(orphan.reason, orphan.opened_by) for orphan in sweep(*rows).orphans] == [("stale_order_conf", "put")]
     assert sweep(*rows).changes == ()
     served = sweep(*rows, namesrv=Namesrv(V4_9_7, NamesrvConfig(order_message_enable=True)))
-    assert '"orderTopicConf":"broker-a:4;broker-b:4"' in (served.changes[0].route_after or "")
+    assert served.changes[0].parts == (RoutePart("orderTopicConf", None, '"broker-a:4;broker-b:4"'),)
 
 
 def test_stale_order_conf_judges_names_and_queue_counts() -> None:
@@ -268,8 +285,9 @@ def test_zone_of_a_group_is_part_of_its_route() -> None:
         for zone, opened, closed in [("zone-a", OLD, moved), ("zone-b", moved, None)]
     ]
     (change,) = sweep(queues(), *rows, live(cluster="C"), namesrv=Namesrv(V5_4_0)).changes
-    assert '"zoneName":"zone-a"' in (change.route_before or "")
-    assert '"zoneName":"zone-b"' in (change.route_after or "")
+    (part,) = change.parts
+    assert part[:2] == ("brokerDatas", "broker-a")
+    assert '"zoneName":"zone-b"' in (part.text or "")
 
 
 def test_broker_without_a_name_has_a_place_in_a_route() -> None:
@@ -278,6 +296,80 @@ def test_broker_without_a_name_has_a_place_in_a_route() -> None:
     nameless = RouteRow("broker_addr_table", None, Member(None, 0, SLAVE, "C"), up)
     rows = [queues(opened=up), member(opened=up), RouteRow("topic_queue_table", None, QueueData(1, 1, 6, 0), up)]
     (change,) = sweep(*rows, nameless, live(opened=up)).changes
-    route = json.loads(change.route_after or "")
+    route = json.loads(route_of(change))
     assert route["brokerDatas"][0] == {"brokerAddrs": {"0": SLAVE}, "cluster": "C"}
     assert [data.get("brokerName") for data in route["queueDatas"]] == [None, "broker-a"]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[RouteRow]:
+    """Return rows of a topic of 5.4.0 on two names: intervals, one after another or with gaps, many in one event."""
+    rows = []
+    for table, key, values in _kinds():
+        ends = sorted(draw(st.sets(st.integers(1, 9), max_size=5)))
+        for number, (opened, closed) in enumerate(zip(ends, [*ends, None][1:], strict=True)):
+            if draw(st.booleans()):
+                value = values[(number + draw(st.integers(0, 1))) % len(values)]
+                rows.append(RouteRow(table, key, value, at(opened, "e"), at(closed, "e") if closed else None))
+    return rows
+
+
+def _kinds() -> Iterator[tuple[Any, object, list[object]]]:
+    for name in ("a", "b"):
+        yield "topic_queue_table", name, [QueueData(4, 4, perm, 0) for perm in (6, 4)]
+        for broker_id in (0, 1):
+            addr = f"{name}{broker_id}:1"
+            yield "broker_addr_table", None, [Member(name, broker_id, addr, "C", True, zone) for zone in (None, "z")]
+            yield "filter_server_table", LiveKey("C", addr), [("f:1",), ("f:1", "f:2")]
+        yield "topic_queue_mapping_info_table", name, [TopicQueueMappingInfo("T", name, 4, epoch) for epoch in (1, 2)]
+    yield "kv_config_table", None, [KvValue("a:4"), KvValue("b:8;a:2")]
+
+
+def whole_route(rows: list[RouteRow], us: int, namesrv: Namesrv) -> str | None:
+    """Return the route at an instant: the answer of a registry filled with the rows that are open then."""
+    groups: dict[str | None, list[Member]] = {}
+    changes = []
+    for row in rows:
+        if row.opened.effect_us > us or (row.closed is not None and us >= row.closed.effect_us):
+            continue
+        if isinstance(row.value, Member):
+            groups.setdefault(row.value.broker_name, []).append(row.value)
+        elif isinstance(row.key, LiveKey):
+            changes.append(Change("filter_server_table", row.key, row.value))
+        elif row.table == "kv_config_table":
+            changes.append(Change("kv_config_table", ("ORDER_TOPIC_CONFIG", "T"), row.value))
+        elif row.table in ("topic_queue_table", "topic_queue_mapping_info_table"):
+            changes.append(Change(row.table, ("T", str(row.key)), row.value))
+    for name, members in groups.items():
+        by_id = sorted(members, key=lambda member: member.broker_id or 0)
+        first = by_id[0]
+        addrs = tuple((member.broker_id or 0, member.broker_addr) for member in by_id)
+        group = BrokerData(first.cluster_name, addrs, first.enable_acting_master, first.zone_name)
+        changes.append(Change("broker_addr_table", (name,), group))
+    registry = Registry(namesrv.profile)
+    registry.apply(changes, 0)
+    route = pickup_topic_route_data(registry, "T", namesrv)
+    if route is None:
+        return None
+    queue_datas = tuple(sorted(route.queue_datas, key=lambda entry: entry[0] or ""))
+    broker_datas = tuple(sorted(route.broker_datas, key=lambda broker: broker.broker_name or ""))
+    return route_json(route._replace(queue_datas=queue_datas, broker_datas=broker_datas), namesrv, standard=True)
+
+
+@given(histories(), st.booleans(), st.booleans())
+def test_parts_put_together_are_the_route_of_a_registry(rows: list[RouteRow], acting: bool, order: bool) -> None:  # noqa: FBT001
+    """After each event, the folded parts and the sizes are those of the answer; events without a change leave it equal."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=acting, order_message_enable=order))
+    changes = {change.effect_us: change for change in sweep_route("T", rows, namesrv, start_us=0).changes}
+    parts: dict[tuple[str, str | None], str] = {}
+    before: str | None = None
+    for us in range(1, 11):
+        if change := changes.pop(us, None):
+            for part, name, text in change.parts:
+                assert parts.pop((part, name), None) != text
+                parts |= {} if text is None else {(part, name): text}
+            assert change.before.length == len(before or "")
+            assert change.after.length == len(route_text(parts) or "")
+        before = whole_route(rows, us, namesrv)
+        assert route_text(parts) == before
+    assert not changes

@@ -166,7 +166,11 @@ GOOD: dict[str, dict] = {
         "effect_time": NOON,
         "caused_by": E1,
         "change": "appeared",
-        "route_after": ROUTE,
+        "parts": [{"part": "queueDatas", "name": "broker-a", "text": "{}"}],
+        "groups_before": 0,
+        "groups_after": 1,
+        "length_before": 0,
+        "length_after": 60,
         "day": DAY,
     },
     "expired_brokers": {

@@ -14,7 +14,6 @@ from tests.day.good_rows import (
     NOON,
     ONE_DAY,
     QUEUES,
-    ROUTE,
     SEQ,
     VERSION,
     digest,
@@ -43,8 +42,8 @@ NULLED = {
 }
 TWICE = {
     "route_changes": [
-        {"change": "changed", "route_before": '{"a":1}', "route_after": '{"b":1}'},
-        {"change": "changed", "route_before": '{"b":1}', "route_after": '{"a":1}'},
+        {"change": "changed", "groups_before": 2, "groups_after": 1, "length_before": 90},
+        {"change": "changed", "groups_before": 1, "groups_after": 2, "length_before": 60, "length_after": 90},
     ],
     "orphaned_topics": [{"valid_to": NOON, "closed_by": E1}] * 2,
 }
@@ -224,9 +223,12 @@ OWN_PLANTS: dict[str, dict] = {
     "route_changes": {
         "day_is_day_of_effect": {"day": DAY_BEFORE},
         "change_is_what_it_says": {"change": "vanished"},
-        "route_differs": {"change": "changed", "route_before": ROUTE},
-        "routes_are_json": {"route_after": "{"},
-        "changes_follow_on": [{}, {"change": "changed", "route_before": "{}", "seq": SEQ + 1_000_000}],
+        "route_differs": {"parts": []},
+        "parts_are_json": {"parts": [{"part": "queueDatas", "name": "broker-a", "text": "{"}]},
+        "changes_follow_on": [
+            {},
+            {"change": "changed", "groups_before": 1, "length_before": 61, "seq": SEQ + 1_000_000},
+        ],
         "caused_by_is_known": {"caused_by": digest("nobody")},
     },
     "expired_brokers": {

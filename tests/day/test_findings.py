@@ -72,7 +72,9 @@ def gone_at(addr: str, *clocks: str) -> list[Row]:
 def vanished(topic: str, by: Event) -> Row:
     """Return the loss of a route."""
     when = {"seq": seq(by[1]), "effect_time": by[1], "caused_by": by[0], "day": DAY}
-    return {"namesrv_id": NS, "topic": topic, **when, "change": "vanished", "route_before": "{}"}
+    sizes = {"groups_before": 1, "groups_after": 0, "length_before": 60, "length_after": 0}
+    parts = [{"part": "queueDatas", "name": "broker-a", "text": None}]
+    return {"namesrv_id": NS, "topic": topic, **when, "change": "vanished", "parts": parts, **sizes}
 
 
 def orphan(reason: str, topic: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:

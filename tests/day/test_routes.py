@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from namesrv_core import V4_9_7, Namesrv
-from namesrv_day.routes import Reports, Routes, news_of, swept_routes
+from namesrv_day.routes import Reports, Routes, alike, news_of, swept_routes
 from namesrv_day.rows import empty
 from schemas import gold
 from schemas.table import Table
@@ -112,3 +112,20 @@ def test_rows_opened_or_closed_on_the_day_are_its_news() -> None:
     ]
     slices = tables({gold.CLUSTER_ADDR_HISTORY: rows})
     assert news_of(slices["cluster_addr_history"], DAY)["cluster_name"].to_pylist() == ["ends", "begins"]
+
+
+def test_topics_alike_change_as_if_each_were_swept() -> None:
+    """T and T2 come and go together and get the same rows; V, with other queues, and U, that goes earlier, get their own."""
+    up, down, early = event("up", "01:00"), event("down", "04:00"), event("early", "03:00")
+    rows = held("a")
+    topics = {"T": (down, {}), "T2": (down, {}), "U": (early, {}), "V": (down, {"write_queue_nums": 3})}
+    rows[gold.TOPIC_QUEUE_HISTORY] = [queues(t, "a", up, end, **more) for t, (end, more) in topics.items()]
+    together = swept(rows, []).changes.drop_columns(["topic"]).to_pylist()
+    alone: list[Row] = []
+    for row in rows[gold.TOPIC_QUEUE_HISTORY]:
+        alone += swept({**rows, gold.TOPIC_QUEUE_HISTORY: [row]}, []).changes.drop_columns(["topic"]).to_pylist()
+    assert len(together) == 8
+    assert sorted(map(repr, together)) == sorted(map(repr, alone))
+    for single, like in (set[str | None](), "T"), ({"T2"}, "T2"):
+        classes = alike(tables(rows)[gold.TOPIC_QUEUE_HISTORY.name], single).to_pylist()
+        assert {row["topic"]: row["alike"] for row in classes} == {"T": "T", "T2": like, "U": "U", "V": "V"}

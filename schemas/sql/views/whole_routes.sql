@@ -9,7 +9,7 @@ CREATE OR REPLACE TEMPORARY VIEW whole_routes (
     route_after COMMENT 'Route after as JSON; NULL if there is none',
     day COMMENT 'UTC date of effect_time'
 )
-COMMENT 'Every change of a route, with the whole route before and after: ask for few topics, a wide one has a long text for each change'
+COMMENT 'Every change of a route, with the whole route before and after: ask for few topics, a wide one has a long text for each change. Put together from the first recorded change on: what a setting changed over midnight shows with the next change of that part'
 AS
 WITH parts AS (
     SELECT
