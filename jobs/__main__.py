@@ -51,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if code is not None:
         return code
     session = None
-    if arguments.job == "demo":
+    if arguments.job in ("demo", "nightly") and not getattr(arguments, "in_process", False):
         from jobs.session import SessionLater  # noqa: PLC0415  a JVM starts while the rest is imported
 
-        session = SessionLater("namesrv-history demo", brief=True)
+        session = SessionLater(f"namesrv-history {arguments.job}", brief=True)
     from jobs.cli.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments, session)

@@ -33,8 +33,9 @@ def for_questions(spark: SparkSession) -> SparkSession:
 def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False) -> SparkSession:
     """Return the session of this process, started with `conf/spark-defaults.conf`; one that already runs as it is.
 
-    `brief`: it lasts for seconds, in which the JVM is not to compile for speed what will hardly run again; `metastore`: its
-    catalog is Hive's, wherever Spark's settings say that it lies.
+    `brief`: the JVM is not to compile for speed what will hardly run again: it lasts for seconds, or waits for tasks in Python,
+    and its compiler would take as much of the processors as reading a day. `metastore`: its catalog is Hive's, wherever Spark's
+    settings say that it lies.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         _stand_in_for_wrapper()

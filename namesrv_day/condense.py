@@ -6,7 +6,10 @@ beat of a bucket has one, no lease can have ended. No sort, and nothing is read 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -26,9 +29,13 @@ LONGEST_LEASE_MS = 10**12
 """31 years. With a longer lease the name server's sum may overflow: it ends at once, or nobody here can say when."""
 _US_PER_S = 1_000_000
 _NO_LEASE_SLOT_US = 60 * _US_PER_S
-_TYPE_OF = {column.name: column.type for table in BEATS for column in table.columns}
 VERSION = {"version_state": "state_version", "version_timestamp": "timestamp", "version_counter": "counter"}
-"""Columns of a version, and the fields of bronze's data_version that they are."""
+"""Columns of a version, and the fields of bronze's `VERSION_OF` that they are."""
+_TYPE_OF = {column.name: column.type for table in BEATS for column in table.columns} | dict.fromkeys(VERSION, LONG)
+VERSION_OF = "data_version"
+Same = Mapping[str, Any]
+"""What is the same in all rows of a file: values by column, or by column and field (`data_version.counter`)."""
+NOTHING: Final[Same] = MappingProxyType({})
 _ASKED = ("cluster_name", "broker_name", "broker_addr", "code")
 _REGISTERED = (
     *("broker_id", "channel_id", "ha_server_addr", "enable_acting_master", "heartbeat_timeout_ms", "zone_name"),
@@ -76,40 +83,78 @@ SELECT namesrv_id, broker_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease
 """
 
 
-def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> pa.Table:
+def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table, same: Same = NOTHING) -> pa.Table:
     """Return the rows of one table of beats, of `kind`, condensed: columns `HOURS`, in no order.
 
-    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers.
+    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers; `same`:
+    what is known to be the same in all rows.
     """
-    slot_us = "b.slot_us"
-    widths = pc.unique(pc.drop_null(leases["slot_us"])).to_pylist()
-    beats = beats.set_alias("b")
-    if len(widths) > 1:
-        # An address without a lease has slots, too: what they are is told by their width.
-        same = "l.namesrv_id = b.namesrv_id AND l.broker_addr IS NOT DISTINCT FROM b.broker_addr"
-        beats = beats.join(connection().from_arrow(leases).set_alias("l"), same, how="left")
-        slot_us = f"coalesce(l.slot_us, {_NO_LEASE_SLOT_US})"
-    else:
-        slot_us = str(widths[0] if widths else _NO_LEASE_SLOT_US)
-    # Fields of the version are keys of their own: a struct among the keys would keep them from being hashed as columns.
-    said = {name: f"b.{name}" for name in _SAID[kind]} | {
-        name: f"b.data_version.{part}" for name, part in VERSION.items()
-    }
-    slot = f"epoch_us(b.effect_time) // {slot_us}"
-    found = beats.aggregate(
-        f"""b.namesrv_id, {", ".join(f"{sql} AS {name}" for name, sql in said.items())},
-        {slot_us} AS slot_us, ({slot}) // {SLOTS} AS bucket,
-        bit_or(1::BIGINT << (({slot}) % {SLOTS})) AS slots,
-        count(*) AS beats,
-        min(epoch_us(b.effect_time)) AS first_us,
-        max(epoch_us(b.effect_time)) AS last_us,
-        max(CASE WHEN b.response_code IS NOT NULL THEN b.seq - epoch_us(b.event_time) * {NS_PER_US} END) AS lag_ns,
-        min(b.seq) AS first_seq,
-        max(b.seq) AS last_seq"""
-    ).to_arrow_table()
+    return _as_hours(equal_beats(beats, {name: name for name in _SAID[kind]}, leases, same), kind)
+
+
+def hours_of(equal: pa.Table, kind: str) -> pa.Table:
+    """Return `equal_beats` of one table, that were told apart by more than what hours say, as columns `HOURS`."""
+    keys = ", ".join(("namesrv_id", *_SAID[kind], *VERSION, "slot_us", "bucket"))
+    return _as_hours(ask(_HOURS.format(keys=keys), {"equal": equal}), kind)
+
+
+_HOURS = """
+SELECT {keys}, bit_or(slots) AS slots, CAST(sum(beats) AS BIGINT) AS beats, min(first_us) AS first_us, max(last_us) AS last_us,
+    max(lag_ns) AS lag_ns, min(first_seq) AS first_seq, max(last_seq) AS last_seq
+FROM equal GROUP BY {keys}
+"""
+
+
+def _as_hours(found: pa.Table, kind: str) -> pa.Table:
     given = {name: found[name] for name in found.column_names} | {"kind": pa.repeat(kind, found.num_rows)}
     typed = [given[f.name].cast(f.type) if f.name in given else pa.nulls(found.num_rows, f.type) for f in HOURS]
     return pa.table(typed, schema=HOURS)
+
+
+def equal_beats(
+    beats: duckdb.DuckDBPyRelation,
+    said: Mapping[str, str],
+    leases: pa.Table,
+    same: Same = NOTHING,
+    sums: Mapping[str, str] = NOTHING,
+) -> pa.Table:
+    """Return beats of one table that are equal in namesrv_id, version and `said`, and lie in one bucket, as one row each.
+
+    Columns: these, the version as its parts; slot_us, bucket, MEASURES; `sums`. `said` and `sums` are SQL by the names of their
+    columns. By what is the `same` in all rows nothing is grouped: each further key costs as much as an aggregate.
+    """
+    beats = beats.set_alias("b")
+    slot_us = "slot_of_lease"
+    widths = pc.unique(pc.drop_null(leases["slot_us"])).to_pylist()
+    if len(widths) > 1:
+        # An address without a lease has slots, too: what they are is told by their width.
+        of_leases = connection().from_arrow(leases.rename_columns(["of_namesrv", "of_addr", slot_us])).set_alias("l")
+        is_its = "of_namesrv = b.namesrv_id AND of_addr IS NOT DISTINCT FROM b.broker_addr"
+        beats = beats.join(of_leases, is_its, how="left")
+        slot_us = f"coalesce({slot_us}, {_NO_LEASE_SLOT_US})"
+    else:
+        slot_us = str(widths[0] if widths else _NO_LEASE_SLOT_US)
+    # Fields of the version are keys of their own: a struct among the keys would keep them from being hashed as columns.
+    keys = {"namesrv_id": "namesrv_id", **said, **{name: f"{VERSION_OF}.{part}" for name, part in VERSION.items()}}
+    known = {name: same[sql] for name, sql in keys.items() if sql in same}
+    slot = f"epoch_us(effect_time) // {slot_us}"
+    columns = [
+        *(f"{sql} AS {name}" for name, sql in keys.items() if name not in known),
+        f"{slot_us} AS slot_us",
+        f"({slot}) // {SLOTS} AS bucket",
+        f"bit_or(1::BIGINT << (({slot}) % {SLOTS})) AS slots",
+        "count(*) AS beats",
+        "min(epoch_us(effect_time)) AS first_us",
+        "max(epoch_us(effect_time)) AS last_us",
+        f"max(CASE WHEN response_code IS NOT NULL THEN seq - epoch_us(event_time) * {NS_PER_US} END) AS lag_ns",
+        "min(seq) AS first_seq",
+        "max(seq) AS last_seq",
+        *(f"{sql} AS {name}" for name, sql in sums.items()),
+    ]
+    found = beats.aggregate(", ".join(columns)).to_arrow_table()
+    for name, value in known.items():
+        found = found.append_column(name, pa.repeat(pa.scalar(value, _TYPE_OF.get(name)), found.num_rows))
+    return found
 
 
 @cache

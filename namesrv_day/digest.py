@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from namesrv_day.sql import connection
+from schemas import bronze
 
 Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
@@ -19,6 +21,10 @@ _ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "i
 # Names and sources are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
 UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
 """Columns, by table, of which the digests of its slices say nothing."""
+_BEATS = {table.name: table for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS)}
+_WHEN = ("seq", "event_time", "effect_time")
+APART: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}
+"""Columns, by table, that are other ones in each row, while thousands of rows are equal in the others: hashed by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +64,59 @@ def sum_of(digests: Iterable[Digest]) -> Digest:
     return total
 
 
-def digests_by(rows: Rows, *by: str, without: Iterable[str] = ()) -> dict[tuple[Any, ...], Digest]:
+def digests_by(
+    rows: Rows, *by: str, without: Iterable[str] = (), apart: Sequence[str] = ()
+) -> dict[tuple[Any, ...], Digest]:
     """Return the digest of each group of rows that have the same values in the columns `by`; `without`: columns left out.
 
-    A row's hash is DuckDB's over its values in the order of their columns; a test holds what it is for each type.
+    A row's hash is DuckDB's over its values in the order of their columns; a test holds what it is for each type. With `apart`
+    it is made of two (`joined`): of these columns, and of the others.
     """
     if isinstance(rows, pa.Table) and not rows.num_rows:
         return {}
     relation = connection().from_arrow(rows) if isinstance(rows, pa.Table) else rows
-    columns = ", ".join(f'"{name}"' for name in relation.columns if name not in set(without))
-    keys = ", ".join(f'"{name}"' for name in by)
-    hashed = relation.project(f"{keys}{', ' if by else ''}hash({columns}) AS h")
-    sums = "count(*) AS n, CAST(sum(h) % 18446744073709551616 AS UBIGINT) AS total, bit_xor(h) AS x"
-    found = hashed.aggregate(f"{keys}{', ' if by else ''}{sums}", keys).to_arrow_table()
+    said = [name for name in relation.columns if name not in {*without, *apart}]
+    of = {"h": hash_of(apart or said), **({"said": hash_of(said)} if apart else {})}
+    keys = [f'"{name}"' for name in by] + [name for name in of if name != "h"]
+    hashed = relation.project(
+        ", ".join([*(f'"{name}"' for name in by), *(f"{sql} AS {name}" for name, sql in of.items())])
+    )
+    found = hashed.aggregate(
+        ", ".join([*keys, "count(*) AS n", *(f"{sql} AS {name}" for name, sql in SUMS.items())]), ", ".join(keys)
+    ).to_arrow_table()
+    return joined(found, *by) if apart else _digests(found, *by)
+
+
+SUMS: Final = {"total": "CAST(sum(h) % 18446744073709551616 AS UBIGINT)", "x": "bit_xor(h)"}
+"""What is added up of hashes `h`: SQL by column."""
+
+
+def joined(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
+    """Return digests of rows that are equal but for columns `APART`, given for each such group these `SUMS`.
+
+    `found`: columns `by`, `said`, the hash of what is equal in `n` rows, and of the others `total` and `x`. In the sum of all
+    rows that stands for the product of a row's two hashes (the first made odd), and in the exclusive-or for theirs.
+    """
+    said, n, total, x = (found[name].to_numpy() for name in ("said", "n", "total", "x"))
+    products = (said << np.uint64(1) | np.uint64(1)) * total
+    hashes = {"n": n, "h": products, "x": x ^ np.where(n % 2, said, np.uint64(0))}
+    keys = [f'"{name}"' for name in by]
+    sums = ["CAST(sum(n) AS BIGINT) AS n", f"{SUMS['total']} AS total", "bit_xor(x) AS x"]
+    rows = connection().from_arrow(pa.table({**{name: found[name] for name in by}, **hashes}))
+    return _digests(rows.aggregate(", ".join([*keys, *sums]), ", ".join(keys)).to_arrow_table(), *by)
+
+
+def _digests(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
     return {
         tuple(row[name] for name in by): Digest(row["n"], row["total"] or 0, row["x"] or 0)
         for row in found.to_pylist()
         if row["n"]
     }
+
+
+def hash_of(columns: Iterable[str]) -> str:
+    """Return the SQL of the hash of columns."""
+    return "hash({})".format(", ".join(f'"{name}"' for name in columns))
 
 
 class Slice(NamedTuple):
@@ -88,5 +129,18 @@ class Slice(NamedTuple):
 
 def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
     """Return the digest of each slice that rows of `table` make up, as the ledger has it; parts of a slice add up."""
-    found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()))
+    apart = APART.get(table, ())
+    found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()), apart=apart)
     return {Slice(table, *key): digest for key, digest in found.items()}
+
+
+def slices_of_equal(table: str, rows: pa.Table) -> dict[Slice, Digest]:
+    """Return the same of rows that each stand for `n` of a table with columns `APART`, of which they have the `SUMS`."""
+    relation = connection().from_arrow(rows)
+    found = relation.project(f"day, namesrv_id, {hash_of(said_by(table))} AS said, n, total, x").to_arrow_table()
+    return {Slice(table, *key): digest for key, digest in joined(found, "day", "namesrv_id").items()}
+
+
+def said_by(table: str) -> list[str]:
+    """Return the columns of which a digest says what is equal in many rows of a table with columns `APART`."""
+    return [name for name in _BEATS[table].column_names if name not in {*UNSAID.get(table, ()), *APART[table]}]

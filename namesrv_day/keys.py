@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import duckdb
 import numpy as np
@@ -55,6 +55,10 @@ class Ids(NamedTuple):
 
     prints: Numbers
     are_digests: bool
+
+
+NO_IDS: Final = Ids(np.empty(0, np.uint64), are_digests=True)
+"""Of a file without stored ids."""
 
 
 class Copies(NamedTuple):

@@ -137,10 +137,10 @@ def breaks(rule: Rule) -> str:
 def counted(rows: duckdb.DuckDBPyRelation, table: str, rules: Sequence[Rule]) -> list[Measurement]:
     """Return what one pass over `rows` counts of `rules` of `table` that judge them, with samples of what is broken."""
     [counts] = rows.aggregate(counts_sql(rules)).fetchall()
-    return _told(counts, lambda: rows, table, rules)
+    return told(counts, lambda: rows, table, rules)
 
 
-def _told(
+def told(
     counts: Sequence[int | None], rows: Callable[[], duckdb.DuckDBPyRelation], table: str, rules: Sequence[Rule]
 ) -> list[Measurement]:
     """Return `counts` (`counts_sql`) of `rules` as measurements; `rows` are read again where some are broken."""
@@ -198,7 +198,7 @@ def _measure_table(
             rows += f" WHERE day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})"
         # As text, and not as a relation: each step of a relation is planned by itself, which takes longer than to run it.
         [counts] = con.execute(f"SELECT {counts_sql(together)} {rows}").fetchall()
-        found |= {m.rule: m for m in _told(counts, partial(con.sql, rows), table, together)}
+        found |= {m.rule: m for m in told(counts, partial(con.sql, rows), table, together)}
     return [found[rule.name] for rule in rules]
 
 

@@ -6,6 +6,7 @@ The gate then looks at the connections and at the requests that decide, of all r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,9 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_day import keys
+from namesrv_day.condense import NOTHING, VERSION, VERSION_OF, Same, equal_beats
+from namesrv_day.digest import APART, SUMS, hash_of, said_by
 from namesrv_day.rows import with_microseconds
-from namesrv_day.rules import Measurement, counted, measure, measured, row_rules
+from namesrv_day.rules import Measurement, breaks, counted, counts_sql, measure, measured, row_rules, told
 from namesrv_day.runs import POSITIONS, Numbers, Run, rises, run_of
+from namesrv_day.sql import connection
 from schemas import bronze
 from schemas.rules import REQUESTS, Rule
 from schemas.table import LONG, STRING, TIMESTAMP
@@ -33,6 +37,9 @@ DECIDING = pa.schema(
 """Of each thousand packets or lines of a file the requests that are first, last, earliest and latest."""
 TOPICS = pa.schema([("topic_config_digest", STRING)])
 """The topic tables that registrations name."""
+_COLUMNS = {table.name: table.column_names for table in bronze.TABLES}
+_WORD = re.compile(r"\w+")
+_NO_LEASES = pa.schema([("namesrv_id", STRING), ("broker_addr", STRING), ("slot_us", LONG)]).empty_table()
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
 _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
@@ -43,7 +50,10 @@ Columns = Callable[[Sequence[str]], pa.Table]
 
 @dataclass(frozen=True)
 class Scan:
-    """What a file leaves: `measured` are its rules of single rows; `ids` are `keys.PARTS`; `runs` tell what lies in order."""
+    """What a file leaves: `measured` are its rules of single rows; `ids` are `keys.PARTS`; `runs` tell what lies in order.
+
+    Of beats there are those that are `equal` in one bucket, one row each (`condense.equal_beats`), with their `digest.SUMS`.
+    """
 
     measured: list[Measurement]
     connections: pa.Table
@@ -51,25 +61,38 @@ class Scan:
     topics: pa.Table
     ids: pa.Table
     runs: list[Run]
+    equal: pa.Table | None
 
 
-def scanned(rows: duckdb.DuckDBPyRelation, columns: Columns, table: str, parts: int = 1) -> Scan:
+def scanned(
+    rows: duckdb.DuckDBPyRelation,
+    columns: Columns,
+    table: str,
+    parts: int = 1,
+    same: Same = NOTHING,
+    leases: pa.Table | None = None,
+) -> Scan:
     """Return what `rows` leave, which are a file of `table`, one of `bronze.RECORDED_TABLES`. Ids are cut into `parts`.
 
-    `rows` are read several times, a few columns at a time: give what DuckDB reads itself. `columns`: of the same rows.
+    `rows` are read several times, a few columns at a time: give what DuckDB reads itself. `columns`: of the same rows; `same`:
+    what is known to be the same in all of them; `leases`, of beats: as `condense.hours_from` has them.
     """
-    same = _same(rows, ("namesrv_id", "source_file", *(["namesrv_addr"] if table in keys.TIMED else [])))
-    ids, lying = keys.ids_of(rows, table), _lying(columns, table)
+    has_none = table in keys.TIMED and same.get("stated_id", "unknown") is None
+    ids, lying = keys.NO_IDS if has_none else keys.ids_of(rows, table), _lying(columns, table)
+    equal = _equal(rows, table, same, leases) if table in APART else None
+    said = rows if equal is None else connection().from_arrow(equal)
+    same = {name: value for name, value in same.items() if value is not None}
     runs = [*_runs(POSITIONS, rows, same, lying)] if table in _EVENTS else []
     if table in keys.TIMED:
         runs += _timed(rows, table, same, {} if len(ids.prints) else lying)
     return Scan(
-        _rows_measured(_with(rows, same), table, ids),
-        _connections(rows, table, same),
+        _rows_measured(rows, table, ids, equal),
+        _connections(said, table, same),
         _deciding(rows, table, same, lying) if table in REQUESTS else DECIDING.empty_table(),
-        _topics(rows) if table == bronze.REGISTRATIONS.name else TOPICS.empty_table(),
+        _topics(said) if table == bronze.REGISTRATIONS.name else TOPICS.empty_table(),
         keys.parts_of_ids(table, ids, parts),
         runs,
+        equal,
     )
 
 
@@ -82,9 +105,7 @@ def _lying(columns: Columns, table: str) -> dict[str, Numbers]:
     return {name: found[name].to_numpy() for name in found.column_names if not found[name].null_count}
 
 
-def _timed(
-    rows: duckdb.DuckDBPyRelation, table: str, same: Mapping[str, str], lying: Mapping[str, Numbers]
-) -> Iterator[Run]:
+def _timed(rows: duckdb.DuckDBPyRelation, table: str, same: Same, lying: Mapping[str, Numbers]) -> Iterator[Run]:
     """Yield the runs of rows from which their ids follow; whether those of one microsecond are copies is seen here."""
     for run in _runs(table, rows, same, lying):
         ids = keys.ids_with(_of(rows, table, run.owner), table, _unsigned(run.repeated)) if run.repeated else []
@@ -95,9 +116,7 @@ RUNS = {POSITIONS: ("namesrv_id", "seq"), **{table: ("namesrv_addr", time) for t
 """The columns of a run's owner and of its keys, by its kind."""
 
 
-def _runs(
-    kind: str, rows: duckdb.DuckDBPyRelation, same: Mapping[str, str], lying: Mapping[str, Numbers]
-) -> Iterator[Run]:
+def _runs(kind: str, rows: duckdb.DuckDBPyRelation, same: Same, lying: Mapping[str, Numbers]) -> Iterator[Run]:
     owner, key = RUNS[kind]
     if key in lying and owner in same:
         yield run_of(kind, same[owner], lying[key])
@@ -141,35 +160,65 @@ def _is_of_requests(rule: Rule) -> bool:
 _AN_ID = duckdb.SQLExpression("if(stated_id IS NULL, '', stated_id)").alias("event_id")
 
 
-def _rows_measured(rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids) -> list[Measurement]:
-    rules = row_rules(table)
-    # An id that follows from a row is there, and has its form: it is not made for it.
-    judged_rows = rows.select(duckdb.StarExpression(exclude=["event_id"]), _AN_ID) if table in keys.TIMED else rows
-    found = counted(judged_rows, table, [rule for rule in rules if rule.name != keys.FORM])
+def _rows_measured(
+    rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids, equal: pa.Table | None
+) -> list[Measurement]:
+    rules = [rule for rule in row_rules(table) if rule.name != keys.FORM]
+    if equal is None:
+        [counts] = _named(rows, table).aggregate(counts_sql(rules)).fetchall()
+    else:
+        [counts] = connection().from_arrow(equal).aggregate(_sums_sql(table, rules)).fetchall()
+    found = told(counts, lambda: rows, table, rules)
     count = found[0].rows
-    for rule in (rule for rule in rules if rule.name == keys.FORM):
+    for rule in (rule for rule in row_rules(table) if rule.name == keys.FORM):
         are_all = ids.are_digests and (table in keys.TIMED or len(ids.prints) == count)
         found += [measured(table, rule, count, 0)] if are_all else counted(rows, table, [rule])
     return found
 
 
-def _same(rows: duckdb.DuckDBPyRelation, columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns that have one value in all rows, with it: mostly statistics say so, and nothing is grouped by them."""
-    asked = ", ".join(f"min({name}), max({name}), count({name})" for name in columns)
-    [(count, *found)] = rows.aggregate(f"count(*), {asked}").fetchall()
-    bounds = zip(columns, found[::3], found[1::3], found[2::3], strict=True)
-    return {name: low for name, low, high, known in bounds if low == high and known == count > 0}
+def _named(rows: duckdb.DuckDBPyRelation, table: str) -> duckdb.DuckDBPyRelation:
+    # An id that follows from a row is there, and has its form: it is not made for it.
+    return rows.select(duckdb.StarExpression(exclude=["event_id"]), _AN_ID) if table in keys.TIMED else rows
 
 
-def _with(rows: duckdb.DuckDBPyRelation, same: Mapping[str, str]) -> duckdb.DuckDBPyRelation:
-    """Return rows with what they have in common as constants, about which a rule is judged once."""
-    constants = [duckdb.ConstantExpression(value).alias(name) for name, value in same.items()]
-    return rows.select(duckdb.StarExpression(exclude=list(same)), *constants) if same else rows
+# -- beats: equal ones are judged together -----------------------------------------------------------------------------
 
 
-def _deciding(
-    rows: duckdb.DuckDBPyRelation, table: str, same: Mapping[str, str], lying: Mapping[str, Numbers]
-) -> pa.Table:
+def _equal(rows: duckdb.DuckDBPyRelation, table: str, same: Same, leases: pa.Table | None) -> pa.Table:
+    """Return the beats that are `equal`, with the number of those that break each rule about what they are not equal in."""
+    said = {name: name for name in said_by(table) if name not in ("namesrv_id", VERSION_OF)}
+    sums = {f"broken_{n}": f"count_if({breaks(rule)})" for n, rule in _single(table)}
+    hashed = _named(rows, table).project(f"*, {hash_of(APART[table])} AS h")
+    given = _NO_LEASES if leases is None else leases
+    found = equal_beats(hashed, {**said, "has_version": f"{VERSION_OF} IS NOT NULL"}, given, same, {**sums, **SUMS})
+    parts = [_flat(found[name]) for name in VERSION]
+    versions = pa.StructArray.from_arrays(parts, list(VERSION.values()), mask=pc.invert(_flat(found["has_version"])))
+    return found.append_column(VERSION_OF, versions).append_column("n", found["beats"])
+
+
+def _single(table: str) -> list[tuple[int, Rule]]:
+    """Return the rules, by number, that must be judged of each row: equal ones may differ in what they are about."""
+    said = {*said_by(table)}
+    others = {*_COLUMNS[table]} - said
+    rules = enumerate(rule for rule in row_rules(table) if rule.name != keys.FORM)
+    return [(n, rule) for n, rule in rules if not others.isdisjoint(_WORD.findall(rule.holds))]
+
+
+def _sums_sql(table: str, rules: Sequence[Rule]) -> str:
+    """Return a select list over `_equal` beats, as `counts_sql` over each of them."""
+    single = {n for n, _ in _single(table)}
+    sums = (f"broken_{n}" if n in single else f"if({breaks(rule)}, n, 0)" for n, rule in enumerate(rules))
+    return ", ".join(f"CAST(coalesce(sum({sql}), 0) AS BIGINT)" for sql in ("n", *sums))
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
+
+
+# -- what is told of all rows together -----------------------------------------------------------------------------------
+
+
+def _deciding(rows: duckdb.DuckDBPyRelation, table: str, same: Same, lying: Mapping[str, Numbers]) -> pa.Table:
     if {"namesrv_id", "source_file"} <= same.keys() and {"source_offset", "event_time"} <= lying.keys():
         offsets, instants = lying["source_offset"], lying["event_time"]
         if rises(offsets) and rises(instants):
@@ -190,7 +239,7 @@ def _deciding(
     return _shaped(found.project(columns).distinct().to_arrow_table(), DECIDING, {**same, "table": table})
 
 
-def _connections(rows: duckdb.DuckDBPyRelation, table: str, same: Mapping[str, str]) -> pa.Table:
+def _connections(rows: duckdb.DuckDBPyRelation, table: str, same: Same) -> pa.Table:
     if table == bronze.CHANNEL_EVENTS.name:
         return _shaped(rows.project("namesrv_id, channel_id, kind").to_arrow_table(), CONNECTIONS, {"table": table})
     found = rows.project(f"{_but(same, 'namesrv_id')} channel_id").distinct().to_arrow_table()
@@ -202,11 +251,11 @@ def _topics(rows: duckdb.DuckDBPyRelation) -> pa.Table:
     return _shaped(named.to_arrow_table(), TOPICS, {})
 
 
-def _but(same: Mapping[str, str], *columns: str) -> str:
+def _but(same: Same, *columns: str) -> str:
     return "".join(f"{name}, " for name in columns if name not in same)
 
 
-def _shaped(found: pa.Table, schema: pa.Schema, same: Mapping[str, str]) -> pa.Table:
+def _shaped(found: pa.Table, schema: pa.Schema, same: Same) -> pa.Table:
     """Return rows with the columns of `schema`: some have the `same` value in all rows, and others that are missing none."""
     columns = [
         found[field.name].cast(field.type)

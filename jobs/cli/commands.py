@@ -74,7 +74,7 @@ class Command:
         """Return the Spark session; unless it was given it begins to start now."""
         if not self._sessions:
             job = self.arguments.job
-            kind = SessionLater(f"namesrv-history {job}", brief=job in ("sql", "register"), metastore=job == "register")
+            kind = SessionLater(f"namesrv-history {job}", brief=job != "serve", metastore=job == "register")
             self._sessions.append(kind)
         return self._sessions[0]
 

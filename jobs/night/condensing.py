@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from typing import TypeVar
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,11 +22,11 @@ from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
 from jobs.night.together import FileRun, judged_together, what_is_left
-from jobs.store.files import DataFile, digests_of, read_files, relation_of, rows_of_slices
+from jobs.store.files import DataFile, ask_file, digests_of, read_files, rows_of_slices, same_in
 from jobs.store.warehouse import Warehouse
 from namesrv_day import answered, condense
 from namesrv_day.day_events import BEATS
-from namesrv_day.digest import Digest, Slice
+from namesrv_day.digest import Digest, Slice, slices_of_equal
 from namesrv_day.keys import KEYS_AT_A_TIME
 from namesrv_day.restate import NewEvents, added_up, new_events
 from namesrv_day.rules import Measurement
@@ -32,6 +34,7 @@ from namesrv_day.scan import scanned
 from schemas import bronze, gold
 from schemas.table import Table
 
+T = TypeVar("T")
 _ONE_DAY = dt.timedelta(days=1)
 # So many pieces of work for each core: the last ones to end are small.
 _ROUNDS = 4
@@ -146,26 +149,41 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    found, day = Condensed(), piece.file.day
-    if work.is_gated:
-        found.digests = digests_of(work.root, piece.table, [piece.file])
-        found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
-    else:
+    day, is_bronze = piece.file.day, piece.table.layer == "bronze"
+    found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, leases)
+    if not work.is_gated:
         found.rows = Counter(rows_of_slices(work.root, piece.table, piece.file))
-    if piece.table.layer != "bronze" or day is None:
         return found
-    rows = relation_of(work.root, piece.table, piece.file)
+    found.digests = found.digests or digests_of(work.root, piece.table, [piece.file])
+    found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
+    return found
+
+
+def _of_recorded(work: CondenseWork, piece: Piece, day: dt.date, leases: Callable[[dt.date], pa.Table]) -> Condensed:
+    """Return what a file of a bronze table leaves but the digests of its slices, unless these came of the same reading."""
+    found, equal = Condensed(), None
+    same = same_in(work.root, piece.table, piece.file)
+    of_leases = leases(day) if piece.table in BEATS else None
+
+    def asked(ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
+        return ask_file(work.root, piece.table, piece.file, ask)
+
     if work.is_gated and piece.name in _WITH_KEYS:
         columns = partial(read_files, work.root, piece.table, [piece.file])
-        scan = scanned(rows, columns, piece.name, work.parts)
+        scan = asked(lambda rows: scanned(rows, columns, piece.name, work.parts, same, of_leases))
         found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
-        found.runs = [FileRun(piece.name, piece.file, run) for run in scan.runs]
-    if piece.table in BEATS:
-        hours = condense.hours_from(rows, piece.name, leases(day))
+        found.runs, equal = [FileRun(piece.name, piece.file, run) for run in scan.runs], scan.equal
+    if equal is not None:
+        found.digests = slices_of_equal(piece.name, equal)
+    if of_leases is not None:
+        if equal is not None:
+            hours = condense.hours_of(equal, piece.name)
+        else:
+            hours = asked(partial(condense.hours_from, kind=piece.name, leases=of_leases, same=same))
         place = stash.put(work.staging, {"hours": hours})
         found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     if piece.table is bronze.ROUTE_OBSERVATIONS:
-        answers = answered.hours_from(rows)
+        answers = asked(answered.hours_from)
         place = stash.put(work.staging, {"answers": answers})
         found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
     if work.is_gated and piece.table in bronze.RECORDED_TABLES and day in work.published:

@@ -183,6 +183,38 @@ def relation_of(root: str, table: Table, file: DataFile, *, is_whole: bool = Tru
     return rows.project(", ".join(f'{made[name]} AS "{name}"' if name in made else f'"{name}"' for name in names))
 
 
+def same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
+    """Return what is the same in all rows of a data file, as its footer proves: values by column, or by `column.field`.
+
+    Of texts, numbers, truth values and `day`; NULL is a value. `column IS NOT NULL` is true where all rows have such a struct.
+    Only footers that Arrow has written are taken at their word. Raises TamperedError if the file cannot be opened.
+    """
+    (fragment,) = _dataset(root, table, [file]).get_fragments()
+    try:
+        footer = fragment.metadata
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(root, table, file.path, error) from error
+    found: dict[str, Any] = {} if file.day is None else {"day": file.day}
+    if not footer.created_by.startswith("parquet-cpp-arrow") or not footer.num_rows:
+        return found
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    for number in range(footer.num_columns):
+        path = footer.schema.column(number).path
+        facts = [group.column(number).statistics for group in groups]
+        if path.endswith(".element") or any(fact is None or not fact.has_null_count for fact in facts):
+            continue
+        nulls = [fact.null_count for fact in facts]
+        if "." in path and not any(nulls):
+            found[f"{path.partition('.')[0]} IS NOT NULL"] = True
+        if nulls == [group.num_rows for group in groups]:
+            found[path] = None
+        elif not any(nulls) and all(fact.has_min_max for fact in facts):
+            low, high = min(fact.min for fact in facts), max(fact.max for fact in facts)
+            if low == high and isinstance(low, str | int):
+                found[path] = low
+    return found
+
+
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}

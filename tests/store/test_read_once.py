@@ -1,0 +1,117 @@
+"""Beats are read once: what footers prove of a file is true, and what is told of equal beats together is true of each."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from jobs.errors import TamperedError
+from jobs.store.files import DataFile, ask_file, digests_of, read_files, same_in, write_file
+from jobs.store.places import table_path
+from namesrv_day.condense import hours_from, hours_of, leases_from
+from namesrv_day.day_events import BEATS
+from namesrv_day.digest import slices_of_equal
+from namesrv_day.rows import empty, rows_of, table_of, with_derived
+from namesrv_day.rules import counted, row_rules
+from namesrv_day.scan import Scan, scanned
+from schemas import bronze, gold
+from schemas.table import Table
+from tests.day.plan_rows import DAY, VERSION, row
+
+DRAWN: dict[str, list[Any]] = {
+    "namesrv_id": ["10.0.0.9:9876", "10.0.0.8:9876"],
+    "channel_id": ["1:1#1", "1:1#2", None],
+    "broker_addr": ["1:1", "2:1", None, ""],
+    "response_code": [0, None],
+    "response_remark": [None, "text"],
+    "one_way": [False, True],
+    "source_file": ["a.pcap", "b/c.pcap"],
+    "stated_id": [None, "0" * 32],
+    "data_version": [VERSION, None, dict.fromkeys(VERSION), {**VERSION, "counter": None}],
+    "filter_servers": [None, [], ["f"]],
+    "source_offset": [1, 0],
+}
+SAME: dict[str, Any] = {
+    "code": 322, "request_version": 407, "nth": 0, "ingest_run": "run", "namesrv_addr": "10.0.0.9:9876", "compressed": False,
+}  # fmt: skip
+
+
+def drawn(table: Table, seed: int, varying: int) -> pa.Table:
+    """Return 200 beats that differ in some columns, and no others."""
+    draw = random.Random(seed)
+    columns = draw.sample(sorted(DRAWN), varying)
+    first = {name: draw.choice(values) for name, values in DRAWN.items()}
+    rows = []
+    for n in range(200):
+        values = {**first, **{name: draw.choice(DRAWN[name]) for name in columns}}
+        late = row(table.name, draw.randrange(86_400), lag_us=draw.choice([0, 5, -5]), **SAME, **values)
+        rows.append({**late, "seq": late["seq"] + draw.choice([0, n, 2_000_000_000]), "event_id": f"{n:032x}"})
+    return with_derived(table_of(rows, table), table)
+
+
+def scan_of(root: str, table: Table, file: DataFile, same: dict[str, Any], leases: pa.Table) -> Scan:
+    """Return what a file leaves."""
+    columns = partial(read_files, root, table, [file])
+    return ask_file(root, table, file, lambda rows: scanned(rows, columns, table.name, 1, same, leases))
+
+
+@pytest.mark.parametrize("table", BEATS, ids=lambda table: table.name)
+@pytest.mark.parametrize(("seed", "varying"), [(seed, seed % 12) for seed in range(12)])
+def test_equal_beats_together_say_what_each_says(tmp_path: Path, table: Table, seed: int, varying: int) -> None:
+    """Digests, hours and counts of rules are those of the rows one by one, whatever is the same in all of a file."""
+    root, given = str(tmp_path), drawn(table, seed, varying)
+    file = write_file(given, root, table, DAY, "part")
+    leases = leases_from(empty(gold.BROKER_LIVE_HISTORY), empty(bronze.REGISTRATIONS))
+    scan = scan_of(root, table, file, same_in(root, table, file), leases)
+
+    assert scan.equal is not None
+    assert slices_of_equal(table.name, scan.equal) == digests_of(root, table, [file])
+    one_by_one = ask_file(root, table, file, lambda rows: hours_from(rows, table.name, leases))
+    assert in_order(hours_of(scan.equal, table.name)) == in_order(one_by_one)
+    judged = ask_file(root, table, file, lambda rows: counted(rows, table.name, row_rules(table.name)))
+    assert {m.rule: (m.rows, m.broken, m.sample) for m in scan.measured} == {
+        m.rule: (m.rows, m.broken, m.sample) for m in judged
+    }
+
+
+def in_order(hours: pa.Table) -> list[dict[str, Any]]:
+    """Return rows in an order of their own."""
+    return sorted(rows_of(hours), key=repr)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_the_same_in_a_file_is_the_same_in_each_row(tmp_path: Path, seed: int) -> None:
+    """Every value that the footer proves is that of all rows, and all that is one value in all rows is proven."""
+    table, root = bronze.HEARTBEATS, str(tmp_path)
+    given = drawn(table, seed, seed % 8)
+    found = same_in(root, table, write_file(given, root, table, DAY, "part"))
+    version = given["data_version"].combine_chunks()
+    columns = {name: given[name] for name in table.stored_schema.names if name != "data_version"}
+    columns |= {f"data_version.{part}": pc.struct_field(version, part) for part in VERSION}
+    for name, column in columns.items():
+        values = pc.unique(column).to_pylist()
+        assert (name in found) == (len(values) == 1 and name not in ("seq", "event_time", "effect_time")), name
+        assert found.get(name, values[0]) == values[0]
+    if "data_version IS NOT NULL" in found:
+        assert not version.null_count
+
+
+def test_footers_of_others_prove_nothing(tmp_path: Path) -> None:
+    """Least and greatest values may be cut short there; only the folder's day is known. A file that is none is named."""
+    table, root = bronze.HEARTBEATS, str(tmp_path)
+    file = write_file(drawn(table, 0, 0), root, table, DAY, "part")
+    whole = Path(table_path(root, table)) / file.path
+    rewritten = whole.with_name("other.parquet")
+    duckdb.sql(f"COPY (FROM read_parquet('{whole}', hive_partitioning=false)) TO '{rewritten}' (FORMAT parquet)")
+    other = file._replace(path=f"day={DAY}/other.parquet")
+    assert same_in(root, table, other) == {"day": DAY}
+    rewritten.write_bytes(b"PAR1")
+    with pytest.raises(TamperedError, match="other"):
+        same_in(root, table, other)
