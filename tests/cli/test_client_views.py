@@ -7,6 +7,7 @@ generation is also the clients'.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,6 +93,23 @@ def routes_of(profile: Profile) -> dict[str, TopicRouteData]:
     return {topic: found._replace(topic_queue_mapping_by_broker=None) for topic, found in ROUTES.items()}
 
 
+def parts_of(text: str) -> list[dict[str, str | None]]:
+    """Return a route's JSON in its parts, as `route_changes` has them."""
+
+    def said(value: object) -> str:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    parts: list[tuple[str, str | None, str]] = []
+    for part, value in json.loads(text).items():
+        if part == "orderTopicConf":
+            parts.append((part, None, said(value)))
+        elif isinstance(value, list):
+            parts += [(part, one.get("brokerName"), said(one)) for one in value]
+        else:
+            parts += [(part, name, f"{said(name)}:{said(one)}") for name, one in value.items()]
+    return [{"part": part, "name": name, "text": one} for part, name, one in parts]
+
+
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Publish every route at 10:00 as both generations answer it, and what becomes of TopicA later."""
@@ -103,8 +121,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
         ]
         changes += [("TopicA", 10, route()), ("TopicA", 11, route("a:1")), ("TopicA", 12, None), ("huge", 10, HUGE)]
         for topic, hour, found in changes:
-            text = None if found is None else route_json(found, Namesrv(profile), standard=True)
-            said = (NAMESRV[profile.name], topic, hour, AT[hour], f"event-{hour}", "changed", None, text, DAY)
+            text = route_json(found or route("a:1"), Namesrv(profile), standard=True)
+            parts = parts_of(text) if found else [part | {"text": None} for part in parts_of(text)]
+            sizes = (int(hour > 10), int(found is not None), 0, len(text))
+            said = (NAMESRV[profile.name], topic, hour, AT[hour], f"event-{hour}", "changed", parts, *sizes, DAY)
             rows.append(dict(zip(gold.ROUTE_CHANGES.column_names, said, strict=True)))
     publish(house_at(warehouse, "1"), {gold.ROUTE_CHANGES: rows})
     return warehouse
