@@ -166,7 +166,8 @@ ROWS: dict[Table, list[Row]] = {
         change(GROWN, "changed", 4, 8, ("queueDatas", queue_data(8))),
         change(DOWN, "vanished", 8, 0, ("brokerDatas", None), ("queueDatas", None)),
     ],
-    bronze.HEARTBEATS: [heartbeat(GROWN, 7), heartbeat(BEAT, 8), heartbeat(UNCHANGED, 9)],
+    bronze.REGISTRATIONS: [{**heartbeat(GROWN, 7), "code": 103}],
+    bronze.HEARTBEATS: [heartbeat(BEAT, 8), heartbeat(UNCHANGED, 9)],
 }
 
 
@@ -293,6 +294,12 @@ def test_why_tells_the_last_change_its_source_and_the_next(published: SparkSessi
         ("early", NS4, "not yet seen", None, None, None, None, None, "up"),
     ]
     assert_answers(published, sql, rows)
+
+
+def test_a_cause_is_told_with_where_it_is_recorded(published: SparkSession) -> None:
+    """A registration, a beat that was no plain refresh, and a close of which only its outcome is there."""
+    rows = [("up", None), ("grown", 7), ("unchanged", 9), ("down", None)]
+    assert_answers(published, "SELECT event_id, source_offset FROM causes", rows)
 
 
 def test_whole_routes_puts_the_parts_together(published: SparkSession, warehouse: str) -> None:
