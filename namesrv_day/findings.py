@@ -52,21 +52,28 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
         **tables,
         "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
     }
-    values = {**asdict(about.thresholds), "start": _start_of(about.day), "namesrv_id": about.namesrv_id}
+    values = {**asdict(about.thresholds), "start": start_of(about.day), "namesrv_id": about.namesrv_id}
     things, asked = [_NO_THINGS], []
     for finding in CATALOGUE:
+        if finding.is_between:
+            continue
         stands = standing.filter(pc.field("code") == finding.code)
         if _may_be(finding, tables, news, stands):
             things.append(_things(finding, {**tables, "standing": stands}, values))
             asked.append(stands)
-    given = {"things": pa.concat_tables(things, promote_options="default"), "standing": pa.concat_tables(asked)}
-    if not any(table.num_rows for table in given.values()):
-        return empty(FINDINGS)
-    since_us, until_us = about.unsettled or (None, None)
-    rows = ask(
-        query("findings/told"), {**given, "kinds": _KINDS}, start=values["start"], since_us=since_us, until_us=until_us
+    return told_of(
+        pa.concat_tables(things, promote_options="default"), pa.concat_tables([standing.slice(0, 0), *asked]), about
     )
-    return _of_findings(rows, namesrv_id=about.namesrv_id, day=about.day)
+
+
+def told_of(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
+    """Return the rows of `findings` that are told of what is so. `standing`: what of the codes asked for had not ended."""
+    if not things.num_rows and not standing.num_rows:
+        return empty(FINDINGS)
+    given = {"things": things, "standing": standing, "kinds": _KINDS}
+    since_us, until_us = about.unsettled or (None, None)
+    rows = ask(query("findings/told"), given, start=start_of(about.day), since_us=since_us, until_us=until_us)
+    return of_findings(rows, namesrv_id=about.namesrv_id, day=about.day)
 
 
 def standing_from(told: pa.Table, day: dt.date) -> pa.Table:
@@ -82,16 +89,6 @@ def stand_otherwise(new: pa.Table, old: pa.Table, day: dt.date) -> bool:
     order = [(name, "ascending") for name in ("code", "subject", "from_time", "severity", "detail")]
     now, then = (standing_from(told, day + dt.timedelta(days=1)).sort_by(order) for told in (new, old))
     return not now.equals(then)
-
-
-def first_versions(data_version_history: pa.Table, day: dt.date) -> pa.Table:
-    """Return when each data version that was new on `day` was first recorded, for `across`; of one name server."""
-    return ask(query("findings/first_versions"), {"data_version_history": data_version_history}, start=_start_of(day))
-
-
-def across(versions: pa.Table, day: dt.date) -> pa.Table:
-    """Return the rows of `findings` that show only where name servers are compared. `versions`: `first_versions` of all."""
-    return _of_findings(ask(query("findings/clocks_apart"), {"first_versions": versions}), day=day)
 
 
 def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) -> bool:
@@ -110,11 +107,13 @@ def _things(finding: Finding, tables: Frames, values: Mapping[str, Any]) -> pa.T
     return rows.append_column("code", pa.repeat(finding.code, rows.num_rows))
 
 
-def _start_of(day: dt.date) -> dt.datetime:
+def start_of(day: dt.date) -> dt.datetime:
+    """Return the first instant of a UTC day."""
     return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
 
 
-def _of_findings(rows: pa.Table, **same: Any) -> pa.Table:
+def of_findings(rows: pa.Table, **same: Any) -> pa.Table:
+    """Return rows as `findings` has them; `same`: columns that have one value in all rows."""
     for name, value in same.items():
         rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
     return conformed(rows, FINDINGS)

@@ -61,7 +61,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         ORPHANED_TOPICS.name: _of(given.namesrv_id, _settled(routes.orphans, unsettled), ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
     }
-    about = About(given.namesrv_id, given.day, given.thresholds, _until_start(unsettled, outcomes))
+    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today))
     heard = heard_before(found[EXPIRED_BROKERS.name], given.raw_beats)
     return {**found, FINDINGS.name: findings({**today, **found, "heard": heard}, news, given.before, about)}
 
@@ -80,8 +80,9 @@ def _unsettled(past_knowledge: pa.Table) -> Unsettled | None:
     return Unsettled(number["from_ms"] * US_PER_MS, until_ms * US_PER_MS)
 
 
-def _until_start(unsettled: Unsettled | None, outcomes: pa.Table) -> Unsettled | None:
+def unsettled_until_start(today: Frames) -> Unsettled | None:
     """Return the same, over with the first start of the day: `past_knowledge` remembers only the last one."""
+    unsettled, outcomes = _unsettled(today[gold.PAST_KNOWLEDGE.name]), today[gold.EVENT_OUTCOMES.name]
     if unsettled is None:
         return None
     starts = with_microseconds(outcomes.filter(pc.field("operation") == "namesrv_started"))["effect_time"].to_pylist()

@@ -28,8 +28,8 @@ class Thresholds:
 
     Three departures within `flapping_us` are flapping; a broker that is back `soon_us` after its removal was hardly dead; an
     address without live entry is a ghost after `ghost_us`; a topic has no writable queue after `unwritable_us`; a data
-    version is from the future `ahead_ms` ahead; `mass` topics lost by one event are many. After `waited_us` a broker that was
-    removed is not waited for any more.
+    version is from the future `ahead_ms` ahead; `mass` topics lost by one event are many; brokers beat every 30 s, so that name
+    servers disagree after `diverged_us`. After `waited_us` a broker that was removed is not waited for any more.
     """
 
     flapping_us: int = _HOUR_US
@@ -38,6 +38,7 @@ class Thresholds:
     unwritable_us: int = 1_000_000
     ahead_ms: int = 60_000
     mass: int = 5
+    diverged_us: int = _MINUTE_US
     waited_us: int = 7 * _DAY_US
 
 
@@ -48,6 +49,7 @@ THRESHOLDS = {
     "unwritable_after_ms": ("unwritable_us", 1_000),
     "clock_ahead_ms": ("ahead_ms", 1),
     "many_topics": ("mass", 1),
+    "diverged_after_s": ("diverged_us", 1_000_000),
 }
 """Thresholds by their names in conf/ [findings], and what one of their unit is in the catalogue's."""
 
@@ -60,13 +62,15 @@ class Finding:
     count, without which what stood goes on. Empty: time alone can bring it. `lasts`: by what one that outlasts its day is
     known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
     None: it is over with its day. `near_us`: how soon after another one begins that is told together with it; brokers beat
-    every 30 s, so the last beats of those that fall silent together lie no further apart.
+    every 30 s, so the last beats of those that fall silent together lie no further apart. `is_between`: it shows only where name
+    servers are compared.
     """
 
     code: str
     of: tuple[str, ...] = ()
     lasts: Lasts | None = None
     near_us: int = _BEAT_US
+    is_between: bool = False
 
     @property
     def sql(self) -> str:
@@ -106,6 +110,7 @@ CATALOGUE = (
     Finding("NO_MASTER", ("broker_addr_history",), "subject"),
     Finding("NO_WRITABLE_QUEUE", ("orphaned_topics",), "event"),
     Finding("NS_COLD_START", ("event_outcomes",), "subject"),
+    Finding("NS_DIVERGENCE", lasts="subject", is_between=True),
     Finding("ORPHAN_TOPIC", ("orphaned_topics",), "event"),
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),
     Finding("READ_LT_WRITE", ("topic_queue_history",), "day"),
@@ -115,6 +120,9 @@ CATALOGUE = (
     Finding("VERSION_REGRESSION", ("data_version_history",), near_us=_DAY_US),
     Finding("WRITE_PERM_LEFT_WIPED", ("topic_queue_history",), "event"),
 )
+
+BETWEEN = frozenset(finding.code for finding in CATALOGUE if finding.is_between)
+"""The codes that outlast a day and are told by comparing name servers."""
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,11 +24,12 @@ from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.answered import SINGLES, singles_from
+from namesrv_day.between import Compared, compared, served
 from namesrv_day.coverage import recorded_day
 from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.digest import Digest, Slice, slices_of
-from namesrv_day.findings import first_versions, stand_otherwise
-from namesrv_day.flags import FlagInput, flag
+from namesrv_day.findings import About, stand_otherwise
+from namesrv_day.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.numbers import outcome_counts
 from namesrv_day.pack import merged_outcomes
 from namesrv_day.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
@@ -36,7 +38,7 @@ from namesrv_day.rules import Measurement, measure
 from namesrv_day.sql import ask, connection
 from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.findings import Thresholds
+from schemas.findings import BETWEEN, Thresholds
 from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
 from schemas.table import TIMESTAMP
 
@@ -79,10 +81,10 @@ class JudgeWork:
 class Judged:
     """What was judged of a name server's day.
 
-    Files that were written; digests of all of the day's gold slices; rules, counted of them; events by outcome; data versions,
-    which are compared across name servers; what is recorded of it (`coverage.recorded_day`). Of a day that was published:
-    slices that differ (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any
-    later day may look. Others had no end before.
+    Files that were written; digests of all of the day's gold slices; rules, counted of them; events by outcome; what is compared
+    with other name servers, None if that is not asked for; what is recorded of it (`coverage.recorded_day`). Of a day that was
+    published: what of days before had been told by comparing; slices that differ (`restate.compare`), whether what it hands on
+    to the next day does, and whether that does at which any later day may look. Others had no end before.
     """
 
     namesrv_id: str
@@ -90,8 +92,9 @@ class Judged:
     digests: dict[Slice, Digest]
     measurements: list[Measurement]
     outcomes: Counter[str]
-    versions: pa.Table
+    compared: Compared | None
     coverage: list[dict[str, Any]] = field(default_factory=list)
+    told_then: pa.Table | None = None
     differing: list[dict[str, Any]] = field(default_factory=list)
     ends_otherwise: bool = True
     lives_otherwise: bool = True
@@ -106,6 +109,7 @@ def judge_namesrv(work: JudgeWork) -> Judged:
         if part in work.parts:
             made |= _PARTS[part](work, {**slices, **made})
     slices |= made
+    recorded = _recorded_day(of, slices) if work.is_gated or FLAGS in work.parts else []
     judged = Judged(
         of.namesrv_id,
         written(of, {TABLES[name]: rows for name, rows in made.items()}),
@@ -114,14 +118,15 @@ def judge_namesrv(work: JudgeWork) -> Judged:
         else {},
         _measured(work, slices) if work.is_gated else [],
         outcome_counts(slices),
-        first_versions(slices[gold.DATA_VERSION_HISTORY.name], of.day),
-        _recorded_day(of, slices) if work.is_gated else [],
+        _compared(work, slices, recorded) if FLAGS in work.parts else None,
+        recorded if work.is_gated else [],
     )
     if work.published is None:
         return judged
     before = {table.name: work.published.of(of.namesrv_id).rows(table) for table in DATA_TABLES}
     return replace(
         judged,
+        told_then=work.published_told.of(of.namesrv_id).rows(gold.FINDINGS, where=pc.field("code").isin(BETWEEN)),
         differing=compare(slices, before),
         ends_otherwise=ends_otherwise(slices, before, HANDED_ON) or _flags_otherwise(work, slices, before),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
@@ -136,6 +141,12 @@ def _recorded_day(of: NamesrvWork, slices: Frames) -> list[dict[str, Any]]:
     times += [beats[name].cast(TIMESTAMP) for name in ("first_us", "last_us")]
     life = {bronze.NAMESRV_EVENTS.name: today.rows(bronze.NAMESRV_EVENTS)}
     return recorded_day(of.namesrv_id, of.day, {**slices, **life}, times)
+
+
+def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
+    about = About(work.of.namesrv_id, work.of.day, work.thresholds)
+    told = work.told.of(about.namesrv_id).rows(gold.FINDINGS)
+    return compared(slices, told, served(recorded, unsettled_until_start(slices)), about)
 
 
 def _outcomes(work: JudgeWork, _: Frames) -> dict[str, pa.Table]:
@@ -166,7 +177,9 @@ def _flags_otherwise(work: JudgeWork, slices: Frames, before: Frames) -> bool:
     """Return whether the flags of the next day start from another state than was published."""
     own, published = work.told.of(work.of.namesrv_id), work.published_told.of(work.of.namesrv_id)
     told, then = (
-        pa.concat_tables([files.rows(gold.FINDINGS), of_day[gold.FINDINGS.name]])
+        pa.concat_tables([files.rows(gold.FINDINGS), of_day[gold.FINDINGS.name]]).filter(
+            ~pc.field("code").isin(BETWEEN)
+        )
         for files, of_day in ((own, slices), (published, before))
     )
     away = {gold.EXPIRED_BROKERS: pc.field("returned_time").is_null()}

@@ -33,8 +33,9 @@ from jobs.store.ledger import require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse, days_of
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
+from namesrv_day.between import across, together
 from namesrv_day.digest import Digest, Slice, slices_of
-from namesrv_day.findings import across
+from namesrv_day.findings import stand_otherwise
 from namesrv_day.restate import compare
 from namesrv_day.rows import conformed, empty
 from namesrv_day.rules import Measurement, merged
@@ -42,6 +43,7 @@ from namesrv_day.settings import settings_of
 from namesrv_day.sql import ask
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
+from schemas.findings import BETWEEN
 from schemas.times import day_of, day_start_seq
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,7 @@ _UNREAD = """
 SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
+_COMPARED = ("namesrv_id", "broker_name", "topic", "valid_from", "valid_to", "opened_by", "closed_by")
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
@@ -338,7 +341,7 @@ class Night:
         for name in sorted(name for name in then - set(names) if name is not None):
             before = {table.name: published.of(name).rows(table) for table in DATA_TABLES} if published else {}
             differing = compare({table.name: empty(table) for table in DATA_TABLES}, before)
-            yield Judged(name, {}, {}, [], Counter(), pa.table({}), differing=differing)
+            yield Judged(name, {}, {}, [], Counter(), None, differing=differing)
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""
@@ -357,17 +360,31 @@ class Night:
         """Add the findings that show only where name servers are compared; return what was judged, these compared, too."""
         house, each = self._house, gold.FINDINGS
         self._across = {cut: digest for cut, digest in self._across.items() if cut.day != day}
-        found = conformed(across(pa.concat_tables([done.versions for done in judged]), day), each)
-        if not found.num_rows:
+        compared = together(done.compared for done in judged if done.compared is not None)
+
+        def queues(names: Sequence[str], brokers: pa.Array) -> pa.Table:
+            where = pc.field("namesrv_id").isin(names) & pc.field("broker_name").isin(brokers)
+            return house.rows(gold.TOPIC_QUEUE_HISTORY, [day], _COMPARED, where)
+
+        found = conformed(across(compared, queues, day, house.conf.thresholds), each)
+        if found.num_rows:
+            house.change(each, [write_file(found, house.path, each, day, house.run_id)])
+            self._across |= slices_of(each.name, found)
+        if day not in house.ledger().days:
             return list(judged)
-        house.change(each, [write_file(found, house.path, each, day, house.run_id)])
-        self._across |= slices_of(each.name, found)
-        again = set(found["namesrv_id"].to_pylist()) if day in house.ledger().days else set()
-        return [self._compared_again(day, done) if done.namesrv_id in again else done for done in judged]
+        return [self._compared_again(day, done) for done in judged]
 
     def _compared_again(self, day: dt.date, done: Judged) -> Judged:
+        """Return what was judged of a published day with the findings that comparing name servers told."""
+        if done.compared is None or done.told_then is None:
+            return done
         own = pc.field("namesrv_id") == done.namesrv_id
-        sides = (of(gold.FINDINGS, [day], None, own) for of in (self._house.rows, self._house.published_rows))
-        new, old = ({gold.FINDINGS.name: rows} for rows in sides)
+        new, old = (of(gold.FINDINGS, [day], None, own) for of in (self._house.rows, self._house.published_rows))
         others = (of_table for of_table in done.differing if of_table["table_name"] != gold.FINDINGS.name)
-        return replace(done, differing=[*others, *compare(new, old)])
+        differing = [*others, *compare({gold.FINDINGS.name: new}, {gold.FINDINGS.name: old})]
+        told, then = (
+            pa.concat_tables([before, of_day]).filter(pc.field("code").isin(BETWEEN))
+            for before, of_day in ((done.compared.told, new), (done.told_then, old))
+        )
+        ends_otherwise = done.ends_otherwise or stand_otherwise(told, then, day)
+        return replace(done, differing=differing, ends_otherwise=ends_otherwise)

@@ -129,6 +129,14 @@ FROM (VALUES
     FALSE
   ),
   (
+    'NS_DIVERGENCE',
+    'a name server that lacked topics of a broker which others routed to it',
+    'warning',
+    'diverged_after_s = 60',
+    'Look whether the broker has all name servers in namesrvAddr and reaches them, and what each was asked to delete',
+    FALSE
+  ),
+  (
     'ORPHAN_TOPIC',
     'a topic routed to nobody',
     'critical',

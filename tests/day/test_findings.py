@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from namesrv_day.findings import About, Unsettled, across, findings, first_versions, stand_otherwise
+from namesrv_day.findings import About, Unsettled, findings, stand_otherwise
 from namesrv_day.rows import table_of
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE
@@ -35,7 +35,6 @@ from tests.day.flag_rows import (
 
 ADDR, OTHER_ADDR = "10.0.0.1:10911", "10.0.0.2:10911"
 UP, SECOND, DOWN = event("up", "08:00"), event("second", "09:00"), event("down", "10:00")
-OTHER_NS = "10.0.0.2:9876"
 
 
 class Case(NamedTuple):
@@ -399,28 +398,6 @@ def test_a_version_from_more_than_a_minute_ahead_is_a_clock_that_disagrees() -> 
             ["ahead"],
         )
     ]
-
-
-def test_name_servers_that_were_told_versions_at_times_far_apart_disagree() -> None:
-    """Three versions by a median of more than five seconds; two say nothing, nor does what was told on days before."""
-
-    def versions(namesrv_id: str, delays_s: tuple[int, ...], day: dt.date = DAY) -> pa.Table:
-        rows = [
-            told_version(namesrv_id, event(f"{namesrv_id}-{number}", f"0{number}:00:{late:02}", day), number, "00:00")
-            for number, late in enumerate(delays_s, start=3)
-        ]
-        return first_versions(tables({gold.DATA_VERSION_HISTORY: rows})["data_version_history"], DAY)
-
-    found = across(pa.concat_tables([versions(NS, (0, 0, 0)), versions(OTHER_NS, (6, 7, 40))]), DAY)
-    # the first of the two is the smaller name
-    assert of_code(found, "CLOCK_SKEW", "namesrv_id", "subject", "from_time", "to_time", "detail") == [
-        (
-            *(OTHER_NS, f"{OTHER_NS} {NS}", clock("03:00:06"), clock("05:00:40")),
-            "the second recorded the same 3 data versions by -7.0 s later (the median)",
-        )
-    ]
-    assert across(pa.concat_tables([versions(NS, (0, 0)), versions(OTHER_NS, (6, 7))]), DAY).num_rows == 0
-    assert versions(NS, (0, 0, 0), dt.date(2026, 2, 28)).num_rows == 0
 
 
 def test_brokers_that_fall_silent_together_are_one_finding() -> None:
