@@ -104,6 +104,10 @@ class JavaMap(dict[K, V], Generic[K, V]):
         if not self.computes and (len(self) > self._full or (self.concurrent and len(self) == self._full)):
             self._grow()
 
+    def mutate(self, key: K, value: V) -> None:
+        """Set a key that is there, as where Java changes an object that a map holds: the map sees nothing of it."""
+        self[key] = value
+
     def remove(self, key: K) -> V | None:
         """Remove `key` if it is there and return its value."""
         if key not in self:

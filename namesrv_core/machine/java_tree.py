@@ -8,7 +8,7 @@ ConcurrentHashMap puts it at the front. A tree whose root has too few below it b
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 K = TypeVar("K", bound=Hashable)
 Rank = tuple[object, ...]
@@ -142,9 +142,7 @@ class Tree(Generic[K]):
 
     def _rotate(self, node: _Node, side: int) -> None:
         """Let `node` sink to `side`; its other child takes its place."""
-        riser = node.children[1 - side]
-        if riser is None:
-            return
+        riser = cast("_Node", node.children[1 - side])
         self._replace(node, riser)
         inner = node.children[1 - side] = riser.children[side]
         if inner is not None:
@@ -197,14 +195,11 @@ class Tree(Generic[K]):
         """Restore the rule that every way down has as many black nodes; those through `node` have one too few."""
         while not node.red and (parent := node.parent) is not None:
             side = node.side
-            sibling = parent.children[1 - side]
-            if sibling is not None and sibling.red:
+            sibling = cast("_Node", parent.children[1 - side])  # the other ways have a black node more
+            if sibling.red:
                 sibling.red, parent.red = False, True
                 self._rotate(parent, side)
-                sibling = parent.children[1 - side]
-            if sibling is None:
-                node = parent
-                continue
+                sibling = cast("_Node", parent.children[1 - side])
             near, far = sibling.children[side], sibling.children[1 - side]
             if not (near is not None and near.red) and not (far is not None and far.red):
                 sibling.red = True

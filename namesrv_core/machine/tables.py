@@ -206,7 +206,7 @@ class BrokerAddrTable(JavaMap[str | None, BrokerData]):
         if not isinstance(value, BrokerData):
             self.remove(name)
             return
-        self.put(name, value)
+        (self.put if old is None else self.mutate)(name, value)
         for _, addr in value.broker_addrs:
             note(self._names_of_addr, addr, name, present=True)
 

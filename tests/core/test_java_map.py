@@ -9,6 +9,7 @@ computeIfAbsent.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, string_map, table_size_for
+from namesrv_core.machine.rows import LiveKey, live_key_hash
 
 with gzip.open(Path(__file__).parent / "java_maps.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
     RECORDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]
@@ -255,6 +257,35 @@ def test_a_tree_is_not_iterated_as_a_list() -> None:
     keys = [64 * key for key in range(10)]
     assert filled(keys[:9], 64).java_keys() == [192, 0, 64, 128, *keys[4:9]]
     assert filled(keys, 64, concurrent=True).java_keys() == [keys[9], *keys[:9]]
+
+
+def test_an_object_that_is_changed_in_place_crowds_no_bucket() -> None:
+    """A ConcurrentHashMap counts when it finds the eighth key to put it again; a group that only changes is not put."""
+    table = filled([128 * key for key in range(8)], 128, concurrent=True)
+    twin = table.twin()
+    table.mutate(7 * 128, value=False)
+    twin.put(7 * 128, value=False)
+    for either in (table, twin):
+        either.put(8 * 128, value=True)
+        either.put(9 * 128, value=True)
+    assert [key // 128 for key in table.java_keys()] == [9, *range(9)]
+    assert [key // 128 for key in twin.java_keys()] == [9, 8, *range(8)]
+
+
+def test_live_entries_of_one_bucket_stand_in_a_tree_by_hash_and_text() -> None:
+    """Keys of cluster and address: a null among them comes before texts, and the tree finds each again."""
+    keys = [LiveKey(None, "".join(part)) for part in itertools.product(("Aa", "BB"), repeat=4)]
+    keys += [LiveKey("AaAaAaAa", f"{key.broker_addr}") for key in keys]
+    table: JavaMap[LiveKey, int] = JavaMap(256, live_key_hash, concurrent=True)
+    for key in keys:
+        table.put(key, 0)
+    for cluster in (None, "AaAaAaAa"):
+        of_one = [key for key in keys if key.cluster_name == cluster]
+        shown = [key for key in table.java_keys() if key.cluster_name == cluster]
+        assert shown == [*reversed(of_one[9:]), *of_one[:9]]
+    for key in keys:
+        table.remove(key)
+    assert table.java_keys() == []
 
 
 def test_recording_covers_growth_of_both_classes() -> None:
