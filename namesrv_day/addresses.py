@@ -102,16 +102,16 @@ def may_be_one(beats: pa.Table) -> bool:
 
 
 def sampled(answers: pa.Table) -> pa.Table:
-    """Return the ids of so many answers as are looked at (event_id).
+    """Return so many answers as are looked at.
 
-    `answers`: namesrv_id, code, subject, response_code, seq, event_id. That there is no route tells something of topics only
+    `answers`: namesrv_id, code, subject, response_code, seq. That there is no route tells something of topics only
     that have one somewhere: who asks for others, however often, crowds nothing out.
     """
     return ask(_SAMPLED, {"answers": answers}, kept=MAX_ANSWERS)
 
 
 _SAMPLED = """
-SELECT event_id FROM answers
+FROM answers
 WHERE response_code = 0 OR subject IN (SELECT subject FROM answers WHERE response_code = 0)
 QUALIFY (row_number() OVER (PARTITION BY namesrv_id, code ORDER BY seq) - 1)
     % ceil(count(*) OVER (PARTITION BY namesrv_id, code) / $kept)::BIGINT = 0

@@ -23,8 +23,8 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day import addresses
 from namesrv_day.addresses import BEATS, ENDS, PLACED, REGISTERED, Pair
-from namesrv_day.rows import rows_of, table_of
-from namesrv_day.sql import ask
+from namesrv_day.rows import empty, rows_of, table_of
+from namesrv_day.sql import ask, connection
 from schemas import bronze
 from schemas.table import LONG, STRING, Table
 from schemas.times import day_of
@@ -281,13 +281,7 @@ def _telling(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> di
         "left_by": house.rows(bronze.UNREGISTRATIONS, days, ["namesrv_id", "broker_addr", "seq"], among),
     }
     registered = ask(_REGISTERED, given, lease_ms=BROKER_CHANNEL_EXPIRED_MS).cast(REGISTERED)
-    has_answer = (pc.field("response_code") == 0) & pc.field("body").is_valid() | (pc.field("response_code") == 17)
-    whole = pc.field("scope").is_null() | (pc.field("scope") == "")
-    routes = among & pc.field("code").isin([105, 106]) & has_answer & whole
-    table, columns = bronze.ROUTE_OBSERVATIONS, ["namesrv_id", "code", "subject", "seq", "event_id"]
-    wanted = addresses.sampled(house.rows(table, days, [*columns, "response_code"], routes))["event_id"]
-    columns += ["request_seq", "body"]
-    answers = house.rows(table, days, columns, pc.field("event_id").isin(wanted))
+    answers = _routes(house, beats, days)
     digests = pc.drop_null(pc.unique(registered["topic_config_digest"]))
     configs = house.rows(
         bronze.TOPIC_CONFIGS_TABLE,
@@ -304,6 +298,29 @@ def _telling(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> di
     }
 
 
+def _routes(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> pa.Table:
+    """Return the answers that are looked at of those name servers: most are not, and of these neither body nor id is read."""
+    table = bronze.ROUTE_OBSERVATIONS
+    files, names = house.files(table, days), beats.select(["namesrv_id"])
+
+    def found(columns: str, of: pa.Table) -> pa.Table:
+        asked = partial(_among, of, columns)
+        parts = (ask_file(house.path, table, file, asked) for file in files)
+        return pa.concat_tables([asked(connection().from_arrow(empty(table))), *parts])
+
+    wanted = addresses.sampled(found("namesrv_id, code, subject, response_code, seq", names))
+    return found("namesrv_id, code, subject, seq, event_id, request_seq, body", wanted.select(["namesrv_id", "seq"]))
+
+
+def _among(wanted: pa.Table, columns: str, rows: DuckDBPyRelation) -> pa.Table:
+    """Return columns of the answers about routes among the `wanted`, which have some columns in common with them."""
+    own = rows.filter(_ROUTES).join(connection().from_arrow(wanted), ", ".join(wanted.column_names), how="semi")
+    return own.project(columns).to_arrow_table()
+
+
+_ROUTES = """
+code IN (105, 106) AND (response_code = 0 AND body IS NOT NULL OR response_code = 17) AND coalesce(scope, '') = ''
+"""
 _OF_OTHERS = {"lease_ms": "heartbeat_timeout_ms", "received": "event_time"}
 _REGISTERED = """
 SELECT namesrv_id, broker_addr, broker_name, broker_id, topic_config_digest, channel_id,

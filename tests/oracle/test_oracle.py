@@ -67,7 +67,7 @@ def test_known_difference_is_still_there(oracle, known) -> None:
     version: dict[str, Any] = {"state": 0} if oracle.version == "5.4.0" else {}
     shown = {"filters": None, "ha": None, "ch": "c", "dv": {"ts": 1, "counter": 1, **version}}
     events = [{**shown, **json.loads(event)} for event in known["events"]]
-    init = {"op": "init", "t_ms": 0, "profile": oracle.version, "config": {}, "channels": {ch: None for ch in "cd"}}
+    init = {"op": "init", "t_ms": 0, "profile": oracle.version, "config": {}, "channels": dict.fromkeys("cd")}
     assert (difference(oracle, [init, *events]) is not None) == (oracle.version in known["versions"])
 
 
