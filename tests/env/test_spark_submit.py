@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import re
 import shutil
@@ -313,28 +311,3 @@ def test_zip_for_executors_carries_sql_and_no_caches(tmp_path: Path) -> None:
     venv = os.environ.get("VIRTUAL_ENV", str(CHECKOUT / ".venv"))
     subprocess.run(["bash", str(copy), str(archive)], env={**os.environ, "NAMESRV_VENV": venv}, check=True)
     assert zipfile.ZipFile(archive).namelist() == expected
-
-
-def test_the_line_with_which_readme_replays_a_trace_works(tmp_path: Path) -> None:
-    """The line is run as it stands there: events come from a file through standard input, a result a line goes out."""
-    (line,) = (
-        line for line in (CHECKOUT / "README.md").read_text(encoding="utf-8").splitlines() if "submit.sh trace" in line
-    )
-    (tmp_path / "spark-submit.sh").symlink_to(WRAPPER)
-    with gzip.open(
-        CHECKOUT / "tests" / "core" / "traces" / "5.4.0" / "000.jsonl.gz", "rt", encoding="utf-8"
-    ) as recorded:
-        events = list(recorded)[:50]
-    (tmp_path / "trace.jsonl").write_text("".join(events), encoding="utf-8")
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=tmp_path,
-        env={**os.environ, "NAMESRV_VENV": sys.prefix},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    results = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [result["h"] for result in results] == [json.loads(event)["h"] for event in events]

@@ -1,0 +1,117 @@
+"""The command lines of README and docs, in the blocks in which they stand, and a folder like the one of a user who types them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.night.nights import CAPTURE, CHECKOUT, Capture
+
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md")))
+COMMAND = "./spark-submit.sh "
+TRACE = CHECKOUT / "tests" / "core" / "traces" / "5.4.0" / "000.jsonl.gz"
+EVENTS = 50
+"""So many events are replayed by the line that replays a trace."""
+
+_BLOCK = re.compile(r"^```([a-z ]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"`((?:\w+=\S+ )?\./spark-submit\.sh [^`]+)`")
+# What these lines ask takes minutes to hours, or is this very run: they are run with less to do, everything else as it stands.
+_LESS = (
+    (r"(spark-submit\.sh test)(?= *#)", r"\1 --collect-only -q tests/core/test_java_map.py"),
+    (r"NAMESRV_CLUSTER=1 (.*)", r"\1 --collect-only -q"),  # eight processes and minutes
+    (r"\./spark-submit\.sh coverage .*", ""),  # a step of CI
+    (r"\./spark-submit\.sh mutate .*", ""),  # see test_mutation.py
+    (r"--events 200000", "--events 4000"),
+    (r"--inputs 1000000", "--inputs 2000"),
+    (r"(bench-core)", r"\1 --help"),  # its exit code tells whether bars were met, which a test may not ask
+    (r"(bench)(?= *#| --scale)", r"\1 --only pack --scale small #"),
+    (r"SELECT \.\.\.", "SELECT code, subject, detail FROM findings"),
+)
+
+
+class Block(NamedTuple):
+    """Lines that are typed one after the other; `answer` are lines of what is printed, as the page shows them."""
+
+    page: str
+    lines: str
+    answer: str
+
+    @property
+    def is_for_a_cluster(self) -> bool:
+        """Return whether other machines are named, which no test has: what would be started is shown instead."""
+        return "--master" in self.lines
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether there is a command of this project."""
+        return COMMAND in self.lines
+
+    @property
+    def needs_java(self) -> bool:
+        """Return whether one of the commands starts a JVM."""
+        return bool(re.search(r"\.sh (demo|sql|nightly|serve|register|oracle|bench)", self.lines))
+
+
+def named(block: Block) -> str:
+    """Return a block's name among tests."""
+    return f"{block.page} {block.lines[:60]!r}"
+
+
+def _blocks(page: str) -> list[Block]:
+    text = (CHECKOUT / page).read_text(encoding="utf-8")
+    blocks = [*_BLOCK.findall(text), ("", "")]
+    answers = [lines if kind == "answer" else "" for kind, lines in blocks[1:]]
+    found = [Block(page, lines, answer) for (kind, lines), answer in zip(blocks, answers, strict=False) if not kind]
+    found += [Block(page, f"{' '.join(line.split())}\n", "") for line in _INLINE.findall(text)]
+    return [block for block in found if block.is_ours]
+
+
+BLOCKS = [block for page in PAGES for block in _blocks(page)]
+
+
+def user_folder(folder: Path, page: str, whole: Capture) -> Path:
+    """Make a folder with what the lines of `page` name: the wrapper, captures, warehouses, a trace."""
+    (folder / "spark-submit.sh").symlink_to(CHECKOUT / "spark-submit.sh")
+    (folder / "conf").symlink_to(CHECKOUT / "conf")
+    (folder / "captures").mkdir()
+    for place in ("capture.pcap.gz", "captures/capture.pcap.gz"):
+        (folder / place).symlink_to(CAPTURE)
+    for name in {"README.md": ("warehouse/demo",), "docs/snapshot.md": ("old",)}.get(page, ("warehouse", "old-warehouse")):
+        shutil.copytree(whole.path, folder / name, copy_function=os.link)
+    (folder / "incident.sql").write_text("SELECT 1 AS one;\nSELECT count(*) AS runs FROM runs\n", encoding="utf-8")
+    traced = subprocess.run(["zcat", TRACE], capture_output=True, text=True, check=True).stdout.splitlines(keepends=True)
+    (folder / "trace.jsonl").write_text("".join(traced[:EVENTS]), encoding="utf-8")
+    return folder
+
+
+def typed(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the lines of a block by a shell that stops at the first that fails; standard input is a pipe that stays open."""
+    lines = block.lines
+    for long, short in _LESS:
+        lines = re.sub(long, short, lines)
+    # The night of these tests was published a moment ago.
+    for there, here in {"2026-11-22T06:00:00Z": dt.datetime.now(dt.timezone.utc).isoformat(), "/srv/metastore": "metastore"}.items():
+        lines = lines.replace(there, here)
+    if block.is_for_a_cluster:
+        lines = "\n".join(line for line in lines.splitlines() if not line.startswith(("hdfs ", "$SPARK_HOME")))
+    reading, writing = os.pipe()
+    try:
+        return subprocess.run(
+            ["bash", "-euc", lines],
+            cwd=folder,
+            env={**os.environ, "NAMESRV_VENV": sys.prefix, **({"NAMESRV_DRY_RUN": "1"} if block.is_for_a_cluster else {})},
+            stdin=reading,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)

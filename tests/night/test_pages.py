@@ -1,0 +1,59 @@
+"""What README and docs say can be asked or typed, asked and typed; commands that start a JVM: `test_pages_in_spark`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from jobs.ask.engine import Answers
+from schemas.dialect import duckdb_queries
+from tests.night.nights import CHECKOUT, Capture
+from tests.night.pages import BLOCKS, PAGES, Block, named, typed, user_folder
+
+_SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)
+STATEMENTS = [
+    sql
+    for page in PAGES
+    for block in _SQL.findall((CHECKOUT / page).read_text(encoding="utf-8"))
+    for sql in block.split(";\n")
+    if "..." not in sql
+]
+
+
+def test_there_is_something_to_ask() -> None:
+    """The pages have statements, commands and answers, or these tests would see nothing."""
+    assert len(STATEMENTS) > 15
+    assert sum(block.lines.count("spark-submit.sh ") for block in BLOCKS) > 50
+    assert sum(bool(block.answer) for block in BLOCKS) > 2
+    assert not [block for block in BLOCKS if block.answer and block.needs_java]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_every_statement_of_the_pages_can_be_asked(whole: Capture, sql: str) -> None:
+    """In DuckDB; where it names an instant or a topic, these are the capture's."""
+    for query in duckdb_queries(sql):
+        assert Answers(str(whole.path)).ask(query).names
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", [block for block in BLOCKS if not block.needs_java], ids=named)
+def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: Path) -> None:
+    """As they stand there, through the wrapper; where an answer is shown below them, they give it line by line."""
+    done = typed(block, user_folder(tmp_path, block.page, whole))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line for line in block.answer.splitlines() if line.strip() not in done.stdout] == []
+
+
+@pytest.mark.slow
+def test_a_trace_comes_through_a_pipe_too(whole: Capture, tmp_path: Path) -> None:
+    """The line of README that replays a trace gives the hashes that the trace itself has, from a file and from a pipe."""
+    folder = user_folder(tmp_path, "README.md", whole)
+    expected = [json.loads(line)["h"] for line in (folder / "trace.jsonl").read_text(encoding="utf-8").splitlines()]
+    (line,) = re.findall(r"^(.*submit\.sh trace .*) < trace\.jsonl", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
+    for asked in (f"{line} < trace.jsonl", f"cat trace.jsonl | {line}"):
+        done = typed(Block("README.md", asked, ""), folder)
+        assert [json.loads(result)["h"] for result in done.stdout.splitlines()] == expected, done.stderr

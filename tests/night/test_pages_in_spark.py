@@ -1,0 +1,42 @@
+"""The command lines of README and docs that start a JVM, run as they stand there: through the wrapper, in a user's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.night.nights import Capture
+from tests.night.pages import BLOCKS, Block, named, typed, user_folder
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+SHELL = "./spark-submit.sh sql --warehouse warehouse\n"
+TESTED_IN_TEST_SERVE = ("./spark-submit.sh serve", "./spark-submit.sh register")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        block
+        for block in BLOCKS
+        if block.needs_java and block.lines != SHELL and not block.lines.startswith(TESTED_IN_TEST_SERVE)
+    ],
+    ids=named,
+)
+def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: Path) -> None:
+    """Line after line, in one folder; where other machines are named, the command that would be started is shown."""
+    done = typed(block, user_folder(tmp_path, block.page, whole))
+    assert done.returncode == 0, done.stdout + done.stderr
+    if block.is_for_a_cluster:
+        assert "PYSPARK_SUBMIT_ARGS" in done.stdout
+
+
+def test_the_shell_takes_statements_from_a_pipe(whole: Capture, tmp_path: Path) -> None:
+    """The documented line without a statement reads them from standard input, and ends with it."""
+    assert any(block.lines == SHELL for block in BLOCKS)
+    asked = "SELECT count(*) AS runs FROM runs;\nSELECT 'äö' AS letters;\n"
+    folder = user_folder(tmp_path, "docs/sres.md", whole)
+    done = typed(Block("docs/sres.md", f'printf %s "{asked}" | {SHELL}', ""), folder)
+    assert done.returncode == 0, done.stderr
+    assert "äö" in done.stdout
