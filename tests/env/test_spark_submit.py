@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
