@@ -50,17 +50,17 @@ def heard_before(expired: pa.Table, raw_beats: RawBeats) -> pa.Table:
     back = expired.filter(pc.is_valid(expired["returned_time"]))
     if not back.num_rows:
         return HEARD.empty_table()
-    where = pc.field("broker_addr").isin(back["broker_addr"]) & _between(back)
+    where = pc.field("broker_addr").isin(back["broker_addr"]) & between(back, "last_beat_time", "removed_time")
     beats = [raw_beats(table.name, columns=["broker_addr", "event_time"], where=where) for table in BEATS]
     return ask(_HEARD, {"expired": back, "beats": pa.concat_tables(beats)}).cast(HEARD)
 
 
-def _between(expired: pa.Table) -> pc.Expression:
-    """Return the condition that a beat came between a last beat and its broker's removal, of some brokers that went away.
+def between(rows: pa.Table, begin: str, end: str) -> pc.Expression:
+    """Return the condition that a beat came in one of the stretches from `begin` to `end`, columns of some rows.
 
     Files are read only where one of few stretches lies: there are so many that of much time nothing need be read.
     """
-    spans = sorted(zip(expired["last_beat_time"].to_pylist(), expired["removed_time"].to_pylist(), strict=True))
+    spans = sorted(zip(rows[begin].to_pylist(), rows[end].to_pylist(), strict=True))
     merged: list[list[dt.datetime]] = []
     for first, last in spans:
         if merged and (first <= merged[-1][1] or len(merged) == _MOST_STRETCHES):

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from namesrv_day.day_events import Frames
 from namesrv_day.expired import HEARD
+from namesrv_day.registered import SEEN
 from namesrv_day.rows import conformed, empty
 from namesrv_day.sql import ask
 from schemas.findings import CATALOGUE, Finding, Thresholds, query
@@ -41,14 +42,14 @@ class About(NamedTuple):
 def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Table:
     """Return the rows of `findings` of one name server's day: what began on it, and what of earlier days ended on it.
 
-    `tables`: the day's slices of the tables that the catalogue reads, and `HEARD`. `news`: of the histories, the rows opened or
-    closed on the day. `told`: `findings` and `expired_brokers` of days before. Of the first, rows may be missing that were
-    over on the day on which they began; of the second, those of brokers that were back on their day, and those that
-    `Thresholds.waited_us` leaves out.
+    `tables`: the day's slices of the tables that the catalogue reads, `expired.HEARD`, and what is `registered`. `news`: of the
+    histories, the rows opened or closed on the day. `told`: `findings` and `expired_brokers` of days before. Of the first, rows
+    may be missing that were over on the day on which they began; of the second, those of brokers that were back on their day,
+    and those that `Thresholds.waited_us` leaves out.
     """
     standing = standing_from(told.get(FINDINGS.name, empty(FINDINGS)), about.day)
     tables = {
-        "heard": HEARD.empty_table(),
+        **_SEEN,
         **tables,
         "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
     }
@@ -119,5 +120,6 @@ def of_findings(rows: pa.Table, **same: Any) -> pa.Table:
     return conformed(rows, FINDINGS)
 
 
+_SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, **SEEN}.items()}
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "day", "brokers", "topics"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

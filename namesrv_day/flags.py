@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,10 +11,11 @@ import pyarrow.compute as pc
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.condense import HOURS
-from namesrv_day.context import RawBeats, frame
+from namesrv_day.context import frame
 from namesrv_day.day_events import Frames
 from namesrv_day.expired import expired_brokers, heard_before
 from namesrv_day.findings import About, Unsettled, findings
+from namesrv_day.registered import Recorded, registered
 from namesrv_day.routes import Reports, news_of, swept_routes
 from namesrv_day.rows import conformed, with_microseconds
 from schemas import bronze, gold
@@ -31,17 +31,16 @@ class FlagInput:
     """One name server on one day, as it was replayed.
 
     `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and the rows of
-    `addresses` that name it. A table that is missing has no rows. `raw_beats` and `topic_configs` give single registrations
-    and the topic tables of digests; they are asked only where a topic may have changed. `before`: what was said of days before:
-    `orphaned_topics` of the last day; `findings` and `expired_brokers` as `findings.findings` takes them.
+    `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may have changed.
+    `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
+    `findings.findings` takes them.
     """
 
     namesrv_id: str
     namesrv: Namesrv
     day: dt.date
     today: Frames
-    raw_beats: RawBeats
-    topic_configs: Callable[[pa.ChunkedArray], pa.Table]
+    recorded: Recorded
     before: Frames = field(default_factory=dict)
     thresholds: Thresholds = field(default_factory=Thresholds)
 
@@ -51,7 +50,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     today = {table.name: frame(given.today, table) for table in _OF_THE_DAY}
     outcomes = today[gold.EVENT_OUTCOMES.name]
     refused = outcomes.filter(~pc.field("outcome").isin(["applied", "refreshed"]))["event_id"]
-    reports = Reports(given.today.get("hours", HOURS.empty_table()), given.raw_beats, given.topic_configs, refused)
+    hours, recorded = given.today.get("hours", HOURS.empty_table()), given.recorded
+    reports = Reports(hours, recorded.raw_beats, recorded.topic_configs, refused)
     orphans = frame(given.before, ORPHANED_TOPICS)
     news = {table.name: news_of(today[table.name], given.day) for table in gold.HISTORY_TABLES}
     routes = swept_routes(today, news, reports, orphans, given.namesrv, given.day)
@@ -62,8 +62,9 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         EXPIRED_BROKERS.name: expired_brokers(today),
     }
     about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today))
-    heard = heard_before(found[EXPIRED_BROKERS.name], given.raw_beats)
-    return {**found, FINDINGS.name: findings({**today, **found, "heard": heard}, news, given.before, about)}
+    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], recorded.raw_beats)}
+    seen |= registered(today, hours, recorded, given.day)
+    return {**found, FINDINGS.name: findings({**today, **found, **seen}, news, given.before, about)}
 
 
 def _unsettled(past_knowledge: pa.Table) -> Unsettled | None:

@@ -29,7 +29,8 @@ class Thresholds:
     Three departures within `flapping_us` are flapping; a broker that is back `soon_us` after its removal was hardly dead; an
     address without live entry is a ghost after `ghost_us`; a topic has no writable queue after `unwritable_us`; a data
     version is from the future `ahead_ms` ahead; `mass` topics lost by one event are many; brokers beat every 30 s, so that name
-    servers disagree after `diverged_us`. After `waited_us` a broker that was removed is not waited for any more.
+    servers disagree after `diverged_us`; one without a live broker is abandoned after `abandoned_us`. After `waited_us` a broker
+    that was removed is not waited for any more.
     """
 
     flapping_us: int = _HOUR_US
@@ -39,6 +40,7 @@ class Thresholds:
     ahead_ms: int = 60_000
     mass: int = 5
     diverged_us: int = _MINUTE_US
+    abandoned_us: int = 10 * _MINUTE_US
     waited_us: int = 7 * _DAY_US
 
 
@@ -50,6 +52,7 @@ THRESHOLDS = {
     "clock_ahead_ms": ("ahead_ms", 1),
     "many_topics": ("mass", 1),
     "diverged_after_s": ("diverged_us", 1_000_000),
+    "abandoned_after_s": ("abandoned_us", 1_000_000),
 }
 """Thresholds by their names in conf/ [findings], and what one of their unit is in the catalogue's."""
 
@@ -102,6 +105,7 @@ CATALOGUE = (
     Finding("BROKER_NAME_CONFLICT", ("cluster_addr_history",), "subject"),
     Finding("CLOCK_JUMP", ("namesrv_events",), near_us=_DAY_US),
     Finding("CLOCK_SKEW", ("data_version_history",), near_us=_DAY_US),
+    Finding("DUAL_MASTER_CLAIM", ("event_outcomes", "broker_addr_history"), "subject"),
     Finding("EXPIRED_BROKER", ("expired_brokers",), "event"),
     Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
     Finding("GHOST_BROKER", (), "subject"),
@@ -109,14 +113,19 @@ CATALOGUE = (
     Finding("MASS_TOPIC_LOSS", ("route_changes",)),
     Finding("NO_MASTER", ("broker_addr_history",), "subject"),
     Finding("NO_WRITABLE_QUEUE", ("orphaned_topics",), "event"),
+    Finding("NS_ABANDONED", ("asked",), "subject"),
     Finding("NS_COLD_START", ("event_outcomes",), "subject"),
     Finding("NS_DIVERGENCE", lasts="subject", is_between=True),
     Finding("ORPHAN_TOPIC", ("orphaned_topics",), "event"),
+    Finding("PARTIAL_FIRST_REGISTRATION", ("lone", "topic_queue_history"), "subject"),
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),
     Finding("READ_LT_WRITE", ("topic_queue_history",), "day"),
     Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
+    Finding("SAME_VERSION_NEW_CONTENT", ("same_version",)),
     Finding("SINGLE_BROKER_TOPIC", ("topic_queue_history", "cluster_addr_history"), "day"),
+    Finding("SPLIT_BATCH_SKIPPED", ("same_version",)),
     Finding("STALE_ORDER_CONF", ("orphaned_topics",), "event"),
+    Finding("STALE_UNREGISTER", ("wiped", "broker_live_history"), "subject"),
     Finding("VERSION_REGRESSION", ("data_version_history",), near_us=_DAY_US),
     Finding("WRITE_PERM_LEFT_WIPED", ("topic_queue_history",), "event"),
 )

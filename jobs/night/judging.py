@@ -19,7 +19,7 @@ from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
-from jobs.night.work import NamesrvWork, answers_of, hours_of, raw_beats, topic_configs, written
+from jobs.night.work import NamesrvWork, answers_of, hours_of, questions_of, raw_beats, topic_configs, written
 from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
@@ -32,6 +32,7 @@ from namesrv_day.findings import About, stand_otherwise
 from namesrv_day.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.numbers import outcome_counts
 from namesrv_day.pack import merged_outcomes
+from namesrv_day.registered import Recorded
 from namesrv_day.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
 from namesrv_day.rows import conformed
 from namesrv_day.rules import Measurement, measure
@@ -158,15 +159,21 @@ def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
     events[bronze.ADDRESSES.name] = of.addresses
     told = work.told.of(of.namesrv_id).frames([gold.FINDINGS, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS])
-    configs = partial(topic_configs, of.today)
+    own = of.today.of(of.namesrv_id)
+
+    def arrivals(ids: pa.Array) -> pa.Table:
+        is_one = pc.field("event_id").isin(ids)
+        parts = (own.rows(each, _ARRIVED, is_one) for each in (bronze.UNREGISTRATIONS, bronze.CHANNEL_EVENTS))
+        return pa.concat_tables(parts)
+
+    recorded = Recorded(partial(raw_beats, of), partial(topic_configs, of.today), arrivals, partial(questions_of, of))
     return flag(
         FlagInput(
             of.namesrv_id,
             work.namesrv,
             of.day,
             {**slices, **events},
-            partial(raw_beats, of),
-            configs,
+            recorded,
             told,
             work.thresholds,
         )
@@ -237,6 +244,7 @@ def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
     return {table.name: conformed(rows, table) for table, rows in found.items()}
 
 
+_ARRIVED = ("event_id", "event_time")
 _IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")
 _NAMED = """
 WITH others AS (

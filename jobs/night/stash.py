@@ -26,8 +26,10 @@ def put(folder: str, tables: Mapping[str, pa.Table]) -> str:
     return place
 
 
-def take(places: Sequence[str], name: str, where: pc.Expression | None = None) -> pa.Table:
-    """Return the rows of the table `name` in all of `places`, all or those `where`."""
+def take(
+    places: Sequence[str], name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Return the rows of the table `name` in all of `places`, all or those `where`; all columns or some."""
     system, _ = filesystem_of(places[0])
     paths = [f"{filesystem_of(place)[1]}/{name}.arrow" for place in places]
-    return ds.dataset(paths, format="ipc", filesystem=system).to_table(filter=where)
+    return ds.dataset(paths, format="ipc", filesystem=system).to_table(columns=columns, filter=where)

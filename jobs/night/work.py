@@ -202,11 +202,18 @@ def answers_of(work: NamesrvWork) -> pa.Table:
     return _taken(work, work.answers, "answers", ANSWERS)
 
 
+def questions_of(work: NamesrvWork) -> pa.Table:
+    """Return (code, request_seq, seq) of the condensed answers of a name server's day."""
+    return _taken(
+        work, work.answers, "answers", pa.schema([ANSWERS.field(name) for name in ("code", "request_seq", "seq")])
+    )
+
+
 def _taken(work: NamesrvWork, places: Sequence[str], name: str, columns: pa.Schema) -> pa.Table:
     """Return the rows of a name server that were stashed; nowhere is anything where nobody has told any on that day."""
     if not places:
         return columns.empty_table()
-    return stash.take(places, name, pc.field("namesrv_id") == work.namesrv_id)
+    return stash.take(places, name, pc.field("namesrv_id") == work.namesrv_id, columns.names)
 
 
 def _keys(before: OfNamesrv) -> dict[str, pa.Table]:

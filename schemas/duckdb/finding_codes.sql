@@ -65,6 +65,14 @@ FROM (VALUES
     FALSE
   ),
   (
+    'DUAL_MASTER_CLAIM',
+    'two addresses that claim to be the master of one group',
+    'critical',
+    CAST(NULL AS TEXT),
+    'Stop one of the two; look whether a controller or a script started a second master',
+    FALSE
+  ),
+  (
     'EXPIRED_BROKER',
     'a broker fell silent and was removed',
     'critical if topics lost queues, else warning',
@@ -121,6 +129,14 @@ FROM (VALUES
     FALSE
   ),
   (
+    'NS_ABANDONED',
+    'a name server that no broker registers with any more, and that clients still ask for routes',
+    'critical',
+    'abandoned_after_s = 600',
+    'Take it out of the clients'' namesrvAddr, or put it into that of the brokers',
+    FALSE
+  ),
+  (
     'NS_COLD_START',
     'a start: no route is known until brokers register again',
     'warning',
@@ -142,6 +158,14 @@ FROM (VALUES
     'critical',
     CAST(NULL AS TEXT),
     'Bring the broker back, or delete the topic if it is gone for good',
+    FALSE
+  ),
+  (
+    'PARTIAL_FIRST_REGISTRATION',
+    'a broker that came with a single topic: refused, or routed for that topic only',
+    'warning',
+    CAST(NULL AS TEXT),
+    'Change a topic on the broker, or restart it, so that it registers all of its topics',
     FALSE
   ),
   (
@@ -169,6 +193,14 @@ FROM (VALUES
     FALSE
   ),
   (
+    'SAME_VERSION_NEW_CONTENT',
+    'a broker that changed its topics and kept its data version, so that name servers need not take them over',
+    'warning',
+    CAST(NULL AS TEXT),
+    'Let the broker count its version on: change a topic on it, or restart it',
+    FALSE
+  ),
+  (
     'SINGLE_BROKER_TOPIC',
     'topics on one broker name though their cluster has more',
     'info',
@@ -177,11 +209,27 @@ FROM (VALUES
     TRUE
   ),
   (
+    'SPLIT_BATCH_SKIPPED',
+    'a batch of a split registration that was skipped, because the name server had its data version already',
+    'warning',
+    CAST(NULL AS TEXT),
+    'Let the broker register in one piece, or upgrade it: its topics are not routed',
+    FALSE
+  ),
+  (
     'STALE_ORDER_CONF',
     'order configuration that names more than the route has',
     'warning',
     CAST(NULL AS TEXT),
     'Put an order configuration that names the brokers there are',
+    FALSE
+  ),
+  (
+    'STALE_UNREGISTER',
+    'a fresh registration wiped by a removal that had arrived before it',
+    'critical',
+    CAST(NULL AS TEXT),
+    'Upgrade the name server, or look why it handles ends of connections late; the broker is back with its next registration',
     FALSE
   ),
   (

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_day.condense import HOURS, hours_from, leases_from
+from namesrv_day.registered import Recorded
 from namesrv_day.rows import empty, table_of
 from namesrv_day.sql import connection
 from schemas import bronze, gold
@@ -18,6 +19,8 @@ from schemas.table import Table
 Row = dict[str, Any]
 Event = tuple[str, dt.datetime]
 NS = "10.0.0.9:9876"
+_QUESTIONS = pa.schema([(name, pa.int64()) for name in ("code", "request_seq", "seq")])
+_ARRIVED = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us", tz="UTC"))])
 DAY, NEXT_DAY = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 
 
@@ -99,6 +102,18 @@ def reading(registrations: Iterable[Row], asked: list[set[str]] | None = None) -
         return found.select(list(columns))
 
     return raw_beats
+
+
+def recorded(
+    registrations: Iterable[Row],
+    configs: Callable[[Any], pa.Table] | None = None,
+    arrivals: Iterable[Event] = (),
+    questions: Iterable[Row] = (),
+) -> Recorded:
+    """Return what is recorded of a day. `arrivals`: events that end brokers' lives, as they came in."""
+    came = pa.table({"event_id": [of for of, _ in arrivals], "event_time": [at for _, at in arrivals]}, schema=_ARRIVED)
+    asked = pa.Table.from_pylist(list(questions), schema=_QUESTIONS)
+    return Recorded(reading(registrations), configs or topic_configs(), lambda _: came, lambda: asked)
 
 
 def registration(at: Event, name: str, digest: str, topic_count: int, **values: Any) -> Row:

@@ -183,6 +183,33 @@ CASES = {
         {gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", UP, SECOND), in_cluster("D", "a", SECOND)]},
         [],
     ),
+    "two addresses that take a master's place from each other": Case(
+        "DUAL_MASTER_CLAIM",
+        {
+            gold.BROKER_ADDR_HISTORY: [
+                *(member("a", 0, ADDR, UP, SECOND), member("a", 0, OTHER_ADDR, SECOND, event("again", "09:02"))),
+                member("a", 0, ADDR, event("again", "09:02")),
+                # b's is replaced once; c's comes back when the other is gone
+                *(member("b", 0, ADDR, UP, SECOND), member("b", 0, OTHER_ADDR, SECOND)),
+                *(member("c", 0, ADDR, UP, SECOND), member("c", 0, OTHER_ADDR, event("later", "09:00:01"), DOWN)),
+                member("c", 0, ADDR, event("much-later", "10:00:01")),
+            ],
+            gold.EVENT_OUTCOMES: [outcome(DOWN, "scan")],
+        },
+        [("critical", "a", SECOND[1], clock("09:02"), ["second", "again"])],
+    ),
+    "a master that is refused, to the end of the day": Case(
+        "DUAL_MASTER_CLAIM",
+        {
+            gold.EVENT_OUTCOMES: [
+                outcome(
+                    at, "register_broker", outcome="rejected_state_version", broker_name="a", broker_addr=OTHER_ADDR
+                )
+                for at in (UP, DOWN)
+            ]
+        },
+        [("critical", "a", UP[1], UP[1], ["up"]), ("critical", "a", DOWN[1], None, ["down"])],
+    ),
     "an address without a live entry for longer than a lease": Case(
         "GHOST_BROKER",
         {

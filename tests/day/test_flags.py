@@ -36,6 +36,7 @@ from tests.day.flag_rows import (
     outcome,
     queues,
     reading,
+    recorded,
     registration,
     tables,
     topic_configs,
@@ -118,12 +119,12 @@ def given(day: dt.date, before: dict[str, pa.Table] | None = None) -> FlagInput:
     """Return the 4.x server's day."""
     registrations = [row for row in REGISTRATIONS if row["day"] == day]
     today = {**sliced(LIVES, day, NS), "hours": hours_of(registrations)}
-    return FlagInput(NS, Namesrv(V4_9_7), day, today, reading(registrations), CONFIGS, before or {})
+    return FlagInput(NS, Namesrv(V4_9_7), day, today, recorded(registrations, CONFIGS), before or {})
 
 
 def given5(day: dt.date, before: dict[str, pa.Table] | None = None) -> FlagInput:
     """Return the 5.x server's day."""
-    return FlagInput(NS5, Namesrv(V5_4_0), day, sliced(LIVES5, day, NS5), reading([]), CONFIGS, before or {})
+    return FlagInput(NS5, Namesrv(V5_4_0), day, sliced(LIVES5, day, NS5), recorded([], CONFIGS), before or {})
 
 
 Flagged = dict[str, dict[tuple[str, dt.date], pa.Table]]
@@ -171,10 +172,17 @@ def test_topics_of_which_nothing_changed_need_no_sweep(monkeypatch: pytest.Monke
     for table in gold.HISTORY_TABLES:
         still[table.name] = table_of([r for r in still[table.name].to_pylist() if r["closed_by"] is None], table)
     asked: list[set[str]] = []
-    nothing = replace(of_two, today=still, before={}, raw_beats=reading([], asked))
+    nothing = replace(of_two, today=still, before={}, recorded=recorded([])._replace(raw_beats=reading([], asked)))
     assert not any(rows.num_rows for name, rows in flag(nothing).items() if name != gold.FINDINGS.name)
     assert (swept, asked) == ([], [])
-    flag(replace(nothing, today={**of_two.today, "hours": hours_of([])}, before=first, raw_beats=reading([], asked)))
+    flag(
+        replace(
+            nothing,
+            today={**of_two.today, "hours": hours_of([])},
+            before=first,
+            recorded=recorded([])._replace(raw_beats=reading([], asked)),
+        )
+    )
     assert sorted(map(str, swept)) == ["T", "T2"]
 
 

@@ -1,0 +1,52 @@
+-- Times in which a name server without a live broker was asked for routes. `asked`: first and last question of each hour. What
+-- began before the day begins with it here.
+-- meaning: a name server that no broker registers with any more, and that clients still ask for routes
+-- severity: critical
+-- threshold: abandoned_after_s
+-- remedy: Take it out of the clients' namesrvAddr, or put it into that of the brokers
+WITH lives AS (
+    -- an entry whose lease has ended may stay: no scan removes one that has no place in a group any more
+    SELECT
+        valid_from, opened_by, epoch_us(last_update_time) + 1000 * least(heartbeat_timeout_ms, 1000000000000) AS lease_us,
+        coalesce(epoch_us(valid_to), 9223372036854775807) AS gone_us, closed_by
+    FROM broker_live_history
+),
+
+steps AS (
+    SELECT epoch_us(valid_from) AS since_us, 1 AS step, opened_by AS event_id FROM lives
+    UNION ALL
+    SELECT if(gone_us < lease_us + 60000000, gone_us, lease_us), -1, if(gone_us < lease_us + 60000000, closed_by, opened_by)
+    FROM lives
+    UNION ALL
+    SELECT epoch_us(effect_time), 0, event_id FROM event_outcomes WHERE operation = 'namesrv_started'
+    UNION ALL
+    -- the state with which the day began
+    SELECT epoch_us($start), 0, NULL
+),
+
+points AS (
+    SELECT since_us, sum(step) AS step, min(event_id) AS event_id FROM steps GROUP BY since_us
+),
+
+states AS (
+    SELECT
+        make_timestamptz(since_us) AS since, sum(step) OVER in_time AS live, event_id,
+        make_timestamptz(lead(since_us) OVER in_time) AS until, lead(event_id) OVER in_time AS ended_by
+    FROM points
+    WINDOW in_time AS (ORDER BY since_us)
+),
+
+alone AS (
+    FROM states WHERE live = 0 AND since >= $start
+)
+
+SELECT
+    'critical' AS severity, $namesrv_id AS subject, since AS from_time, until AS to_time,
+    'no broker is live, and it is asked for routes' AS detail,
+    list_filter([event_id, ended_by], lambda id: id IS NOT NULL) AS evidence
+FROM alone
+WHERE EXISTS (
+        FROM asked
+        WHERE last_us >= epoch_us(since) + $abandoned_us AND coalesce(greatest(first_us, epoch_us(since)) < epoch_us(until), TRUE)
+    ) AND coalesce(epoch_us(until) - epoch_us(since) >= $abandoned_us, TRUE)
+    OR since = $start AND $namesrv_id IN (SELECT subject FROM standing)

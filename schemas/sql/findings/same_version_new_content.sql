@@ -1,0 +1,11 @@
+-- Brokers that told other topics with a data version with which they had told some of them before.
+-- meaning: a broker that changed its topics and kept its data version, so that name servers need not take them over
+-- severity: warning
+-- remedy: Let the broker count its version on: change a topic on it, or restart it
+SELECT
+    'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, told_time AS from_time, told_time AS to_time,
+    len(changed) || if(len(changed) = 1, ' topic differs', ' topics differ') || ' from what it had told with version ' || version
+        || ', ' || len(skipped) || ' of its topics were not taken over: ' || array_to_string(changed[1:10], ', ') AS detail,
+    [event_id] AS evidence, [broker_name] AS broker_names, changed AS topic_names
+FROM same_version
+WHERE len(changed) > 0

@@ -1,0 +1,11 @@
+-- Registrations in several batches with one data version of which one was not taken over: the name server had that version.
+-- meaning: a batch of a split registration that was skipped, because the name server had its data version already
+-- severity: warning
+-- remedy: Let the broker register in one piece, or upgrade it: its topics are not routed
+SELECT
+    'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, told_time AS from_time, told_time AS to_time,
+    len(skipped) || if(len(skipped) = 1, ' topic', ' topics') || ' registered with version ' || version
+        || ' after others with it were not taken over: ' || array_to_string(skipped[1:10], ', ') AS detail,
+    [event_id] AS evidence, [broker_name] AS broker_names, skipped AS topic_names
+FROM same_version
+WHERE len(changed) = 0 AND is_new_version

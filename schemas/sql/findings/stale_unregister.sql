@@ -1,0 +1,17 @@
+-- Brokers that were removed by what had arrived before they registered afresh.
+-- meaning: a fresh registration wiped by a removal that had arrived before it
+-- severity: critical
+-- remedy: Upgrade the name server, or look why it handles ends of connections late; the broker is back with its next registration
+SELECT
+    'critical' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, removed_time AS from_time,
+    (SELECT min(valid_from) FROM broker_live_history AS l WHERE l.broker_addr = w.broker_addr AND l.valid_from >= removed_time)
+        AS to_time,
+    'registered ' || (epoch_us(told_time) - epoch_us(decided_time)) // 1000 || ' ms after that had arrived which removed it '
+        || (epoch_us(removed_time) - epoch_us(told_time)) // 1000 || ' ms later' AS detail,
+    [removed_by, told_by] AS evidence, [broker_name] AS broker_names
+FROM wiped AS w
+UNION ALL
+SELECT s.severity, s.subject, s.from_time, min(l.valid_from), s.detail, s.evidence, s.broker_names
+FROM standing AS s
+JOIN broker_live_history AS l ON l.broker_name = s.broker_names[1] AND l.valid_from >= $start
+GROUP BY ALL
