@@ -53,6 +53,8 @@ WITH waiting AS (
     SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns
 ), sent AS (
     SELECT seq FROM answered UNION ALL SELECT seq FROM ends WHERE closed_by = 'namesrv'
+    UNION ALL -- its own end of a connection that the client ended; of one that was reset there is none
+    SELECT min(seq) FROM ends WHERE closed_by = 'client' GROUP BY channel_id HAVING bool_and(kind = 'close')
 ), pauses AS (
     SELECT lag(seq) OVER (ORDER BY seq) AS from_seq, seq AS until_seq FROM sent
 ), stalls AS (

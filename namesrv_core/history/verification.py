@@ -8,7 +8,7 @@ from then on every later question must be answered with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from namesrv_core.asking.answers import answer, remark_matches
@@ -61,6 +61,18 @@ class _Window(NamedTuple):
     nominal: int
 
 
+class Judged(NamedTuple):
+    """An answer with its verdicts, by the number of changes made before: where it matches, and at the nominal state."""
+
+    observed: Observed
+    window: _Window
+    verdicts: dict[int, Verdict]
+
+
+PartOf = Callable[[Question | Event, Answer], str | None]
+"""What of an answer is compared, where not all of it is."""
+
+
 def verify(
     registry: Registry,
     timeline: Sequence[StateChange],
@@ -74,12 +86,24 @@ def verify(
     `registry` is the state before `timeline` and is changed; `starts` are the positions at which the process started
     anew.
     """
+    return chosen(judged(registry, timeline, observations, namesrv, starts=starts))
+
+
+def judged(
+    registry: Registry,
+    timeline: Sequence[StateChange],
+    observations: Sequence[Observed],
+    namesrv: Namesrv,
+    *,
+    starts: Sequence[int] = (),
+    part_of: PartOf | None = None,
+) -> list[Judged]:
+    """Return each observation, in the order of the answers, with the states of its window that it matches; as `verify`."""
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
     windows = _windows(timeline, ordered)
-    states = _States(registry, timeline, namesrv, set(starts))
+    states = _States(registry, timeline, namesrv, set(starts), part_of)
     waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
-    # By state: where the answer matches, and at the nominal one.
-    judged: list[dict[int, Verdict]] = [{} for _ in ordered]
+    found = [Judged(observed, window, {}) for observed, window in zip(ordered, windows, strict=True)]
     active: list[int] = []
     position = 0
     for number in range(len(timeline) + 1):
@@ -90,21 +114,19 @@ def verify(
         for i in active:
             verdict = states.judge(ordered[i], nominal=number == windows[i].nominal)
             if verdict.matched or number == windows[i].nominal:
-                judged[i][number] = verdict
+                found[i].verdicts[number] = verdict
         active = [i for i in active if number < windows[i].last]
-    return _chosen(ordered, windows, judged)
+    return found
 
 
-def _chosen(
-    ordered: Sequence[Observed], windows: Sequence[_Window], judged: Sequence[dict[int, Verdict]]
-) -> list[Verdict]:
+def chosen(answers: Iterable[Judged]) -> list[Verdict]:
     """Return one verdict for each answer: at the nominal state if it matches there, else at the first that it matches.
 
     States before one that an earlier answer has shown are out of the question.
     """
     shown_until: list[tuple[int, int]] = []  # (position of an answer, the state that it proves to have been reached)
     verdicts = []
-    for observed, window, verdict_at in zip(ordered, windows, judged, strict=True):
+    for observed, window, verdict_at in answers:
         proven = _proven(shown_until, observed.request_seq)
         possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
         if not possible:
@@ -145,7 +167,14 @@ class _Expected(NamedTuple):
 class _States:
     """The registry on its way along the timeline, with its answers for as long as they stand."""
 
-    def __init__(self, registry: Registry, timeline: Sequence[StateChange], namesrv: Namesrv, starts: set[int]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        timeline: Sequence[StateChange],
+        namesrv: Namesrv,
+        starts: set[int],
+        part_of: PartOf | None,
+    ) -> None:
         self._registry = registry
         self._timeline = timeline
         self._namesrv = namesrv
@@ -154,6 +183,7 @@ class _States:
         self._expected: dict[Question | Event, _Expected] = {}
         self._judged: dict[tuple[Question | Event, Answer], Verdict] = {}
         self._answering = namesrv
+        self._part_of = part_of
 
     def advance_to(self, number: int) -> None:
         while self._versions.number < number:
@@ -169,8 +199,14 @@ class _States:
         expected = self._expected_of(question, self._namesrv.at(observed.seq))
         verdict = self._judged.get((question, answered))
         if verdict is None or verdict.expected is not expected:
-            verdict = self._judged[question, answered] = _compared(observed, expected)
+            verdict = self._judged[question, answered] = self._compared(observed, expected)
         return Verdict(observed, *verdict[1:4], not nominal, expected)
+
+    def _compared(self, observed: Observed, expected: Answer) -> Verdict:
+        if self._part_of is None:
+            return _compared(observed, expected)
+        said = (self._part_of(observed.question, answered) for answered in (observed.answered, expected))
+        return Verdict(observed, next(said) == next(said), False, False, False, expected)
 
     def _expected_of(self, question: Question | Event, answering: Namesrv) -> Answer:
         """Return the registry's answer: the same object for as long as it stays equal."""

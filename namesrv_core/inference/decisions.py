@@ -2,26 +2,24 @@
 
 Where events raced (`namesrv_core.inference.races`), the name server's registry is replayed in each of the possible orders, from a
 quiet instant before them until the registries are the same again, and the answers that only one of the orders explains
-are counted. The order that explains most is taken, the default where nothing speaks for another. Where several brokers
-raced at once - a frozen name server that thaws - and answers are still unexplained, a search moves single events.
+are counted. The order that explains most is taken, the default where nothing speaks for another. Where answers are still
+unexplained, or too much raced at once - a frozen name server that thaws - all that was on its way is searched for an order
+(`namesrv_core.inference.bursts`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from namesrv_core.history.timeline import StateChange
-from namesrv_core.history.verification import Observed, verify
+from namesrv_core.inference.bursts import held_in, order_of
+from namesrv_core.inference.courses import Course, between, ordered, thawed
 from namesrv_core.inference.races import Alternative, Day, Move, Race, races_of
-from namesrv_core.machine.events import ChannelDestroyed, NamesrvStarted
-from namesrv_core.machine.instants import NS_PER_US
-from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
-from namesrv_core.replay.loop import TimedEvent, replay
+from namesrv_core.replay.loop import TimedEvent
 
 # A request that waited this long for its answer met a name server that stood still.
 STALL_NS = 1_000_000_000
@@ -29,8 +27,8 @@ STALL_NS = 1_000_000_000
 _HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
 # Unexplained answers before this one of them make two decisions be tried together.
 _NEAR = 3
-_MAX_PAIRS = 200
-_MAX_SEARCHED = 400
+# More races than this in one span are not decided one by one: so many pairs of them would be as many replays.
+_MOST_RACES = 20
 
 
 class Decided(NamedTuple):
@@ -55,24 +53,24 @@ class Placed(NamedTuple):
 
 
 Choice = dict[str, int]  # by decision id; the default may be left out
-_Timed = TypeVar("_Timed", TimedEvent, Observed)
 
 
 def decide(day: Day) -> tuple[list[Decided], list[Placed]]:
-    """Return the decisions of a day by position, and the events that they move."""
+    """Return the decisions of a day by position, and the events that take effect elsewhere than recorded."""
+    recorded, day = day.timed_events, thawed(day)
     races = races_of(day)
     spans = _spans(day, races)
     decided: list[Decided] = []
     moves: list[Move] = []
     registry, position = day.start(), day.from_seq - 1
     for span, together in _by_span(spans, races):
-        _Course(day, registry, position, ()).run(span.first - 1)
+        Course(day, registry, position, ()).run(span.first - 1)
         burst = _Burst(day, registry, span, spans, together)
         found, registry = burst.decide()
         position = span.last
         decided += found
         moves += [move for d in found for move in d.race.alternatives[d.chosen].moves]
-    return decided, _placed(day, moves)
+    return decided, _placed(recorded, ordered(day.timed_events, moves))
 
 
 class _Span(NamedTuple):
@@ -107,67 +105,6 @@ def _by_span(spans: Sequence[_Span], races: Iterable[Race]) -> list[tuple[_Span,
     return sorted(together.items(), key=lambda item: item[0])
 
 
-class _Chunk(NamedTuple):
-    """What a course does up to one of its halts: answers that match and do not, what changed, the registry then."""
-
-    matched: frozenset[str]
-    unmatched: frozenset[str]
-    timeline: tuple[StateChange, ...]
-    registry: Registry
-
-    def changes_the_same_as(self, other: _Chunk) -> bool:
-        """Return whether the same rows were changed, in whatever order."""
-        return _counted(self.timeline) == _counted(other.timeline)
-
-
-def _counted(timeline: Iterable[StateChange]) -> Counter[Change]:
-    return Counter(change for state_change in timeline for change in state_change.changes)
-
-
-class _Course:
-    """One possible course of events from `position` on; `registry` is changed."""
-
-    def __init__(self, day: Day, registry: Registry, position: int, moves: Iterable[Move]) -> None:
-        self._day = day
-        self._registry = registry
-        self._position = position
-        self._moves = tuple(moves)
-        self._chunks: list[_Chunk] = []
-
-    def chunk(self, number: int, halts: Sequence[int]) -> _Chunk:
-        """Return what happens up to the halt of that number, from the one before it."""
-        while len(self._chunks) <= number:
-            self._chunks.append(self._judged(halts[len(self._chunks)]))
-        return self._chunks[number]
-
-    def run(self, until: int) -> tuple[list[StateChange], list[int]]:
-        """Replay until `until`, inclusive, and return the changes and the starts of the process."""
-        day, timeline, starts = self._day, [], []
-        for timed, step in replay(
-            self._registry,
-            _ordered(_between(day.timed_events, self._position, until), self._moves),
-            day.namesrv,
-            day.schedule,
-            namesrv_id=day.namesrv_id,
-            span=(self._position, until + 1),
-        ):
-            if type(timed.event) is NamesrvStarted:
-                starts.append(timed.seq)
-            if step.changes:
-                arrived = day.received[timed.event_id] if timed.event_id in day.answered else timed.seq
-                timeline.append(StateChange(timed.seq, min(arrived, timed.seq), step.changes))
-        self._position = until
-        return timeline, starts
-
-    def _judged(self, until: int) -> _Chunk:
-        before, asked = self._registry.copy(), _between(self._day.observations, self._position, until)
-        timeline, starts = self.run(until)
-        verdicts = verify(before, timeline, asked, self._day.namesrv, starts=starts)
-        matched = frozenset(verdict.observed.event_id for verdict in verdicts if verdict.matched)
-        unmatched = frozenset(verdict.observed.event_id for verdict in verdicts if not verdict.matched)
-        return _Chunk(matched, unmatched, tuple(timeline), self._registry.copy())
-
-
 class _Difference(NamedTuple):
     """How another course differs from one: answers that only one of them explains; `nothing`: not even the changes."""
 
@@ -192,17 +129,19 @@ class _Burst:
         self._span = span
         self._races = {race.decision_id: race for race in races}
         self._halts = _halts(spans, span, day.until_seq)
-        self._courses: dict[tuple[Move, ...], _Course] = {}
+        self._courses: dict[tuple[Move, ...], Course] = {}
 
     def decide(self) -> tuple[list[Decided], Registry]:
         """Return the decisions, and the registry at the end of the span."""
-        choice = self._best_choice()
-        decided = [self._decided(race, choice) for race in self._races.values()]
-        searched = self._searched(self._moves_of(choice))
-        if searched is not None:
-            decided.append(searched)
-        kept = [d for d in decided if d is not None]
-        moves = [move for d in kept for move in d.race.alternatives[d.chosen].moves]
+        kept: list[Decided] = []
+        if len(self._races) <= _MOST_RACES:
+            choice = self._best_choice()
+            kept = [d for d in (self._decided(race, choice) for race in self._races.values()) if d is not None]
+        moves = tuple(move for d in kept for move in d.race.alternatives[d.chosen].moves)
+        if self._leaves_unexplained(moves):
+            found = self._searched(moves)
+            kept = kept if found is None else [found]
+        moves = tuple(move for d in kept for move in d.race.alternatives[d.chosen].moves)
         return kept, self._course(moves).chunk(0, self._halts).registry
 
     def _best_choice(self) -> Choice:
@@ -212,16 +151,17 @@ class _Burst:
             singles = list(self._others(choice))
             best = max(singles, key=lambda other: self._difference(choice, other).gain, default=choice)
             if self._difference(choice, best).gain <= 0:
-                course = self._course(self._moves_of(choice))
-                if not any(
-                    course.chunk(number, self._halts).unmatched for number in range(min(_NEAR, len(self._halts)))
-                ):
+                if not self._leaves_unexplained(self._moves_of(choice)):
                     return choice
-                pairs = [one | other for one, other in combinations(singles, 2)][:_MAX_PAIRS]
+                pairs = [one | other for one, other in combinations(singles, 2)]
                 best = max(pairs, key=lambda other: self._difference(choice, other).gain, default=choice)
                 if self._difference(choice, best).gain <= 0:
                     return choice
             choice = best
+
+    def _leaves_unexplained(self, moves: Sequence[Move]) -> bool:
+        course = self._course(moves)
+        return any(course.chunk(number, self._halts).unmatched for number in range(min(_NEAR, len(self._halts))))
 
     def _others(self, choice: Choice) -> Iterator[Choice]:
         for decision_id, race in self._races.items():
@@ -262,10 +202,10 @@ class _Burst:
             nothing = False
         return _Difference(only_one, only_other, nothing and not only_one and not only_other)
 
-    def _course(self, moves: Iterable[Move]) -> _Course:
+    def _course(self, moves: Iterable[Move]) -> Course:
         key = tuple(sorted(moves))
         if key not in self._courses:
-            self._courses[key] = _Course(self._day, self._start.copy(), self._span.first - 1, key)
+            self._courses[key] = Course(self._day, self._start.copy(), self._span.first - 1, key)
         return self._courses[key]
 
     def _moves_of(self, choice: Choice) -> tuple[Move, ...]:
@@ -276,46 +216,17 @@ class _Burst:
         )
 
     def _searched(self, moves: tuple[Move, ...]) -> Decided | None:
-        """Search for single moves that explain answers of the span itself and leave the registry behind it as it is."""
-        found, left = moves, _MAX_SEARCHED
-        reached = self._course(moves).chunk(0, self._halts)
-        while reached.unmatched and left > 0:
-            tries = [(*found, move) for move in self._single_moves(found, reached.timeline)][:left]
-            left -= len(tries)
-            chunks = [self._course(tried).chunk(0, self._halts) for tried in tries]
-            fit = [n for n, chunk in enumerate(chunks) if chunk.registry.holds_the_same_as(reached.registry)]
-            best = min(fit, key=lambda n: len(chunks[n].unmatched), default=None)
-            if best is None or len(chunks[best].unmatched) >= len(reached.unmatched):
-                break
-            found, reached = tries[best], chunks[best]
-        if found == moves:
+        """Search for an order of all that was on its way; None if there is none that explains more than `moves` do."""
+        first, last = self._span
+        stalled_until = next((s.until_seq for s in self._day.schedule.stalls if first <= s.until_seq <= last), None)
+        held = held_in(self._day, between(self._day.timed_events, first - 1, last), stalled_until, last)
+        found = order_of(self._day, self._start, held, (first, last), self._halts[-2:][0])
+        difference = self._compared(moves, found)
+        if difference.gain <= 0:
             return None
-        difference = self._compared(found, moves)
         return Decided(
-            self._burst_race(found[len(moves) :]),
-            1,
-            tuple(sorted(difference.only_one)),
-            tuple(sorted(difference.only_other)),
+            self._burst_race(found), 1, tuple(sorted(difference.only_other)), tuple(sorted(difference.only_one))
         )
-
-    def _single_moves(self, moves: Sequence[Move], timeline: Sequence[StateChange]) -> Iterator[Move]:
-        """Yield the moves of a request before any event that took effect after its arrival, and of a close behind any."""
-        placed = {move.event_id: (move.seq, move.side) for move in moves}
-        recorded = _between(self._day.timed_events, self._span.first - 1, self._span.last)
-        # A move is relative to where events were recorded, not to where an earlier move has pushed them.
-        place = {timed.event_id: (timed.seq, 0) for timed in recorded} | placed
-        changed = {state_change.seq for state_change in timeline}
-        effective = [timed for timed in _ordered(recorded, moves) if timed.seq in changed]
-        for moved in effective:
-            if moved.event_id in placed:
-                continue
-            is_close = type(moved.event) is ChannelDestroyed
-            for anchor in effective:
-                seq, side = place[anchor.event_id]
-                if is_close and moved.seq < anchor.seq:
-                    yield Move(moved.event_id, seq, side + 1)
-                elif not is_close and self._day.received.get(moved.event_id, moved.seq) <= anchor.seq < moved.seq:
-                    yield Move(moved.event_id, seq, side - 1)
 
     def _burst_race(self, moves: Sequence[Move]) -> Race:
         ids = {move.event_id for move in moves}
@@ -333,47 +244,16 @@ def _halts(spans: Sequence[_Span], span: _Span, until_seq: int) -> list[int]:
     return sorted({*halts, max(until_seq, ends[-1])})
 
 
-def _between(items: Sequence[_Timed], after: int, until: int) -> Sequence[_Timed]:
-    """Return the items with a position after `after`, up to `until`; `items` are in order."""
-    first = bisect_right(items, after, key=lambda item: item.seq)
-    return items[first : bisect_right(items, until, key=lambda item: item.seq)]
-
-
-def _ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[TimedEvent]:
-    """Return the events in the order that the moves make, with positions that increase strictly."""
-    by_id = {move.event_id: move for move in moves}
-
-    def place(timed: TimedEvent) -> tuple[int, int, int]:
-        move = by_id.get(timed.event_id)
-        return (timed.seq, 0, timed.seq) if move is None else (move.seq, move.side, timed.seq)
-
-    ordered: list[TimedEvent] = []
-    last = -1
-    for timed in sorted(timed_events, key=place):
-        moved = _moved(timed, by_id[timed.event_id]) if timed.event_id in by_id else timed
-        last = max(moved.seq, last + 1)
-        ordered.append(moved._replace(seq=last))
-    return ordered
-
-
-def _moved(timed: TimedEvent, move: Move) -> TimedEvent:
-    event = timed.event
-    if move.looked_up is not None and isinstance(event, ChannelDestroyed):
-        event = event._replace(looked_up=move.looked_up)
-    return timed._replace(seq=move.seq, effect_us=move.seq // NS_PER_US, event=event)
-
-
-def _placed(day: Day, moves: Sequence[Move]) -> list[Placed]:
+def _placed(recorded: Iterable[TimedEvent], taken: Iterable[TimedEvent]) -> list[Placed]:
     """Return the events whose position, or lookup, is not the recorded one."""
-    recorded = {timed.event_id: timed.seq for timed in day.timed_events}
-    looked_up = {move.event_id: move.looked_up for move in moves}
+    before = {timed.event_id: timed for timed in recorded}
     return [
-        Placed(timed.event_id, timed.seq, looked_up.get(timed.event_id))
-        for timed in _ordered(day.timed_events, moves)
-        if timed.seq != recorded[timed.event_id] or timed.event_id in looked_up
+        Placed(timed.event_id, timed.seq, getattr(timed.event, "looked_up", None))
+        for timed in taken
+        if timed.seq != before[timed.event_id].seq or timed.event is not before[timed.event_id].event
     ]
 
 
 def explained_by(day: Day) -> frozenset[str]:
     """Return the ids of the answers that a replay of the whole day, in the order recorded, explains."""
-    return _Course(day, day.start(), day.from_seq - 1, ()).chunk(0, [day.until_seq]).matched
+    return Course(thawed(day), day.start(), day.from_seq - 1, ()).chunk(0, [day.until_seq]).matched

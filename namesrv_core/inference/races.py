@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from namesrv_core.history.verification import Observed
@@ -107,7 +107,7 @@ def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
 
 def _overlapping(day: Day) -> Iterator[Race]:
     """Two events that touch the same rows, of which the later one had arrived before the earlier one took effect."""
-    owners = _owners(day)
+    owners = owners_of(day.namesrv, day.start(), day.timed_events)
     first_close: dict[str | None, TimedEvent] = {}
     for timed in day.timed_events:
         if type(timed.event) is events.ChannelDestroyed:
@@ -150,14 +150,16 @@ def _close_and_registration(
     yield Race("removal_and_registration", (close, later), tuple(alternatives))
 
 
-def _owners(day: Day) -> dict[str | None, set[LiveKey]]:
+def owners_of(
+    namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]
+) -> dict[str | None, set[LiveKey]]:
     """Return, by channel, the live keys that were registered over it."""
     owners: dict[str | None, set[LiveKey]] = {}
-    for key, live in day.start().broker_live_table.items():
+    for key, live in registry.broker_live_table.items():
         owners.setdefault(live.channel_id, set()).add(key)
-    for timed in day.timed_events:
+    for timed in timed_events:
         if isinstance(timed.event, events.RegisterBroker):
-            key = live_key_of(day.namesrv, timed.event.cluster_name, timed.event.broker_addr)
+            key = live_key_of(namesrv, timed.event.cluster_name, timed.event.broker_addr)
             owners.setdefault(timed.event.channel_id, set()).add(key)
     return owners
 

@@ -65,7 +65,7 @@ class ScanSchedule:
         """`scan_closes`: positions where the server closed the channel of a broker whose lease had ended."""
         self._period_ns = period_ms * NS_PER_MS
         self._closes = sorted(scan_closes)
-        self._stalls = sorted(stalls)
+        self.stalls = sorted(stalls)
         self._epochs = [self._in_phase(epoch) for epoch in sorted(epochs)]
         self._starts = [epoch.from_seq for epoch in self._epochs]
 
@@ -124,8 +124,8 @@ class ScanSchedule:
         return tick if stall is None else stall.until_seq - 1
 
     def _stall_at(self, seq: int) -> Stall | None:
-        index = bisect_right(self._stalls, seq, key=lambda stall: stall.from_seq) - 1
-        return self._stalls[index] if index >= 0 and seq < self._stalls[index].until_seq else None
+        index = bisect_right(self.stalls, seq, key=lambda stall: stall.from_seq) - 1
+        return self.stalls[index] if index >= 0 and seq < self.stalls[index].until_seq else None
 
     def _before_stall(self, seq: int) -> int:
         """Return `seq`, or where the stall began that ended there or later: ticks of its time are made at its end."""

@@ -43,6 +43,15 @@ def test_the_close_of_a_scan_may_be_the_first_that_leaves() -> None:
     assert stood(rows) == [(12_000, 38_990)]
 
 
+def test_who_ends_a_connection_that_a_client_ended_does_not_stand_still() -> None:
+    """That is a packet of the server's; where the client reset the connection nothing is sent."""
+    beat = registered(39_000, "r", received_ms=12_000)
+    ends = [ended(38_500, "c", "close", "client", channel_id="e#1")]
+    assert stood({"registrations": [beat], "channel_events": ends}) == [(12_000, 38_500)]
+    ends.append(ended(38_499, "d", "exception", "client", channel_id="e#1"))
+    assert stood({"registrations": [beat], "channel_events": ends}) == [(12_000, 39_000)]
+
+
 def test_who_answers_others_meanwhile_does_not_stand_still() -> None:
     """A slow request by itself is none; a server that sends something within a second is not frozen."""
     others = [answered(ms, f"o{ms}", 105, "T", None) for ms in range(12_500, 39_500, 900)]
