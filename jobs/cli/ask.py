@@ -89,10 +89,9 @@ def _answer(given: argparse.Namespace) -> int:
             if number and given.format != "json":
                 out.write("\n")
             names, rows = answers.ask(question.sql, **question.values)
-            if write_rows(out, given.format, names, _noted(rows, given), given.limit) and given.format != "table":
+            rows = _noted(rows, answers, given)
+            if write_rows(out, given.format, names, rows, given.limit) and given.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
-    if "topic" in vars(given) and not getattr(given, "is_known", False):
-        _tell_nearest(answers, given.topic)
     if getattr(given, "fail_on", None) and _is_ongoing(answers, given.fail_on):
         return EXIT_ONGOING
     return EXIT_OK
@@ -105,12 +104,12 @@ def _is_ongoing(answers: Answers, severity: str) -> bool:
     return next(answers.ask(sql, severities=as_severe).rows, None) is not None
 
 
-def _noted(rows: Iterator[tuple[Any, ...]], given: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
-    """Yield rows, and note whether one of them knows the topic that was asked for."""
-    given.is_known = False
-    for row in rows:
-        given.is_known |= "never seen" not in row
-        yield row
+def _noted(rows: Iterator[tuple[Any, ...]], answers: Answers, given: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
+    """Yield rows; where none of them knows the topic that was asked for, say whether there ever was one of that name."""
+    found = list(rows) if "topic" in vars(given) else rows
+    if isinstance(found, list) and all("never seen" in row for row in found):
+        _tell_nearest(answers, given.topic)
+    yield from found
 
 
 def _tell_nearest(answers: Answers, topic: str) -> None:

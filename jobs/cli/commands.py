@@ -44,7 +44,7 @@ from jobs.night.passes import InProcess, OnSpark, Passes
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check
 from jobs.store.coverage import require_within, summary, text_of
-from jobs.store.damage import require_small
+from jobs.store.damage import require_whole
 from jobs.store.disk import full_disk, not_allowed
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
@@ -160,7 +160,7 @@ def _ingest(command: Command) -> int:
     given, house = command.arguments, command.house
     with locked(house.path):
         house.start_from_published()
-        require_small(house)
+        require_whole(house)
         ingested = ingest(house, given.input, given.snapshot, command.console.progress)
         house.clear_staging()
     report.show_ingested(ingested, command.console)

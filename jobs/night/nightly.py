@@ -19,7 +19,7 @@ from jobs.night.night import Night
 from jobs.night.passes import Passes
 from jobs.night.publish import Published, gold_digests, publish
 from jobs.store.crash import crash_points
-from jobs.store.damage import require_small
+from jobs.store.damage import require_whole
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
 
@@ -136,7 +136,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
     with locked(house.path):
         with step("ingest"):
             house.start_from_published()
-            require_small(house)
+            require_whole(house)
             ingested = ingest(house, asked.inputs, asked.snapshots, console.progress)
         summary.note_ingested(ingested)
         wanted = asked_days(house.recorded(), asked.first, asked.last) if asked.first or asked.last else []

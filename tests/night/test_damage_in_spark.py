@@ -40,8 +40,13 @@ def refused(spark: SparkSession, warehouse: Path, sql: str) -> str:
     return line
 
 
-def test_only_what_touches_the_damage_fails(spark: SparkSession, copied: Path) -> None:
-    """A file that is gone or torn is named with what helps; other days of its table, and other tables, are answered."""
+def test_only_what_touches_the_damage_fails(
+    spark: SparkSession, copied: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is gone or torn is named with what helps; other days of its table, and other tables, are answered.
+
+    Nothing of the stacks of Spark's attempts is shown.
+    """
     for damage in (tear, Path.unlink):
         path = data_of(copied, QUEUES, DAYS[-1])
         damage(path)
@@ -54,6 +59,7 @@ def test_only_what_touches_the_damage_fails(spark: SparkSession, copied: Path) -
     assert "there is no table at" in refused(spark, copied, COUNT.format("topic_queue_history"))
     with pytest.raises(UsageError, match="nope"):
         asked(spark, copied, "SELECT nope FROM findings")
+    assert "\tat " not in capfd.readouterr().err
 
 
 def test_values_rewritten_in_place_are_found_by_whoever_verifies(spark: SparkSession, copied: Path) -> None:
