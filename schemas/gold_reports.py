@@ -282,8 +282,8 @@ ROUTE_MISMATCHES = Table(
             "classification",
             STRING,
             "mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it shows brokers that "
-            "nobody registered, and there were connections that cannot be read), removal_under_way (5.x: equal to the "
-            "state before a removal that had begun up to 10 ms before the question)",
+            "nobody registered, and there were connections that cannot be read), removal_under_way (equal to the "
+            "state before a removal that had begun up to 20 ms before the question)",
             required=True,
         ),
         Column("decision_id", STRING, "Order decision that explains it"),
