@@ -28,6 +28,7 @@ VIEW_NAMES = (
     "route_causes",
     "whole_routes",
     "client_routes",
+    "cause_events",
     "causes",
     "orphaned_intervals",
     "broker_lives",
@@ -149,13 +150,18 @@ def statements() -> dict[str, Statement]:
 
 def views() -> tuple[Statement, ...]:
     """Return the views over the bronze and gold views, in the order in which they can be made."""
-    made = {"finding_codes": _finding_codes()}
+    made = {
+        "finding_codes": _finding_codes(),
+        "whole_routes": _sql("views", "whole_routes").replace("{route_text}", _route_text("parts")),
+    }
     return tuple(Statement(name, made.get(name) or _sql("views", name)) for name in VIEW_NAMES)
 
 
 def functions() -> tuple[Statement, ...]:
     """Return the table functions, in the order in which they can be made."""
     made = {name: sql for table in _TABLES_AT for name, sql in _at(table, *_TABLES_AT[table]).items()}
+    why = _sql("functions", "why").replace("{route_text_before}", _route_text("n.parts_before"))
+    made["why"] = why.replace("{route_text}", _route_text("n.parts"))
     return tuple(Statement(name, made.get(name) or _sql("functions", name)) for name in FUNCTION_NAMES)
 
 
@@ -184,6 +190,11 @@ def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
         days.setdefault(name, []).append(day)
     of_each = {", ".join(f"DATE'{day}'" for day in found) for found in days.values()} or {"DATE'1970-01-01'"}
     return DAYS_IN_FORCE.replace(DAYS_OF_EACH, f"array({', '.join(f'array({found})' for found in sorted(of_each))})")
+
+
+def _route_text(parts: str) -> str:
+    """Return what makes a route of its parts, a sorted list of (part, name, text)."""
+    return _sql("views", "route_text").replace("{parts}", parts).strip()
 
 
 def _finding_codes() -> str:

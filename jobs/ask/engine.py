@@ -146,6 +146,8 @@ class Answers:
         return sorted(f"{folder}/{path}" for path in delta.get_add_actions().column("path").to_pylist())
 
     def _make_needed(self, sql: str) -> None:
+        if not sql.isascii() and sql != sql.encode("utf-8", "replace").decode("utf-8"):
+            raise UsageError("a statement must be UTF-8: there are bytes in it that are none")
         for name in asked.needed(sql, asked.names() | set(_OF_LEDGER), _made_by):
             if name not in self._made:
                 self._make(name)

@@ -1,14 +1,13 @@
 CREATE OR REPLACE TEMPORARY VIEW whole_routes AS
 SELECT * FROM (
-WITH parts AS (
+WITH told AS (
   SELECT
     namesrv_id,
     topic,
     seq,
     p.part,
     p.name,
-    p.text,
-    LEAD(seq) OVER (PARTITION BY namesrv_id, topic, p.part, p.name ORDER BY seq NULLS FIRST) AS until
+    {'text': p.text} AS said
   FROM (
     SELECT
       namesrv_id,
@@ -17,6 +16,31 @@ WITH parts AS (
       UNNEST(parts) AS p
     FROM route_changes
   )
+), states AS (
+  /* of each change every part that the topic ever had, as it was told last */
+  SELECT
+    c.namesrv_id,
+    c.topic,
+    c.seq,
+    k.part,
+    COALESCE(k.name, '') AS name,
+    LAST_VALUE(t.said IGNORE NULLS) OVER (PARTITION BY c.namesrv_id, c.topic, k.part, k.name ORDER BY c.seq NULLS FIRST).text AS text
+  FROM route_changes AS c
+  JOIN (
+    SELECT DISTINCT
+      namesrv_id,
+      topic,
+      part,
+      name
+    FROM told
+  ) AS k
+    ON k.namesrv_id = c.namesrv_id AND k.topic = c.topic
+  LEFT JOIN told AS t
+    ON t.namesrv_id = c.namesrv_id
+    AND t.topic = c.topic
+    AND t.seq = c.seq
+    AND t.part = k.part
+    AND t.name IS NOT DISTINCT FROM k.name
 ), routes AS (
   SELECT
     c.namesrv_id,
@@ -26,91 +50,29 @@ WITH parts AS (
     c.caused_by,
     c.change,
     c.day,
-    '{"brokerDatas":[' || ARRAY_TO_STRING(
-      LIST_TRANSFORM(
-        LIST_SORT(
-          COALESCE(
-            ARRAY_AGG({'name': COALESCE(p.name, ''), 'text': p.text}) FILTER(WHERE
-              p.part = 'brokerDatas'
-              AND NOT {'name': COALESCE(p.name, ''), 'text': p.text} IS NULL),
-            []
-          )
-        ),
-        LAMBDA e : e.text
-      ),
-      ','
-    ) || '],"filterServerTable":{' || ARRAY_TO_STRING(
-      LIST_TRANSFORM(
-        LIST_SORT(
-          COALESCE(
-            ARRAY_AGG({'name': COALESCE(p.name, ''), 'text': p.text}) FILTER(WHERE
-              p.part = 'filterServerTable'
-              AND NOT {'name': COALESCE(p.name, ''), 'text': p.text} IS NULL),
-            []
-          )
-        ),
-        LAMBDA e : e.text
-      ),
-      ','
-    ) || '}' || COALESCE(
-      MAX(
-        CASE
-          WHEN p.part = 'orderTopicConf'
-          THEN ',"orderTopicConf":' || p.text
-          ELSE NULL
-        END
-      ),
-      ''
-    ) || ',"queueDatas":[' || ARRAY_TO_STRING(
-      LIST_TRANSFORM(
-        LIST_SORT(
-          COALESCE(
-            ARRAY_AGG({'name': COALESCE(p.name, ''), 'text': p.text}) FILTER(WHERE
-              p.part = 'queueDatas'
-              AND NOT {'name': COALESCE(p.name, ''), 'text': p.text} IS NULL),
-            []
-          )
-        ),
-        LAMBDA e : e.text
-      ),
-      ','
-    ) || ']' || CASE
-      WHEN MAX(p.part) = 'topicQueueMappingByBroker'
-      THEN ',"topicQueueMappingByBroker":{' || ARRAY_TO_STRING(
-        LIST_TRANSFORM(
-          LIST_SORT(
-            COALESCE(
-              ARRAY_AGG({'name': COALESCE(p.name, ''), 'text': p.text}) FILTER(WHERE
-                p.part = 'topicQueueMappingByBroker'
-                AND NOT {'name': COALESCE(p.name, ''), 'text': p.text} IS NULL),
-              []
-            )
-          ),
-          LAMBDA e : e.text
-        ),
-        ','
-      ) || '}'
-      ELSE ''
-    END || '}' AS route
+    c.groups_after,
+    r.parts
   FROM route_changes AS c
-  JOIN parts AS p
-    ON p.namesrv_id = c.namesrv_id
-    AND p.topic = c.topic
-    AND p.seq <= c.seq
-    AND (
-      p.until IS NULL OR p.until > c.seq
-    )
-  WHERE
-    NOT p.text IS NULL
-  GROUP BY
-    c.namesrv_id,
-    c.topic,
-    c.seq,
-    c.effect_time,
-    c.caused_by,
-    c.change,
-    c.day
-  UNION ALL
+  JOIN (
+    SELECT
+      namesrv_id,
+      topic,
+      seq,
+      LIST_SORT(
+        COALESCE(
+          ARRAY_AGG({'part': part, 'name': name, 'text': text}) FILTER(WHERE
+            NOT text IS NULL AND NOT {'part': part, 'name': name, 'text': text} IS NULL),
+          []
+        )
+      ) AS parts
+    FROM states
+    GROUP BY
+      namesrv_id,
+      topic,
+      seq
+  ) AS r
+    ON r.namesrv_id = c.namesrv_id AND r.topic = c.topic AND r.seq = c.seq
+), texts AS (
   SELECT
     namesrv_id,
     topic,
@@ -119,10 +81,37 @@ WITH parts AS (
     caused_by,
     change,
     day,
-    CAST(NULL AS TEXT)
-  FROM route_changes
-  WHERE
-    groups_after = 0
+    CASE
+      WHEN groups_after = 0
+      THEN NULL
+      ELSE '{"brokerDatas":[' || ARRAY_TO_STRING(
+        LIST_TRANSFORM(LIST_FILTER(parts, LAMBDA e : e.part = 'brokerDatas'), LAMBDA e : e.text),
+        ','
+      ) || '],"filterServerTable":{' || ARRAY_TO_STRING(
+        LIST_TRANSFORM(LIST_FILTER(parts, LAMBDA e : e.part = 'filterServerTable'), LAMBDA e : e.text),
+        ','
+      ) || '}' || ARRAY_TO_STRING(
+        LIST_TRANSFORM(
+          LIST_FILTER(parts, LAMBDA e : e.part = 'orderTopicConf'),
+          LAMBDA e : ',"orderTopicConf":' || e.text
+        ),
+        ''
+      ) || ',"queueDatas":[' || ARRAY_TO_STRING(
+        LIST_TRANSFORM(LIST_FILTER(parts, LAMBDA e : e.part = 'queueDatas'), LAMBDA e : e.text),
+        ','
+      ) || ']' || CASE
+        WHEN ARRAY_LENGTH(LIST_FILTER(parts, LAMBDA e : e.part = 'topicQueueMappingByBroker')) > 0
+        THEN ',"topicQueueMappingByBroker":{' || ARRAY_TO_STRING(
+          LIST_TRANSFORM(
+            LIST_FILTER(parts, LAMBDA e : e.part = 'topicQueueMappingByBroker'),
+            LAMBDA e : e.text
+          ),
+          ','
+        ) || '}'
+        ELSE ''
+      END || '}'
+    END AS route
+  FROM routes
 )
 SELECT
   namesrv_id,
@@ -134,5 +123,5 @@ SELECT
   LAG(route) OVER (PARTITION BY namesrv_id, topic ORDER BY seq NULLS FIRST),
   route,
   day
-FROM routes
+FROM texts
 ) AS made(namesrv_id, topic, seq, effect_time, caused_by, change, route_before, route_after, day)

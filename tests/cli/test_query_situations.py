@@ -72,6 +72,12 @@ def changed(of: Event, change: str, topic: str = "T", ns: str = NS1) -> Row:
 VERSION = {"state_version": 0, "timestamp": 1, "counter": 1}
 START, UP = at("start", "08:00"), at("up", "09:00")
 """broker-a comes at 09:00."""
+CLIENTS = {
+    "10.1.0.1:4000#1": ("09:30", "10:00:30", "10:03"),
+    "10.1.0.1:4001#2": ("09:40", "10:02"),
+    "10.1.0.2:5#3": ("09:50",),
+}
+"""Three connections of two clients, and when they ask for T, which vanishes at 10:00."""
 TOLD = [{"topic": name, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0} for name in "TU"]
 
 
@@ -186,6 +192,36 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             },
             [],
             [{"namesrv_id": NS1, "answers": 1, "beats": 0, "last_beat_time": UP[1], "event_id": "up"}],
+        ),
+        "exposed_clients": (
+            {
+                gold.ROUTE_CHANGES: [changed(UP, "appeared"), changed(wiped, "vanished")],
+                bronze.ROUTE_OBSERVATIONS: [
+                    {
+                        **sent(at(f"{channel} {clock}", clock)),
+                        "channel_id": channel,
+                        "code": 105,
+                        "subject": "T",
+                        "response_code": 0,
+                        "seq_rest": 0,
+                        "stated_id": f"{channel} {clock}",
+                    }
+                    for channel, clocks in CLIENTS.items()
+                    for clock in clocks
+                ],
+            },
+            ["topic=T"],
+            [
+                {
+                    "change": "vanished",
+                    "connections": 3,
+                    "hosts": 2,
+                    "not_again": 1,
+                    "event_id": "wiped",
+                    "median_ms": 75_000,
+                    "longest_ms": 120_000,
+                }
+            ],
         ),
         "broker_name_conflicts": (
             {

@@ -29,35 +29,92 @@ RETURNS TABLE(
 COMMENT 'Why a topic was routed, or was not, at t: the last change of its route on every name server, its cause, and the next'
 RETURN
     SELECT
-        n.namesrv_id,
-        CASE
-            WHEN NOT n.is_covered THEN 'not recorded'
-            WHEN NOT n.recorded THEN 'not known'
-            WHEN n.last.change = 'vanished' THEN 'vanished'
-            WHEN n.last IS NOT NULL THEN 'routed'
-            WHEN NOT n.known THEN 'not known'
-            WHEN n.next IS NOT NULL THEN 'not yet seen'
-            ELSE 'never seen'
-        END,
-        n.last.effect_time, n.last.change, n.last.caused_by,
-        o.operation, o.outcome, o.cluster_name, o.broker_name, o.broker_addr, o.channel_id, o.detail,
-        o.source_file, o.source_offset,
-        w.route_before, w.route_after,
-        n.next.effect_time, n.next.change, n.next.caused_by, p.operation,
-        n.known, n.coverage
+        w.namesrv_id, w.state, w.changed_time, w.change, w.caused_by,
+        max(u.operation) FILTER (WHERE w.k.is_last), max(u.outcome) FILTER (WHERE w.k.is_last),
+        coalesce(max(u.cluster_name) FILTER (WHERE w.k.is_last), max(u.sent_cluster) FILTER (WHERE w.k.is_last)),
+        coalesce(max(u.broker_name) FILTER (WHERE w.k.is_last), max(u.sent_name) FILTER (WHERE w.k.is_last)),
+        coalesce(max(u.broker_addr) FILTER (WHERE w.k.is_last), max(u.sent_addr) FILTER (WHERE w.k.is_last)),
+        coalesce(max(u.channel_id) FILTER (WHERE w.k.is_last), max(u.sent_channel) FILTER (WHERE w.k.is_last)),
+        coalesce(max(u.detail) FILTER (WHERE w.k.is_last), max(u.sent_detail) FILTER (WHERE w.k.is_last)),
+        max(u.source_file) FILTER (WHERE w.k.is_last), max(u.source_offset) FILTER (WHERE w.k.is_last),
+        w.route_before, w.route, w.next_time, w.next_change, w.next_caused_by,
+        max(u.operation) FILTER (WHERE NOT w.k.is_last), w.known, w.coverage
     FROM (
         SELECT
-            s.namesrv_id, s.topic, s.is_covered, s.recorded, s.known, s.coverage,
-            max_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time <= s.t AND s.is_covered) AS last,
-            min_by(struct(c.*), c.seq) FILTER (WHERE c.effect_time > s.t) AS next
+            n.namesrv_id,
+            CASE
+                WHEN NOT n.is_covered THEN 'not recorded'
+                WHEN NOT n.recorded THEN 'not known'
+                WHEN n.last.change = 'vanished' THEN 'vanished'
+                WHEN n.last IS NOT NULL THEN 'routed'
+                WHEN NOT n.known THEN 'not known'
+                WHEN n.next IS NOT NULL THEN 'not yet seen'
+                ELSE 'never seen'
+            END AS state,
+            n.last.effect_time AS changed_time, n.last.change AS change, n.last.caused_by AS caused_by,
+            IF(coalesce(n.last.groups_before, 0) = 0, NULL, {route_text_before}) AS route_before,
+            IF(coalesce(n.last.groups_after, 0) = 0, NULL, {route_text}) AS route,
+            n.next.effect_time AS next_time, n.next.change AS next_change, n.next.caused_by AS next_caused_by,
+            n.known, n.coverage,
+            explode(array(
+                struct(TRUE AS is_last, n.last.day AS day, n.last.caused_by AS event_id),
+                struct(FALSE AS is_last, n.next.day AS day, n.next.caused_by AS event_id)
+            )) AS k
         FROM (
-            SELECT namesrv_id, is_covered, recorded, known, coverage, why.topic AS topic, why.t AS t FROM coverage_at(why.t)
-        ) AS s
-        LEFT JOIN route_changes AS c ON c.namesrv_id = s.namesrv_id AND c.topic = s.topic
-        GROUP BY s.namesrv_id, s.topic, s.is_covered, s.recorded, s.known, s.coverage
-    ) AS n
-    LEFT JOIN whole_routes AS w ON w.namesrv_id = n.namesrv_id AND w.topic = n.topic AND w.seq = n.last.seq
-    LEFT JOIN causes AS o
-        ON o.namesrv_id = n.namesrv_id AND o.day = n.last.day AND o.event_id = n.last.caused_by
-    LEFT JOIN event_outcomes AS p
-        ON p.namesrv_id = n.namesrv_id AND p.day = n.next.day AND p.event_id = n.next.caused_by
+                SELECT
+                    r.namesrv_id, max(r.is_covered) AS is_covered, max(r.recorded) AS recorded, max(r.known) AS known,
+                    max(r.coverage) AS coverage, max_by(r.last, r.last.seq) AS last, min_by(r.next, r.next.seq) AS next,
+                    array_sort(collect_list(struct(r.part, r.name, r.text)) FILTER (WHERE r.text IS NOT NULL)) AS parts,
+                    array_sort(collect_list(struct(r.part, r.name, r.before AS text)) FILTER (WHERE r.before IS NOT NULL)) AS parts_before
+                FROM (
+                    -- of each part of a route what was told of it last, and before the last change
+                    SELECT
+                        e.namesrv_id, e.part, coalesce(e.name, '') AS name, max(e.is_covered) AS is_covered, max(e.recorded) AS recorded,
+                        max(e.known) AS known, max(e.coverage) AS coverage,
+                        max_by(e.change, e.seq) FILTER (WHERE e.is_past) AS last, min_by(e.change, e.seq) FILTER (WHERE NOT e.is_past) AS next,
+                        max_by(e.text, e.seq) FILTER (WHERE e.is_past) AS text,
+                        max_by(e.text, e.seq) FILTER (WHERE e.seq < e.last_seq) AS before
+                    FROM (
+                        SELECT
+                            x.*, max(IF(x.is_past, x.seq, NULL)) OVER (PARTITION BY x.namesrv_id) AS last_seq
+                        FROM (
+                            SELECT
+                                namesrv_id, is_covered, recorded, known, coverage, CAST(NULL AS BIGINT) AS seq, CAST(NULL AS BOOLEAN) AS is_past,
+                                nothing AS part, nothing AS name, nothing AS text, NULL AS change
+                            FROM coverage_at(why.t)
+                            UNION ALL
+                            SELECT
+                                c.namesrv_id, NULL, NULL, NULL, NULL, c.seq, c.effect_time <= why.t, c.p.part, c.p.name, c.p.text, c.change
+                            FROM (
+                                SELECT
+                                    namesrv_id, effect_time, seq, explode(parts) AS p,
+                                    struct(seq, effect_time, change, caused_by, day, groups_before, groups_after) AS change
+                                FROM route_changes
+                                WHERE topic = why.topic
+                            ) AS c
+                        ) AS x
+                    ) AS e
+                    GROUP BY e.namesrv_id, e.part, coalesce(e.name, '')
+                ) AS r
+                GROUP BY r.namesrv_id
+                HAVING max(r.is_covered) IS NOT NULL
+        ) AS n
+    ) AS w
+    -- one join with the few events that are asked for: so they are looked for in the files of their days alone
+    LEFT JOIN (
+        SELECT
+            namesrv_id, day, event_id, operation, outcome, cluster_name, broker_name, broker_addr, channel_id, detail,
+            CAST(NULL AS STRING) AS sent_cluster, CAST(NULL AS STRING) AS sent_name, CAST(NULL AS STRING) AS sent_addr,
+            CAST(NULL AS STRING) AS sent_channel, CAST(NULL AS STRING) AS sent_detail, CAST(NULL AS STRING) AS source_file,
+            CAST(NULL AS BIGINT) AS source_offset
+        FROM event_outcomes
+        UNION ALL
+        SELECT
+            namesrv_id, day, event_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, cluster_name, broker_name, broker_addr,
+            channel_id, detail, source_file, source_offset
+        FROM cause_events
+    ) AS u
+        ON u.namesrv_id = w.namesrv_id AND u.day = w.k.day AND u.event_id = w.k.event_id
+    GROUP BY
+        w.namesrv_id, w.state, w.changed_time, w.change, w.caused_by, w.route_before, w.route, w.next_time, w.next_change,
+        w.next_caused_by, w.known, w.coverage

@@ -11,50 +11,35 @@ CREATE OR REPLACE TEMPORARY VIEW whole_routes (
 )
 COMMENT 'Every change of a route, with the whole route before and after: ask for few topics, a wide one has a long text for each change. Put together from the first recorded change on: what a setting changed over midnight shows with the next change of that part'
 AS
-WITH parts AS (
-    SELECT
-        namesrv_id, topic, seq, p.part, p.name, p.text,
-        lead(seq) OVER (PARTITION BY namesrv_id, topic, p.part, p.name ORDER BY seq) AS until
+WITH told AS (
+    SELECT namesrv_id, topic, seq, p.part, p.name, struct(p.text AS text) AS said
     FROM (SELECT namesrv_id, topic, seq, explode(parts) AS p FROM route_changes)
-), routes AS (
+), states AS (
+    -- of each change every part that the topic ever had, as it was told last
     SELECT
-        c.namesrv_id, c.topic, c.seq, c.effect_time, c.caused_by, c.change, c.day,
-        concat(
-            '{"brokerDatas":[',
-            array_join(transform(array_sort(collect_list(struct(coalesce(p.name, '') AS name, p.text AS text))
-                FILTER (WHERE p.part = 'brokerDatas')), e -> e.text), ','),
-            '],"filterServerTable":{',
-            array_join(transform(array_sort(collect_list(struct(coalesce(p.name, '') AS name, p.text AS text))
-                FILTER (WHERE p.part = 'filterServerTable')), e -> e.text), ','),
-            '}',
-            coalesce(max(IF(p.part = 'orderTopicConf', concat(',"orderTopicConf":', p.text), NULL)), ''),
-            ',"queueDatas":[',
-            array_join(transform(array_sort(collect_list(struct(coalesce(p.name, '') AS name, p.text AS text))
-                FILTER (WHERE p.part = 'queueDatas')), e -> e.text), ','),
-            ']',
-            IF(
-                max(p.part) = 'topicQueueMappingByBroker',
-                concat(
-                    ',"topicQueueMappingByBroker":{',
-                    array_join(transform(array_sort(collect_list(struct(coalesce(p.name, '') AS name, p.text AS text))
-                        FILTER (WHERE p.part = 'topicQueueMappingByBroker')), e -> e.text), ','),
-                    '}'
-                ),
-                ''
-            ),
-            '}'
-        ) AS route
+        c.namesrv_id, c.topic, c.seq, k.part, coalesce(k.name, '') AS name,
+        last_value(t.said) IGNORE NULLS OVER (PARTITION BY c.namesrv_id, c.topic, k.part, k.name ORDER BY c.seq).text AS text
     FROM route_changes AS c
-    JOIN parts AS p
-        ON p.namesrv_id = c.namesrv_id AND p.topic = c.topic AND p.seq <= c.seq AND (p.until IS NULL OR p.until > c.seq)
-    WHERE p.text IS NOT NULL
-    GROUP BY c.namesrv_id, c.topic, c.seq, c.effect_time, c.caused_by, c.change, c.day
-    UNION ALL
-    SELECT namesrv_id, topic, seq, effect_time, caused_by, change, day, CAST(NULL AS STRING)
-    FROM route_changes
-    WHERE groups_after = 0
+    JOIN (SELECT DISTINCT namesrv_id, topic, part, name FROM told) AS k ON k.namesrv_id = c.namesrv_id AND k.topic = c.topic
+    LEFT JOIN told AS t
+        ON t.namesrv_id = c.namesrv_id AND t.topic = c.topic AND t.seq = c.seq AND t.part = k.part AND t.name <=> k.name
+), routes AS (
+    SELECT c.namesrv_id, c.topic, c.seq, c.effect_time, c.caused_by, c.change, c.day, c.groups_after, r.parts
+    FROM route_changes AS c
+    JOIN (
+        SELECT
+            namesrv_id, topic, seq,
+            array_sort(collect_list(struct(part, name, text)) FILTER (WHERE text IS NOT NULL)) AS parts
+        FROM states
+        GROUP BY namesrv_id, topic, seq
+    ) AS r ON r.namesrv_id = c.namesrv_id AND r.topic = c.topic AND r.seq = c.seq
+), texts AS (
+    SELECT
+        namesrv_id, topic, seq, effect_time, caused_by, change, day,
+        IF(groups_after = 0, NULL, {route_text}) AS route
+    FROM routes
 )
 SELECT
     namesrv_id, topic, seq, effect_time, caused_by, change,
     lag(route) OVER (PARTITION BY namesrv_id, topic ORDER BY seq), route, day
-FROM routes
+FROM texts

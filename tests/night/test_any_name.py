@@ -1,0 +1,235 @@
+"""Any name is a value: what strangers send as topic, broker or cluster comes out of every door as it is, and does nothing there.
+
+One small warehouse has each of the names as a topic, in a cluster and on a broker of that name; the same are arguments.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.__main__ import main
+from jobs.ask.engine import Answers
+from jobs.ask.saved import query_named, values_of
+from jobs.cli.export import export
+from jobs.cli.output import write_rows
+from jobs.cli.report import asked as asked_of_spark
+from jobs.cli.views import register_views
+from jobs.errors import EXIT_OK, EXIT_USAGE
+from schemas import asked, bronze, gold
+from tests.ingest.given import NAMESRV, Line, at, broker, write
+from tests.night.nights import house_at, night, rows
+
+HOSTILE = {
+    "single quote": "it's",
+    "injection": "x'; DROP TABLE runs; --",
+    "always true": "' OR '1'='1",
+    "double quote": 'a"b',
+    "backslash": "a\\'b\\",
+    "backtick": "`runs`",
+    "comment": "/* a */ -- b",
+    "semicolon": ";;",
+    "parameters": ":topic ? $topic @topic",
+    "braces": "{} {0} {topic} ${HOME}",
+    "percent": "%s %d %(topic)s %%",
+    "newline": "one\ntwo\r\nthree",
+    "tab and bell": "a\tb\x07",
+    "NUL": "a\x00b",
+    "escape sequence": "\x1b[2J\x1b]0;title\x07",
+    "C1": "a\x9b31mb",
+    "right to left": "abc\u202egpj\u2066.exe",
+    "zero width": "a\u200bb\ufeffc",
+    "HTML": "<script>alert(1)</script>",
+    "attribute": '" onload="alert(1)" x="',
+    "entity": "&lt;b&gt; &amp;",
+    "closes a comment": "--></style></script><img src=x onerror=alert(1)>",
+    "formula": "=cmd|' /C calc'!A0",
+    "formula with plus": "+1+1",
+    "formula with at": "@SUM(1)",
+    "path": "../../etc/passwd",
+    "device": "CON",
+    "pattern": "*?[a-z]{x,y}%_",
+    "url": "javascript:alert(1)",
+    "emoji and accents": "\U0001f680 é e\u0301",
+    "only blanks": "   ",
+    "very long": "long" * 2_500,
+    "SQL words": "NULL",
+    "JSON": '{"a":[1,"b"]}',
+}
+pytestmark = pytest.mark.slow
+NAMES = pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+INSTANT, LATER = "2026-01-02 01:30", "2026-01-02 02:10"
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each name as topic, broker and cluster; one broker with all topics goes away, so that findings and changes name them."""
+    path = tmp_path_factory.mktemp("any-name")
+    lines: list[Line] = [at(1, {"kind": "namesrv", "event": "started"})]
+    config = {"read_queue_nums": 2, "write_queue_nums": 4, "perm": 6}
+    for number, name in enumerate(HOSTILE.values()):
+        addr = {"broker_addr": f"10.9.0.{number}:10911", "cluster_name": name, "broker_name": name}
+        said = {**broker("a", "", 1), **addr, "topics": [{"topic": name, **config}]}
+        lines += [at(1 + beat / 60 + number / 360_000, said) for beat in range(60)]
+        lines.append(at(1.99, {"kind": "unregistration", "broker_id": 0, "response_code": 0, **addr}))
+    lines.append(at(2.2, {"kind": "namesrv", "event": "stopped"}))
+    night(path / "w", write(path / "all.jsonl", lines))
+    return path / "w"
+
+
+@pytest.fixture
+def ask(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return what a question is answered, as it is printed."""
+
+    def answer(*words: str) -> str:
+        assert main(["ask", *words, "--warehouse", str(warehouse)]) == EXIT_OK
+        return capsys.readouterr().out
+
+    return answer
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """Return JSON lines as they are read."""
+    return [json.loads(line) for line in text.split("\n") if line]
+
+
+def test_all_names_were_recorded(warehouse: Path) -> None:
+    """None was refused, cut or changed."""
+    assert not rows(warehouse, bronze.QUARANTINE)
+    for name in ("topic", "broker_name"):
+        assert {row[name] for row in rows(warehouse, gold.TOPIC_QUEUE_HISTORY)} == set(HOSTILE.values())
+    assert {row["cluster_name"] for row in rows(warehouse, gold.CLUSTER_ADDR_HISTORY)} == set(HOSTILE.values())
+
+
+@pytest.fixture(scope="module")
+def answers(warehouse: Path) -> Answers:
+    """Return the warehouse, opened once."""
+    return Answers(str(warehouse))
+
+
+def written(answers: Answers, form: str, sql: str, **values: Any) -> str:
+    """Return an answer as `ask` writes it in one of its forms."""
+    out = io.StringIO()
+    write_rows(out, form, *answers.ask(sql, **values))
+    return out.getvalue()
+
+
+@NAMES
+def test_a_name_is_found_and_no_other(answers: Answers, name: str) -> None:
+    """As an argument of functions and queries; JSON and CSV give it back as it is, a table shows nothing that steers."""
+    route = "SELECT broker_name, cluster_name FROM route_at($topic, $t)"
+    at_once = {"topic": name, "t": f"{INSTANT}:00+00"}
+    assert list(answers.ask(route, **at_once).rows) == [(name, name)]
+    (why,) = answers.ask("SELECT state, broker_name FROM why($topic, $t)", topic=name, t=f"{LATER}:00+00").rows
+    assert why == ("vanished", name)
+    history = list(
+        answers.ask("SELECT change, route_after FROM whole_routes WHERE topic = $topic ORDER BY seq", topic=name).rows
+    )
+    assert [change for change, _ in history] == ["appeared", "vanished"]
+    assert json.loads(history[0][1])["queueDatas"][0]["brokerName"] == name
+    query = query_named("departures")
+    departed = answers.ask(asked.statement("query.departures") or "", **values_of(query, [f"broker={name}"]))
+    assert [row[departed.names.index("broker_name")] for row in departed.rows] == [name]
+    assert json.loads(written(answers, "json", route, **at_once))["broker_name"] == name
+    read = list(csv.reader(io.StringIO(written(answers, "csv", route, **at_once), newline="")))
+    assert read == [["broker_name", "cluster_name"], [name, name]]
+    assert not CONTROL.search(written(answers, "table", route, **at_once).replace("\n", ""))
+
+
+@pytest.mark.parametrize("name", [HOSTILE[kind] for kind in ("injection", "escape sequence", "NUL", "parameters")])
+def test_a_command_takes_any_name(ask: Any, name: str) -> None:
+    """Argument and answer, from end to end."""
+    (found,) = objects(ask("route-at", name, INSTANT, "--format", "json"))
+    assert (found["broker_name"], found["cluster_name"]) == (name, name)
+    assert not CONTROL.search(ask("explain", name, LATER).replace("\n", ""))
+
+
+class _Elements(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, list[tuple[str, str | None]]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, attrs))
+
+
+@pytest.mark.parametrize(
+    "words", [("route-at", "a\udcff", INSTANT), ("explain", "\udcff", INSTANT), ("sql", "SELECT '\udcff'")]
+)
+def test_bytes_that_are_no_text_are_refused(
+    warehouse: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """No name has them: what is not UTF-8 in an argument is a mistake of use, told in a sentence."""
+    assert main(["ask", *words, "--warehouse", str(warehouse)]) == EXIT_USAGE
+    assert "UTF-8" in capsys.readouterr().err
+
+
+@NAMES
+def test_a_report_about_a_name_shows_it_as_text(warehouse: Path, tmp_path: Path, name: str) -> None:
+    """No element, handler or script comes of it, nothing steers; the file is the one that was asked for."""
+    out = tmp_path / "page.html"
+    assert main(["report", "--topic", name, "--output", str(out), "--warehouse", str(warehouse)]) == EXIT_OK
+    html = out.read_text(encoding="utf-8")
+    tags = _Elements(html).tags
+    assert [tag for tag, _ in tags].count("script") == 1
+    assert not any(tag in ("img", "b") or key.startswith("on") for tag, attrs in tags for key, _ in attrs)
+    assert not CONTROL.search(html)
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_findings_and_numbers_name_them_without_harm(ask: Any) -> None:
+    """In JSON they are what was sent; in a table, on the way to Prometheus and in CSV nothing steers or breaks a line."""
+    found = objects(ask("findings", "--format", "json"))
+    named = {name for row in found for name in [*row["broker_names"], *row["topic_names"]]}
+    assert len(named) >= 10
+    assert named <= set(HOSTILE.values())
+    for words in (("findings",), ("incidents",)):
+        assert not CONTROL.search(ask(*words).replace("\n", ""))
+    for line in ask("prometheus").splitlines():
+        assert re.fullmatch(r'# (HELP|TYPE) .*|[a-z_]+(\{([a-z]+="[^"\n]*",?)*\})? [0-9.e+]+', line), line
+
+
+def test_an_attestation_and_an_export_have_them_as_they_are(warehouse: Path, tmp_path: Path) -> None:
+    """What is attested holds, and what is exported is read again as the same events."""
+    out = tmp_path / "proof.json"
+    words = ["audit", "--at", INSTANT, "--namesrv", NAMESRV, "--output", str(out), "--warehouse", str(warehouse)]
+    assert main(words) == EXIT_OK
+    assert main(["audit", "--check", str(out), "--warehouse", str(warehouse)]) == EXIT_OK
+    log = tmp_path / "export.jsonl"
+    assert export(house_at(warehouse), log)
+    night(tmp_path / "again", log)
+    for table in (gold.TOPIC_QUEUE_HISTORY, gold.ROUTE_CHANGES):
+        first, again = (sorted(map(str, _content(path, table))) for path in (warehouse, tmp_path / "again"))
+        assert first == again
+
+
+def _content(path: Path, table: Any) -> Iterator[dict[str, Any]]:
+    return ({**row, "known_from": None} for row in rows(path, table))
+
+
+def test_pages_of_a_night_have_names_of_their_own(warehouse: Path) -> None:
+    """No file is called after what was sent."""
+    assert all(re.fullmatch(r"[\w.=,-]+", path.name) for path in warehouse.rglob("*"))
+
+
+def test_spark_binds_them(warehouse: Path, spark: SparkSession) -> None:
+    """As an argument of a function, and every name in a condition; what is asked is that name and no other."""
+    register_views(spark, house_at(warehouse), texts=["route_at topic_queue_history"])
+    for kind in ("injection", "parameters", "backtick", "NUL"):
+        sql = "SELECT broker_name FROM route_at(:topic, TIMESTAMP'2026-01-02 01:30:00')"
+        found = asked_of_spark(spark, sql, {"topic": HOSTILE[kind]}).collect()
+        assert [row[0] for row in found] == [HOSTILE[kind]]
+    names = {f"n{number}": name for number, name in enumerate(HOSTILE.values())}
+    told = "SELECT topic FROM topic_queue_history WHERE topic IN ({})".format(", ".join(f":{key}" for key in names))
+    assert sorted(row[0] for row in asked_of_spark(spark, told, names).collect()) == sorted(names.values())
