@@ -47,9 +47,21 @@ class Positions:
             self._taken.popitem(last=False)
         return events.setdefault(event_id, effect_ns + len(events))
 
+    def placed(self, row: Row) -> Row:
+        """Return the row of a line, with a position if it did not state one."""
+        values = row.values
+        if row.seq_is_given or "seq" not in values:
+            return row
+        seq = self.take(values["namesrv_id"], ~values["seq"], values["event_id"])
+        asked = {"request_seq": seq} if values.get("request_seq") == values["seq"] else {}
+        return row._replace(values={**values, "seq": seq, **asked})
 
-def rows_of_line(line: bytes, source_file: str, number: int, positions: Positions) -> list[Row]:
-    """Return the rows of one line. Raises `DecodeError`."""
+
+def rows_of_line(line: bytes, source_file: str, number: int) -> list[Row]:
+    """Return the rows of one line. Raises `DecodeError`.
+
+    One that does not state its position has one below 0, which also is that of the question if it is an answer: `Positions`.
+    """
     value = parse_json(line, "line")
     if not isinstance(value, dict):
         raise _bad("the line is no object")
@@ -64,12 +76,12 @@ def rows_of_line(line: bytes, source_file: str, number: int, positions: Position
         raise _bad(f"unknown field {_shown(unknown[0])}")
     columns = {field.column: checked(key, field, value) for key, field in kind.fields.items()}
     rows = [*_topics(kind, value, columns)]
-    values = _envelope(value, columns, positions, source_file, number)
+    values = _envelope(value, columns, source_file, number)
     _complete(kind, values)
     return [*rows, Row(kind.table, values, seq_is_given=value.get("seq") is not None)]
 
 
-def _envelope(value: Values, columns: Values, positions: Positions, source_file: str, number: int) -> Values:
+def _envelope(value: Values, columns: Values, source_file: str, number: int) -> Values:
     """Return the whole row: the columns that all events share, then the kind's own."""
     namesrv_id = cast("str", checked("namesrv_id", COMMON["namesrv_id"], value))
     event_ns = nanoseconds(value.get("time"), "time")
@@ -82,7 +94,7 @@ def _envelope(value: Values, columns: Values, positions: Positions, source_file:
         raise _bad("event_id is not 32 hex digits")
     seq = checked("seq", COMMON["seq"], value)
     if seq is None:
-        seq = positions.take(namesrv_id, effect_ns, event_id)
+        seq = ~effect_ns
     return {
         "namesrv_id": namesrv_id,
         "seq": seq,

@@ -7,15 +7,17 @@ far has no order. Smaller steps back are noted, not judged.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
-from operator import sub
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.rows import AnyRow, FrameRow, Place, Row, digest_id, envelope, namesrv_row, quarantine_row
+from namesrv_wire.rows import AnyRow, Place, Row, digest_id, envelope, namesrv_row, quarantine_row
 
 STEP_BACK_NS: Final = 5_000_000_000
 STEP_BACK_US: Final = STEP_BACK_NS // 1_000
@@ -26,6 +28,22 @@ _DAY_US: Final = 86_400_000_000
 _NS_PER_US: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _PLACE_OF: Final = ("source_file", "source_offset")
+
+
+class Times(NamedTuple):
+    """The times of rows of one name server that follow each other, in microseconds; `step`: the least from one to the next."""
+
+    first: int
+    last: int
+    low: int
+    high: int
+    step: int
+
+
+def times_of(us: NDArray[np.int64]) -> Times:
+    """Return the times of rows in their order."""
+    step = int(np.diff(us).min()) if len(us) > 1 else 0
+    return Times(int(us[0]), int(us[-1]), int(us.min()), int(us.max()), step)
 
 
 class Lateness:
@@ -59,23 +77,23 @@ class Lateness:
         self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, last_us), last_us)
         return True
 
-    def all_in_order(self, rows: Iterable[FrameRow]) -> bool:
-        """Return whether rows that follow each other in a file all pass without a remark; they then count as passed."""
-        found: defaultdict[str, list[int]] = defaultdict(list)
-        for row in rows:
-            found[row.namesrv_id].append(row.effect_us)
-        passed: dict[str, tuple[int, int]] = {}
+    def all_in_order(self, found: Mapping[str, Times]) -> bool:
+        """Return whether rows that follow each other in a file all pass without a remark; they then count as passed.
+
+        `found`: when they took effect, by name server.
+        """
         for name, times in found.items():
-            before = (self._latest_of_file.get(name, times[0]), self._last_of_file.get(name, times[0]))
-            latest_us = max(before[0], *times)
+            last_us = self._last_of_file.get(name, times.first)
+            latest_us = max(self._latest_of_file.get(name, times.high), times.high)
             earliest = max(self._earliest_day.get(name, 0), latest_us // _DAY_US - self.limit_days)
-            steps = map(sub, times, [before[1], *times])
-            if min(times) // _DAY_US < earliest or (len(self._steps) < MAX_NOTED and min(steps) < -STEP_BACK_US):
+            step = min(times.step, times.first - last_us)
+            if times.low // _DAY_US < earliest or (len(self._steps) < MAX_NOTED and step < -STEP_BACK_US):
                 return False
-            passed[name] = latest_us, times[-1]
-        for name, (latest_us, last_us) in passed.items():
-            self._latest_of_file[name], self._last_of_file[name] = latest_us, last_us
-            self.latest_us[name] = max(self.latest_us.get(name, latest_us), latest_us)
+        for name, times in found.items():
+            self._latest_of_file[name] = max(self._latest_of_file.get(name, times.high), times.high)
+            self._last_of_file[name] = times.last
+            latest = self._latest_of_file[name]
+            self.latest_us[name] = max(self.latest_us.get(name, latest), latest)
         return True
 
     def judged(self, row: AnyRow, *, in_order: bool = True) -> AnyRow:

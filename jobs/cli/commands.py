@@ -36,6 +36,7 @@ from jobs.fleet.asking import traffic_of
 from jobs.fleet.capture import capture
 from jobs.fleet.simulate import simulate
 from jobs.ingest.ingest import ingest
+from jobs.ingest.tasks import cores
 from jobs.night import nightly, steps
 from jobs.night.days import asked_days
 from jobs.night.docs import prepare
@@ -161,7 +162,7 @@ def _ingest(command: Command) -> int:
     with locked(house.path):
         house.start_from_published()
         require_whole(house)
-        ingested = ingest(house, given.input, given.snapshot, command.console.progress)
+        ingested = ingest(house, given.input, given.snapshot, command.console.progress, cores())
         house.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_INPUT if ingested.errors else EXIT_OK

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from namesrv_wire.line_columns import Lines
 from namesrv_wire.rows import FrameRow, Values
 from schemas.times import US_PER_DAY
 
@@ -16,10 +17,9 @@ from schemas.times import US_PER_DAY
 def columns_of(rows: Sequence[FrameRow], schema: pa.Schema, **other: Any) -> pa.RecordBatch:
     """Return rows of one table as columns of `schema`; `other`: further columns, or the one value of one."""
     columns = zip(*rows, strict=True)
-    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, *rest = (
+    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, stated, _ = (
         columns
     )
-    stated, is_given = rest
     at_us = np.array(effect, np.int64)
     own = {
         "namesrv_id": namesrv,
@@ -35,12 +35,37 @@ def columns_of(rows: Sequence[FrameRow], schema: pa.Schema, **other: Any) -> pa.
         "nth": nth,
         "stated_id": stated,
         "day": (at_us // US_PER_DAY).astype(np.int32),
-        "_seq_is_given": np.array(is_given, bool),
+        "_seq_is_given": np.ones(len(rows), bool),
         **other,
     }
     # The columns of the answer go before those of the request.
     shared = [_Shared(answered), _Shared(said)]
     return pa.RecordBatch.from_arrays([_column(field, own, shared, len(rows)) for field in schema], schema=schema)
+
+
+def columns_of_lines(lines: Lines, schema: pa.Schema, source_file: str, first: int, run_id: str) -> pa.RecordBatch:
+    """Return lines of an event log as columns of `schema`; `first`: the number of the line that is number 0."""
+    size, numbers = len(lines.numbers), lines.numbers - first
+    own = {
+        "seq": lines.seq,
+        "event_id": lines.ids,
+        "event_time": lines.event_us,
+        "effect_time": lines.effect_us,
+        "source_file": source_file,
+        "source_offset": numbers,
+        "request_seq": lines.asked,
+        "nth": lines.nth,
+        "stated_id": lines.stated,
+        "channel_id": lines.channels,
+        "ingest_run": run_id,
+        "day": (lines.effect_us // US_PER_DAY).astype(np.int32),
+        "_n": numbers,
+        "_frame": numbers,
+        "_seq_is_given": np.full(size, lines.seq_is_given),
+    }
+    shared = [_Shared(lines.said)]
+    stated = {name: values for name, values in own.items() if values is not None}
+    return pa.RecordBatch.from_arrays([_column(field, stated, shared, size) for field in schema], schema=schema)
 
 
 class _Shared:

@@ -39,21 +39,27 @@ from schemas.table import Table
 _IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
 
 
-def ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = (), tell: Tell = nobody) -> Ingested:
+def ingest(
+    house: Warehouse,
+    inputs: Sequence[str],
+    snapshots: Sequence[str] = (),
+    tell: Tell = nobody,
+    width: int = 1,
+) -> Ingested:
     """Read `inputs` and `snapshots`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
 
-    `tell` is told now and then how far it is.
+    `tell` is told now and then how far it is. `width`: so many processes read parts of event logs.
 
     Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
     with at_hand(inputs) as files, at_hand(snapshots) as states:
-        return _ingest(house, files, states, tell)
+        return _ingest(house, (files, states), tell, width)
 
 
-def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str], tell: Tell) -> Ingested:
+def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: Tell, width: int) -> Ingested:
     result = Ingested()
-    sources, addresses = _fresh_sources(house, inputs, snapshots, result), Addresses(house)
+    sources, addresses = _fresh_sources(house, *given, result), Addresses(house)
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
             note_renamed(house, days)
@@ -65,7 +71,7 @@ def _ingest(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str], t
     lateness = Lateness(watermarks | of_addresses, house.conf.late_limit_days)
     folder = local_path(house.staging) or Path(tempfile.gettempdir()) / house.run_id
     with staging_in(folder, house.run_id, house.started.date(), namesrv_of) as staging:
-        reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell))
+        reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()

@@ -25,7 +25,7 @@ class Progress:
     def __init__(self, sources: Sequence[Source], tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
         self._tell, self._clock = tell, clock
         self._all = sum(source.bytes for source in sources)
-        self._behind, self._file = 0, 0
+        self._behind, self._file, self._reached = 0, 0, 0
         self._counts = {"packets": 0, "lines": 0}
         self._began = self._told = clock()
         self.position = Position()
@@ -33,7 +33,11 @@ class Progress:
     def begin(self, source: Source) -> None:
         """Begin a file: those before it are read."""
         self._behind += self._file
-        self._file, self.position = source.bytes, Position()
+        self._file, self._reached, self.position = source.bytes, 0, Position()
+
+    def reached(self, size: int | None) -> None:
+        """Note that so many bytes of the file are read; None: all of them."""
+        self._reached = self._file if size is None else size
 
     def more(self, what: str, count: int) -> None:
         """Note that so many more "packets" or "lines" were read."""
@@ -45,7 +49,7 @@ class Progress:
 
     def text(self, seconds: float) -> str:
         """Return how far it is after so many seconds."""
-        done = self._behind + min(self.position.bytes, self._file)
+        done = self._behind + min(max(self.position.bytes, self._reached), self._file)
         read = [f"{count:,} {what}, {count / seconds:,.0f} a second" for what, count in self._counts.items() if count]
         left = [f"about {_time(seconds * (self._all - done) / done)} left"] if done else []
         return "; ".join([f"{done / 1e6:,.1f} of {self._all / 1e6:,.1f} MB", *read, *left])

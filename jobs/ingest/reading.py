@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 from jobs.conf import PipelineConf
 from jobs.ingest.bearing import Bearing, bearing_of, until_ns
 from jobs.ingest.ingested import Ingested
+from jobs.ingest.logs import Part, ReadBlock, ReadPart, again, parts_of_logs, read_part, rows_in
 from jobs.ingest.progress import Progress
 from jobs.ingest.sources import Source, instant
 from jobs.ingest.staging import Staging
+from jobs.ingest.tasks import done
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
@@ -28,9 +30,7 @@ from namesrv_wire.columns import Packets, read_columns
 from namesrv_wire.container import Position
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness
-from namesrv_wire.log_file import read_lines
 from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row
-from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
 from schemas import bronze
 
@@ -54,11 +54,12 @@ class Reading:
         result: Ingested,
         namesrv_of: Mapping[str, str],
         progress: Progress,
+        width: int = 1,
     ) -> None:
         self._staging = staging
         self._lateness = lateness
         self._result = result
-        self._lines = 0
+        self._width = width
         streams = list(rows_of(house.rows(bronze.OPEN_STREAMS)))
         carry = {row["namesrv_addr"]: row["state"] for row in streams}
         self._transcript = _transcript(house.conf, namesrv_of, carry)
@@ -73,15 +74,16 @@ class Reading:
     def read(self, sources: Sequence[Source]) -> list[Values]:
         """Read the files, which are in order of time; return their rows for `sources`."""
         noted = []
-        for source in sources:
-            self._lateness.begin_file()
-            self._progress.begin(source)
-            row = self._read(source)
-            if row["error"]:
-                self._result.errors.append(row["error"])
-                log.error("source=%s error=%s", source.path.name, row["error"])
-            noted.append(row)
-            self._result.sources.append(source.path.name)
+        for is_log, some in groupby(sources, key=lambda source: source.kind == "event_log"):
+            of_kind = list(some)
+            for source, row in zip(
+                of_kind, self._read_logs(of_kind) if is_log else map(self._read, of_kind), strict=True
+            ):
+                if row["error"]:
+                    self._result.errors.append(row["error"])
+                    log.error("source=%s error=%s", source.path.name, row["error"])
+                noted.append(row)
+                self._result.sources.append(source.path.name)
         for transcript in (self._transcript, self._earlier):
             self._finish(transcript)
         for source, row in zip(sources, noted, strict=True):
@@ -101,6 +103,10 @@ class Reading:
         ]
         return noted
 
+    def _begin(self, source: Source) -> None:
+        self._lateness.begin_file()
+        self._progress.begin(source)
+
     def _look_for_a_name_server(self, source: Source, row: Values) -> None:
         """Note as an error if a capture has packets, but none of a name server."""
         if source.path.name in self._transcript.files() | self._earlier.files():
@@ -113,9 +119,8 @@ class Reading:
             self._result.errors.append(row["error"])
 
     def _read(self, source: Source) -> Values:
-        """Read one file; return its row for `sources`, with the reason if reading stopped early."""
-        if source.kind == "event_log":
-            return self._read_log(source)
+        """Read a file that is no event log; return its row for `sources`, with the reason if reading stopped early."""
+        self._begin(source)
         if source.kind == "snapshot":
             return source.row(error=self._read_snapshot(source))
         bearing = bearing_of(source.path, self._transcript, self._ranges)
@@ -214,16 +219,28 @@ class Reading:
         if counts.dropped_rows:
             self._result.ignored["before_known_as_namesrv"] += counts.dropped_rows
 
-    def _read_log(self, source: Source) -> Values:
-        tally, error = Tally(), None
+    def _read_logs(self, sources: Sequence[Source]) -> Iterator[Values]:
+        """Read event logs, parts of them beside each other; yield their rows for `sources`."""
+        staging = self._staging
+        parts = list(parts_of_logs(sources, staging.folder, staging.run_id, staging.namesrv_of))
+        read = done(read_part, parts, self._width)
+        of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
+        for source, (_, some) in zip(sources, of_path, strict=True):
+            yield self._read_log(source, some)
+
+    def _read_log(self, source: Source, parts: Iterable[tuple[Part, ReadPart]]) -> Values:
+        """Take in the parts of one event log, which come in their order."""
+        self._begin(source)
         refused, name = self._lateness.refused, source.path.name
-        backwards = refused[Reason.CLOCK_WENT_BACK]
-        try:
-            for rows in read_lines(source.path, tally, self._progress.position):
-                self._progress.more("lines", len(rows))
-                self._add_lines(rows)
-        except (CaptureError, OSError, EOFError) as stopped:
-            error = str(stopped)
+        backwards, error, line, frames = refused[Reason.CLOCK_WENT_BACK], None, 1, 0
+        for part, found in parts:
+            for number, block in enumerate(found.blocks):
+                self._progress.more("lines", block.frames)
+                self._add_block(part, number, block, line)
+                line, frames = line + block.count, frames + block.frames
+            self._progress.reached(part.stop)
+            error = error or found.error
+        self._progress.more("lines", 0)
         for fact in self._lateness.steps_back():
             self._staging.add(fact, frame=None)
         backwards = refused[Reason.CLOCK_WENT_BACK] - backwards
@@ -233,28 +250,21 @@ class Reading:
                 f"{name}: the clock goes back by more than {self._lateness.limit_days} days (late.limit_days); "
                 f"{backwards} lines were refused, see quarantine: {Reason.CLOCK_WENT_BACK.value}"
             )
-        self._result.frames += tally.frames
-        return source.row(tally.frames, error=error)
+        self._result.frames += frames
+        return source.row(frames, error=error)
 
-    def _add_lines(self, rows: Iterable[AnyRow]) -> None:
-        """Stage rows of an event log, which are in order."""
-        for kind, group in groupby(rows, key=type):
-            some = list(group)
-            known = [row for row in some if isinstance(row, FrameRow)] if kind is FrameRow else []
-            if known and self._lateness.all_in_order(known):
-                self._staging.add_frames(known, range(self._lines + 1, self._lines + 1 + len(known)))
-                self._lines += len(known)
-                some = list({id(row.said): row for row in known}.values())
-            else:
-                for row in some:
-                    # A line of any kind is a frame; a topic table is a part of its registration's line.
-                    self._lines += 1
-                    is_line = row.table != bronze.TOPIC_CONFIGS_TABLE.name
-                    self._staging.add(self._lateness.judged(row), frame=self._lines if is_line else None)
-            for values in (row.values for row in some):
-                address, of = values.get("namesrv_addr"), values.get("namesrv_id")
-                if address is not None and of is not None and address != of:
-                    self.stated[address] = of
+    def _add_block(self, part: Part, number: int, block: ReadBlock, line: int) -> None:
+        """Stage the rows of a block of lines, of which the first has the number `line` in its file."""
+        first, is_in_order = self._staging.reserve(block.count), self._lateness.all_in_order(block.times)
+        if is_in_order:
+            self._staging.add_files(block.files, block.days, first, line)
+        for at, row in rows_in(block) if is_in_order else again(part, number):
+            if "source_offset" in row.values:
+                row.values["source_offset"] = line + at
+            # A line of any kind is a frame; a topic table is a part of its registration's line.
+            frame = first + at if row.table != bronze.TOPIC_CONFIGS_TABLE.name else None
+            self._staging.add(row if is_in_order else self._lateness.judged(row), frame=frame, number=frame)
+        self.stated |= block.stated
 
     def _read_snapshot(self, source: Source) -> str | None:
         """Stage one snapshot; return what is wrong with it, if anything is."""

@@ -69,6 +69,15 @@ def instant(time_ns: int | None) -> datetime | None:
     return None if time_ns is None else datetime.fromtimestamp(time_ns / 1e9, timezone.utc)
 
 
+def is_packed(path: Path) -> bool:
+    """Return whether a file is compressed, or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == _GZIP_MAGIC
+    except OSError:
+        return True
+
+
 def expand(inputs: Iterable[str]) -> list[Path]:
     """Return the files that `inputs` name, folders entered, in order of name. Raises FileNotFoundError naming what is missing."""
     found: list[Path] = []

@@ -12,12 +12,12 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -92,6 +92,14 @@ class _Frames:
     frames: list[int | None] = field(default_factory=list)
 
 
+class _File(NamedTuple):
+    """A file of rows; `number`, `line`: what is added to the numbers of its rows, and of their lines."""
+
+    path: Path
+    number: int
+    line: int
+
+
 class Staging:
     """Collects rows by table in files under one folder, and answers SQL about them.
 
@@ -99,15 +107,17 @@ class Staging:
     """
 
     def __init__(self, folder: Path, run_id: str, run_day: dt.date, namesrv_of: Mapping[str, str]) -> None:
-        self._folder = folder
-        self._namesrv_of = namesrv_of
-        self._run_id = run_id
+        self.folder = folder
+        """Where the files are; whoever adds some writes them there."""
+        self.namesrv_of = namesrv_of
+        self.run_id = run_id
         self._run_day = run_day
         self._added = 0
         self._pending: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self._frames: defaultdict[str, _Frames] = defaultdict(_Frames)
         self._pending_bytes = 0
         self._writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+        self._files: defaultdict[str, list[_File]] = defaultdict(list)
         self._on_day: dict[str, dt.date | None] = {}
         self._con = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": str(folder / "spilled")})
         self.ask("SET TimeZone = 'UTC'; CREATE TABLE moved (_n BIGINT, seq BIGINT, is_taken BOOLEAN)")
@@ -122,20 +132,37 @@ class Staging:
             writer.close()
         self._con.close()
 
-    def add(self, found: AnyRow, *, frame: int | None) -> None:
+    def reserve(self, count: int) -> int:
+        """Return the first of so many numbers for rows that are added by it."""
+        first = self._added + 1
+        self._added += count
+        return first
+
+    def add_files(self, files: Mapping[str, Path], days: Collection[dt.date], number: int, line: int) -> None:
+        """Add files of rows by table, as `as_staged` gives them, of which numbers and lines count from `number` and `line`."""
+        for name, path in files.items():
+            self._files[name].append(_File(path, number, line))
+        self.tables.update(files)
+        self.days.update(days)
+
+    def add(self, found: AnyRow, *, frame: int | None, number: int | None = None) -> None:
         """Add one row; `ingest_run` and `day` are filled in.
 
-        `frame`: with its key it tells for which frame or line the row stands: equal ones are one. None: for none.
+        `frame`: with its key it tells for which frame or line the row stands: equal ones are one. None: for none. `number`: one
+        that was reserved.
         """
         values = found.values
         received_us = values.get("event_time")
         at_us = values.get("effect_time", received_us)
         day = day_of(at_us) if isinstance(at_us, int) else self._run_day
         self.days.update((day, day_of(received_us) if isinstance(received_us, int) else day))
-        self._added += 1
-        own = {"_n": self._added, "_frame": frame, "_seq_is_given": found.seq_is_given}
+        own = {
+            "_n": self.reserve(1) if number is None else number,
+            "_frame": frame,
+            "_seq_is_given": found.seq_is_given,
+        }
         self.tables.add(found.table)
-        self._pending[found.table].append({**values, "ingest_run": self._run_id, "day": day, **own})
+        self._pending[found.table].append({**values, "ingest_run": self.run_id, "day": day, **own})
         self._pending_bytes += _BYTES_PER_DICT + sum(
             len(value) if isinstance(value, str) else _BYTES_PER_DICT * len(value)
             for value in values.values()
@@ -167,37 +194,18 @@ class Staging:
             self._write(name, pa.RecordBatch.from_pylist(pending, staged_schema(_STAGED[name])))
         for name, found in self._frames.items():
             own = {"_n": found.numbers, "_frame": found.frames}
-            self._write(name, columns_of(found.rows, staged_schema(_STAGED[name]), ingest_run=self._run_id, **own))
+            self._write(name, columns_of(found.rows, staged_schema(_STAGED[name]), ingest_run=self.run_id, **own))
         self._pending.clear()
         self._frames.clear()
         self._pending_bytes = 0
 
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
-        rows = _as_stored(self._named(rows))
+        rows = as_staged(rows, self.namesrv_of)
         if name not in self._writers:
-            self._writers[name] = pa.ipc.new_stream(str(self._file(name)), rows.schema)
+            file = _File(self.folder / f"{name}.arrow", 0, 0)
+            self._files[name].append(file)
+            self._writers[name] = pa.ipc.new_stream(str(file.path), rows.schema)
         self._writers[name].write_batch(rows)
-
-    def _named(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows of an address with it, and with the name server whose it is: readers know addresses alone."""
-        if "namesrv_addr" not in rows.schema.names:
-            return rows
-        names = rows["namesrv_id"].cast(STRING)
-        addresses = pc.coalesce(rows["namesrv_addr"].cast(STRING), names)
-        if self._namesrv_of:
-            at = pc.index_in(addresses, value_set=pa.array(list(self._namesrv_of), STRING))
-            names = pc.coalesce(pc.take(pa.array(list(self._namesrv_of.values()), STRING), at), names)
-        columns = {
-            **dict(zip(rows.schema.names, rows.columns, strict=True)),
-            "namesrv_id": names,
-            "namesrv_addr": addresses,
-        }
-        return pa.RecordBatch.from_arrays(
-            [column.cast(rows.schema.field(n).type) for n, column in columns.items()], schema=rows.schema
-        )
-
-    def _file(self, name: str) -> Path:
-        return self._folder / f"{name}.arrow"
 
     def settle(self, name: str, on_day: dt.date | None = None, *, placed: bool = False) -> None:
         """End the collecting of a table's rows. `kept_<name>` then has its keys and of each the row that was added last.
@@ -207,16 +215,22 @@ class Staging:
         """
         self._on_day[name] = on_day
         self._flush()
-        self._writers.pop(name).close()
+        if name in self._writers:
+            self._writers.pop(name).close()
         key = ", ".join(f'"{column}"' for column in _STAGED[name].key)
         place = [column for column in ("namesrv_id", "seq", "_seq_is_given") if placed]
-        with pa.OSFile(str(self._file(name))) as file:
-            names = pa.ipc.open_stream(file).schema.names
-            of_last = [column for column in place if column in names]
-            wanted = [*_STAGED[name].key, "_n", "_frame", *(set(of_last) - {*_STAGED[name].key})]
-            file.seek(0)
-            options = pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in wanted])
-            self.ask("CREATE OR REPLACE TABLE staged AS FROM given", given=pa.ipc.open_stream(file, options=options))
+        names = staged_schema(_STAGED[name]).names
+        of_last = [column for column in place if column in names]
+        wanted = [*_STAGED[name].key, "_n", "_frame", *(set(of_last) - {*_STAGED[name].key})]
+        options = pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in wanted])
+        said = "*" if "namesrv_id" not in of_last else "* REPLACE (namesrv_id::VARCHAR AS namesrv_id)"
+        for number, (path, first, _) in enumerate(self._files[name]):
+            moved = (
+                f"(SELECT * REPLACE (_n + {first} AS _n, _frame + {first} AS _frame) FROM given)" if first else "given"
+            )
+            into = "INSERT INTO staged BY NAME" if number else "CREATE OR REPLACE TABLE staged AS"
+            with pa.OSFile(str(path)) as file:
+                self.ask(f"{into} SELECT {said} FROM {moved}", given=pa.ipc.open_stream(file, options=options))
         is_last = f"JOIN (SELECT _n, {', '.join(of_last)} FROM staged) USING (_n)" if of_last else ""
         self.ask(
             f"""CREATE TABLE kept_{name} AS
@@ -234,16 +248,25 @@ class Staging:
     def rows(self, name: str) -> Iterator[pa.Table]:
         """Yield the rows that are kept, some at a time, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
         day = self._on_day[name]
-        # Not mapped: what was read of it would stay in memory.
-        with pa.OSFile(str(self._file(name))) as file:
-            for batch in pa.ipc.open_stream(file):
-                rows, frames = self.of_batch(pa.Table.from_batches([batch]), f"SELECT _n, _frames FROM kept_{name}")
-                if not len(rows):
-                    continue
-                rows = rows.drop_columns(["_frame"]).append_column("_frames", pa.array(frames))
-                if day is not None:
-                    rows = _with(rows, "day", pa.repeat(pa.scalar(day), len(rows)))
-                yield self._moved(rows)
+        for staged in self._staged(name):
+            rows, frames = self.of_batch(staged, f"SELECT _n, _frames FROM kept_{name}")
+            if not len(rows):
+                continue
+            rows = rows.drop_columns(["_frame"]).append_column("_frames", pa.array(frames))
+            if day is not None:
+                rows = _with(rows, "day", pa.repeat(pa.scalar(day), len(rows)))
+            yield self._moved(rows)
+
+    def _staged(self, name: str) -> Iterator[pa.Table]:
+        """Yield all rows of a table, some at a time."""
+        for path, number, line in self._files[name]:
+            # Not mapped: what was read of it would stay in memory.
+            with pa.OSFile(str(path)) as file:
+                for batch in pa.ipc.open_stream(file):
+                    rows = pa.Table.from_batches([batch])
+                    for column, first in (("_n", number), ("source_offset", line)) if number else ():
+                        rows = _with(rows, column, pc.add(rows[column], first))
+                    yield rows
 
     def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
         """Return the rows of which the query `found`, in order of `_n`, has the number, and its second column of these."""
@@ -278,6 +301,30 @@ class Staging:
         finally:
             for name in tables:
                 self._con.unregister(name)
+
+
+def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
+    """Return rows of `staged_schema` with what follows from others: whose they are, and what is stored of positions."""
+    return _as_stored(_named(rows, namesrv_of))
+
+
+def _named(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
+    """Return rows of an address with it, and with the name server whose it is: readers know addresses alone."""
+    if "namesrv_addr" not in rows.schema.names:
+        return rows
+    names = rows["namesrv_id"].cast(STRING)
+    addresses = pc.coalesce(rows["namesrv_addr"].cast(STRING), names)
+    if namesrv_of:
+        at = pc.index_in(addresses, value_set=pa.array(list(namesrv_of), STRING))
+        names = pc.coalesce(pc.take(pa.array(list(namesrv_of.values()), STRING), at), names)
+    columns = {
+        **dict(zip(rows.schema.names, rows.columns, strict=True)),
+        "namesrv_id": names,
+        "namesrv_addr": addresses,
+    }
+    return pa.RecordBatch.from_arrays(
+        [column.cast(rows.schema.field(n).type) for n, column in columns.items()], schema=rows.schema
+    )
 
 
 def _as_stored(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
+from jobs.ingest.tasks import cores
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, require_few_quarantined
 from jobs.night.night import Night
@@ -137,7 +138,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
         with step("ingest"):
             house.start_from_published()
             require_whole(house)
-            ingested = ingest(house, asked.inputs, asked.snapshots, console.progress)
+            ingested = ingest(house, asked.inputs, asked.snapshots, console.progress, cores())
         summary.note_ingested(ingested)
         wanted = asked_days(house.recorded(), asked.first, asked.last) if asked.first or asked.last else []
         days = days_to_do(house, wanted)

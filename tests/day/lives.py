@@ -59,7 +59,7 @@ class Life:
                 "time": MIDNIGHT_MS + round(at_s * 1_000),
                 **line,
             }
-            for row in rows_of_line(json.dumps(whole).encode(), "a log", number, positions):
+            for row in map(positions.placed, rows_of_line(json.dumps(whole).encode(), "a log", number)):
                 key = row.values.get("event_id") or row.values["topic_config_digest"]
                 found.setdefault(row.table, {})[key] = row.values
         self.configs = table_of(found.pop("topic_configs", {}).values(), bronze.TOPIC_CONFIGS_TABLE)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from jobs.ingest.bearing import Bearing
-from namesrv_wire import AnyRow
-from namesrv_wire.log_file import read_lines
+from namesrv_wire.log_file import Block, read_blocks
 from tests.ingest.given import BEAT, CAPTURE, at, piece, read_in, stored, write
 from tests.ingest.test_networks import written
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
@@ -112,15 +111,16 @@ def test_an_event_log_that_changes_while_it_is_read_does_not_count_as_read(
     lines = [at(hour / 100, BEAT) for hour in range(600)]
     path, whole = write(tmp_path / "a.jsonl", lines[:400]), write(tmp_path / "whole.jsonl", lines)
 
-    def changed(*given: Any) -> Iterator[list[AnyRow]]:
-        for number, rows in enumerate(read_lines(*given)):
-            if not number:
+    def changed(*given: Any) -> Iterator[Block]:
+        for block in read_blocks(*given):
+            if not given[1]:
                 path.write_bytes(whole.read_bytes() if change == "grows" else b"")
-            yield rows
+            yield block
 
     with monkeypatch.context() as patched:
         patched.setattr("namesrv_wire.log_file.BLOCK_BYTES", 4_096)
-        patched.setattr("jobs.ingest.reading.read_lines", changed)
+        patched.setattr("jobs.ingest.logs.BLOCK_BYTES", 4_096)
+        patched.setattr("jobs.ingest.logs.read_blocks", changed)
         read = read_in(tmp_path / "w", path)
     assert [change in error for error in read.errors] == [True] * len(read.errors) != []
     path.write_bytes(whole.read_bytes())

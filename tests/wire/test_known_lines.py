@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_wire import known_lines
+from namesrv_wire import known_lines, log_file
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.event_log import SCHEMA, Positions, line_of, rows_of_line
 from namesrv_wire.known_lines import KnownLines
-from namesrv_wire.rows import FrameRow
+from namesrv_wire.log_file import Block, read_blocks
+from namesrv_wire.rows import Row
 from tests.wire.forge import NAMESRV, rows_of
 from tests.wire.test_transcript_parts import conversation
 
@@ -40,30 +45,44 @@ ODD: Sequence[Any] = (
 NAMES = ("time", "effect_time", "seq", "event_id", "channel_id", "nth", "request_seq")
 
 
-def said(read: Any, line: bytes, number: int) -> Any:
-    """Return what a reader makes of a line: tables and values, or the refusal."""
+def said(rows: Sequence[Row]) -> Any:
+    """Return what rows say but topics: tables and values; of a refusal why."""
+    refusals = [row.values for row in rows if row.table == "quarantine"]
+    if refusals:
+        return [(values["reason"], values["detail"]) for values in refusals]
+    return [(row.table, row.values, row.seq_is_given) for row in rows if row.table != "topic_configs"]
+
+
+def careful(line: bytes, number: int, positions: Positions) -> Any:
+    """Return what the careful reader says of a line."""
     try:
-        rows = [(row.table, row.values, row.seq_is_given) for row in read(line, number)]
+        return said([positions.placed(row) for row in rows_of_line(line, "log", number)])
     except DecodeError as error:
-        return error.reason, error.detail
-    return [row for row in rows if row[0] != "topic_configs"]
+        return [(error.reason.value, error.detail)]
+
+
+def block_of(lines: Sequence[bytes]) -> Block:
+    """Return lines read together."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "log"
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        (block,) = read_blocks(path)
+        return block
 
 
 def assert_read_alike(lines: Sequence[bytes]) -> int:
-    """Assert that both readers say the same of each line; return how many were known."""
-    positions, lines_of = Positions(), KnownLines("log", Positions())
-    for number, line in enumerate(lines, 1):
-        careful = said(lambda line, number: rows_of_line(line, "log", number, positions), line, number)
-        assert said(lines_of.rows, line, number) == careful
-    again = KnownLines("log", Positions())
-    return sum(isinstance(row, FrameRow) for line in lines for row in _or_none(again, line))
-
-
-def _or_none(lines: KnownLines, line: bytes) -> list[Any]:
-    try:
-        return list(lines.rows(line, 1))
-    except DecodeError:
-        return []
+    """Assert that both readers say the same of each line, whether or not it was known; return how many were at the end."""
+    positions = Positions()
+    expected = [careful(line, number, positions) for number, line in enumerate(lines, 1)]
+    log_file._KNOWN[0] = KnownLines()
+    for _ in range(2):
+        block = block_of(lines)
+        found: list[list[Row]] = [[] for _ in lines]
+        for number, row in block.in_order("log"):
+            found[number - 1].append(row)
+        assert [said(rows) for rows in found] == expected
+        assert block.frames == block.count == len(lines)
+    return sum(len(of.numbers) for of in block.lines)
 
 
 @given(
@@ -112,29 +131,60 @@ def test_what_only_looks_like_a_value_is_none(line: str) -> None:
 
 
 def test_lines_of_a_recording_are_known() -> None:
-    """The lines of a conversation are read as the careful reader reads them; of a second copy, later, most are known."""
+    """The lines of a conversation are read as the careful reader reads them, all of them as columns once they are known."""
     rows = rows_of(conversation())
     topics = {row.values["topic_config_digest"]: row.values for row in rows if row.table == "topic_configs"}
     kept = [row for row in rows if row.table not in ("topic_configs", "quarantine")]
     lines = [line_of(row, topics.get(row.values.get("topic_config_digest"))).encode() for row in kept]
     later = [line.replace(b'"time":"20', b'"time":"21') for line in lines]
-    assert assert_read_alike([*lines, *later]) >= len(lines)
+    assert assert_read_alike([*lines, *later]) >= 2 * len(lines) - 2
 
 
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that are all different take no more than the limit, and are read all the same."""
     monkeypatch.setattr(known_lines, "KNOWN_FRAMES_BYTES", 50_000)
     lines = [json.dumps({**BASE, "kind": "unregistration", "broker_name": f"b{n}"}).encode() for n in range(100)]
-    known = KnownLines("log", Positions())
-    read = [row for line in lines for row in known.rows(line, 1)]
+    known = KnownLines()
+    read = [known.parsed(line, "log", 1)[0] for line in lines]
     assert [row.values["broker_name"] for row in read] == [f"b{n}" for n in range(100)]
-    assert known.kept_bytes <= 50_000
+    assert 0 < known.kept_bytes <= 50_000
 
 
 def test_topics_are_told_when_they_change() -> None:
     """A topic table comes with the first line that has it, and again only if another order of it came between."""
     first, second = TOPIC, {**TOPIC, "topic": "U"}
     orders = [[first, second], [first, second], [second, first], [first, second]]
-    known = KnownLines("log", Positions())
-    found = [known.rows(json.dumps({**BASE, "kind": "registration", "topics": of}).encode(), 1) for of in orders]
-    assert [len(rows) for rows in found] == [2, 1, 2, 2]
+    lines = [json.dumps({**BASE, "kind": "registration", "topics": of}).encode() for of in orders]
+    block_of(lines)
+    told = [number for number, row in block_of(lines).in_order("log") if row.table == "topic_configs"]
+    assert told == [1, 3, 4]
+
+
+@given(text=st.binary(max_size=120), size=st.integers(1, 40), longest=st.integers(1, 30), is_packed=st.booleans())
+def test_blocks_hold_the_lines_that_begin_in_them(text: bytes, size: int, longest: int, *, is_packed: bool) -> None:
+    """However a file is cut into blocks, compressed or not, each line is in that in which it begins, with its number and length."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log_file, "BLOCK_BYTES", size)
+        patched.setattr(log_file, "_STEP_BYTES", max(1, size // 3))
+        patched.setattr(log_file, "MAX_LINE_BYTES", longest)
+        path = Path(folder) / "log"
+        path.write_bytes(gzip.compress(text) if is_packed else text)
+        whole = [
+            (number, row.values["length"], row.values["sha256"])
+            for block in read_blocks(path)
+            for number, row in block.in_order("log")
+        ]
+        lines = [(number, line) for number, line in enumerate(text.split(b"\n"), 1) if line and not line.isspace()]
+        pieces = [line.rstrip(b"\r\n")[:longest] for _, line in lines]
+        assert [(number, length) for number, length, _ in whole] == [(number, len(line)) for number, line in lines]
+        assert [digest for *_, digest in whole] == [hashlib.sha256(piece).hexdigest() for piece in pieces]
+        if not is_packed:
+            apart, before = [], 0
+            for start in range(0, max(1, len(text)), size):
+                stop = start + size if start + size < len(text) else None
+                for block in read_blocks(path, start, stop):
+                    apart += [
+                        (before + n, row.values["length"], row.values["sha256"]) for n, row in block.in_order("log")
+                    ]
+                    before += block.count
+            assert apart == whole

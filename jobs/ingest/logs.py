@@ -1,0 +1,152 @@
+"""Event logs into staged rows: parts of files by tasks, which know nothing of each other."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from jobs.ingest.columns import columns_of_lines
+from jobs.ingest.sources import Source, is_packed
+from jobs.ingest.staging import WRITTEN, as_staged, staged_schema
+from namesrv_wire.errors import CaptureError
+from namesrv_wire.lateness import Times, times_of
+from namesrv_wire.log_file import BLOCK_BYTES, Block, read_blocks
+from namesrv_wire.rows import Row
+from schemas.times import US_PER_DAY, day_of
+
+
+class Part(NamedTuple):
+    """What a task is to read: a part of a file, of which the lines begin from `start` up to `stop`.
+
+    It writes what it finds into files in `folder` that begin with `name`.
+    """
+
+    path: Path
+    start: int
+    stop: int | None
+    folder: Path
+    name: str
+    run_id: str
+    namesrv_of: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class ReadBlock:
+    """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`).
+
+    `times`: of the effects of known lines. `days`: on which something was received or took effect. `addresses`: which are said
+    to be another one of a name server.
+    """
+
+    count: int
+    frames: int
+    files: dict[str, Path] = field(default_factory=dict)
+    rows: Path | None = None
+    times: dict[str, Times] = field(default_factory=dict)
+    days: set[dt.date] = field(default_factory=set)
+    stated: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ReadPart:
+    """The blocks of a part, in their order, and why it was not read to its end."""
+
+    blocks: list[ReadBlock] = field(default_factory=list)
+    error: str | None = None
+
+
+def parts_of_logs(
+    sources: Sequence[Source], folder: Path, run_id: str, namesrv_of: Mapping[str, str]
+) -> Iterator[Part]:
+    """Yield the parts of event logs, file after file: of one that is not compressed each block is one."""
+    for number, source in enumerate(sources):
+        size = 0 if is_packed(source.path) else source.bytes
+        starts = range(0, max(1, size), BLOCK_BYTES)
+        for start in starts:
+            stop = start + BLOCK_BYTES if start != starts[-1] else None
+            yield Part(source.path, start, stop, folder, f"log-{number}-{start}", run_id, namesrv_of)
+
+
+def read_part(part: Part) -> ReadPart:
+    """Read a part of an event log and write what its lines say."""
+    found = ReadPart()
+    try:
+        for number, block in enumerate(read_blocks(part.path, part.start, part.stop)):
+            found.blocks.append(_written(part, f"{part.name}-{number}", block))
+    except (CaptureError, OSError, EOFError) as stopped:
+        found.error = str(stopped)
+    return found
+
+
+def _written(part: Part, name: str, block: Block) -> ReadBlock:
+    found = ReadBlock(block.count, block.frames)
+    writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+    for lines in block.lines:
+        schema = staged_schema(WRITTEN[lines.table])
+        columns = columns_of_lines(lines, schema, part.path.name, block.first, part.run_id)
+        batch = as_staged(columns, part.namesrv_of)
+        if lines.table not in writers:
+            found.files[lines.table] = part.folder / f"{name}-{lines.table}.arrow"
+            writers[lines.table] = pa.ipc.new_stream(str(found.files[lines.table]), batch.schema)
+        writers[lines.table].write_batch(batch)
+    for writer in writers.values():
+        writer.close()
+    found.times = _times(block)
+    for lines in block.lines:
+        for times in (lines.event_us, lines.effect_us):
+            found.days.update(day_of(day * US_PER_DAY) for day in np.unique(times // US_PER_DAY).tolist())
+    said = [
+        *{id(each): each for lines in block.lines for each in lines.said}.values(),
+        *(row.values for _, row in block.rows),
+    ]
+    for values in said:
+        address, of = values.get("namesrv_addr"), values.get("namesrv_id")
+        if address is not None and of is not None and address != of:
+            found.stated[address] = of
+    if block.rows:
+        found.rows = part.folder / f"{name}.rows"
+        found.rows.write_bytes(pickle.dumps([(number - block.first, row) for number, row in block.rows]))
+    return found
+
+
+def _times(block: Block) -> dict[str, Times]:
+    """Return by name server the times at which lines took effect, in their order."""
+    rows = [(number, row.values) for number, row in block.rows if row.values.get("effect_time") is not None]
+    names = [said["namesrv_id"] for lines in block.lines for said in lines.said] + [of["namesrv_id"] for _, of in rows]
+    if not names:
+        return {}
+    numbers = [*(lines.numbers for lines in block.lines), np.array([number for number, _ in rows], np.int64)]
+    effects = [*(lines.effect_us for lines in block.lines), np.array([of["effect_time"] for _, of in rows], np.int64)]
+    order = np.argsort(np.concatenate(numbers), kind="stable")
+    in_order, distinct = np.concatenate(effects)[order], sorted(set(names))
+    if len(distinct) == 1:
+        return {distinct[0]: times_of(in_order)}
+    number_of = {name: number for number, name in enumerate(distinct)}
+    of_name = np.array([number_of[name] for name in names])[order]
+    return {name: times_of(in_order[of_name == number]) for name, number in number_of.items()}
+
+
+def rows_in(block: ReadBlock) -> list[tuple[int, Row]]:
+    """Return the rows of a block that are no columns, with the numbers of their lines from 0."""
+    if block.rows is None:
+        return []
+    # Written by a task of this run: nothing from outside is ever unpickled.
+    rows: list[tuple[int, Row]] = pickle.loads(block.rows.read_bytes())  # noqa: S301
+    block.rows.unlink()
+    return rows
+
+
+def again(part: Part, number: int) -> Iterator[tuple[int, Row]]:
+    """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
+    for at, block in enumerate(read_blocks(part.path, part.start, part.stop)):
+        if at == number:
+            for line, row in block.in_order(part.path.name):
+                yield line - block.first, row
+            return
