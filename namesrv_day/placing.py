@@ -6,6 +6,8 @@ one for what belongs to nobody, each a unit of its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -91,17 +93,27 @@ SELECT row, place FROM concerned, (SELECT DISTINCT place FROM nodes) WHERE conce
 
 def carried(rows: pa.Table, table: str, nodes: pa.Table) -> pa.Table:
     """Return those rows of a history table, or of past_knowledge, that belong to one of `nodes`, with their `unit`."""
-    column = next((name for name in _KEY_COLUMNS if name in rows.column_names), None)
+    column = key_column(rows.column_names)
     if column is not None:
         return of_nodes(rows, column, nodes)
     fallback = KV_UNIT if table == gold.KV_CONFIG_HISTORY.name else ELSEWHERE
     return _with_unit(rows, pa.repeat(fallback, rows.num_rows), nodes["node"], nodes["unit"])
 
 
+def key_column(columns: Collection[str]) -> str | None:
+    """Return the one of some columns by which rows belong to nodes; None: they belong to nobody's."""
+    return next((name for name in _KEY_COLUMNS if name in columns), None)
+
+
 def of_nodes(rows: pa.Table, column: str, nodes: pa.Table) -> pa.Table:
     """Return those rows that belong to one of `nodes` by a column with addresses or broker names, with their `unit`."""
-    nodes = nodes.filter(pc.starts_with(nodes["node"], _KEY_COLUMNS[column]))
+    nodes = named_by(nodes, column)
     return _with_unit(rows, rows[column], keys_of(nodes), nodes["unit"])
+
+
+def named_by(nodes: pa.Table, column: str) -> pa.Table:
+    """Return the nodes that are what a column has: addresses, or broker names."""
+    return nodes.filter(pc.starts_with(nodes["node"], _KEY_COLUMNS[column]))
 
 
 def keys_of(nodes: pa.Table) -> pa.ChunkedArray:

@@ -8,7 +8,6 @@ event by event: what this module decides costs or saves time, and never changes 
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -199,14 +198,16 @@ def _columns(rows: pa.Table, *names: str) -> Iterable[tuple[Any, ...]]:
 def _packed(weights: Mapping[str, int], count: int) -> tuple[dict[str, int], list[tuple[int, int]]]:
     """Return the pack of each unit, and (pack, weight) of at most so many packs, the heaviest first.
 
-    The heaviest unit comes first, and each goes to the pack that is lightest so far.
+    Units of one pack are neighbours by name: tomorrow's pack finds what it starts from in few of today's files, which are
+    written a file a pack. None is heavier than its share by more than a unit.
     """
-    loads = [(0, pack) for pack in range(count)]
-    pack_of = {}
-    for unit, weight in sorted(weights.items(), key=lambda unit: (-unit[1], unit[0])):
-        load, pack_of[unit] = loads[0]
-        heapq.heapreplace(loads, (load + weight, pack_of[unit]))
-    return pack_of, sorted(((pack, load) for load, pack in loads if load), key=lambda pack: (-pack[1], pack[0]))
+    share, before = max(1, sum(weights.values())) / count, 0
+    loads, pack_of = Counter[int](), {}
+    for unit, weight in sorted(weights.items()):
+        pack_of[unit] = int((before + weight / 2) / share)
+        loads[pack_of[unit]] += weight
+        before += weight
+    return pack_of, sorted(((pack, load) for pack, load in loads.items() if load), key=lambda pack: (-pack[1], pack[0]))
 
 
 # -- what a pack does with its part of the plan ------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,7 +59,36 @@ class OfNamesrv:
     ) -> pa.Table:
         """Return its rows of a table, as `Files.rows`."""
         own = pc.field("namesrv_id") == self.namesrv_id
-        return self.files.rows(table, columns, own if where is None else own & where, once)
+        both = own if where is None else own & where
+        parts = groupby(self._files(table), lambda file: set(bounds_of(file)) == {self.namesrv_id})
+        # Where a file is its own, to look at whose a row is takes longer than to read the row.
+        found = [
+            read_files(self.files.root, table, [*files], columns, where if is_own else both, once)
+            for is_own, files in parts
+        ]
+        return pa.concat_tables(found) if found else read_files(self.files.root, table, (), columns)
+
+    def having(self, values_of: Mapping[str, tuple[str, pa.Array]]) -> OfNamesrv:
+        """Return the same without the files that have no row with one of some values in a column, both given by table."""
+        named = dict(self.files.named)
+        for name, (column, values) in values_of.items():
+            named[name] = tuple(
+                file
+                for file in self._files(TABLES[name])
+                if pc.any(pc.is_in(self._words(TABLES[name], file, column), value_set=values)).as_py()
+            )
+        return OfNamesrv(Files(self.files.root, named), self.namesrv_id)
+
+    def _words(self, table: Table, file: DataFile, column: str) -> pa.Array:
+        """Return the different texts, and NULL where it is there, of a column of a file."""
+        return pc.unique(read_files(self.files.root, table, [file], [column], once={column})[column])
+
+    def _files(self, table: Table) -> Iterator[DataFile]:
+        """Yield the files that may have rows of it."""
+        for file in self.files.named.get(table.name, ()):
+            low, high = bounds_of(file)
+            if low is None or high is None or low <= self.namesrv_id <= high:
+                yield file
 
     def few(
         self, table: Table, columns: Sequence[str], wanted: Callable[[DuckDBPyRelation], DuckDBPyRelation]
@@ -76,10 +106,8 @@ class OfNamesrv:
     def each(self, table: Table, ask: Callable[[DuckDBPyRelation], pa.Table]) -> Iterator[pa.Table]:
         """Yield what `ask` makes of its rows of each file of a table, without a key that is not stored."""
         own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)
-        for file in self.files.named.get(table.name, ()):
-            low, high = bounds_of(file)
-            if low is None or high is None or low <= self.namesrv_id <= high:
-                yield ask_file(self.files.root, table, file, lambda rows: ask(rows.filter(own)), is_whole=False)
+        for file in self._files(table):
+            yield ask_file(self.files.root, table, file, lambda rows: ask(rows.filter(own)), is_whole=False)
 
     def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
         """Return its rows of several tables by name, each read when it is asked for."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
-from jobs.store.files import DataFile, ask_file, read_files
+from jobs.store.files import DataFile, ask_file, bounds_of, read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_day import keys, runs, scan
 from namesrv_day.keys import Copies, Numbers
@@ -91,7 +91,9 @@ def compare_keys(work: KeysWork) -> tuple[list[Copies], list[Run]]:
 def _keys(root: str, stretch: Stretch, of: FileRun) -> runs.Numbers:
     """Return the keys that a file has in a stretch."""
     owner, key = scan.RUNS[stretch.kind]
-    wanted = pc.field(owner).is_null() if stretch.owner is None else pc.field(owner) == stretch.owner
+    wanted = pc.scalar(True)
+    if stretch.owner is None or owner != "namesrv_id" or set(bounds_of(of.file)) != {stretch.owner}:
+        wanted &= pc.field(owner).is_null() if stretch.owner is None else pc.field(owner) == stretch.owner
     if stretch.kind != runs.POSITIONS:
         wanted &= pc.field("stated_id").is_null()
     # To look at each key takes longer than to read them all: only where most can be left out unread.

@@ -25,7 +25,7 @@ from namesrv_day.context import NamesrvDay
 from namesrv_day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.mentions import KEYS
 from namesrv_day.pack import PackInput, replay_pack
-from namesrv_day.placing import packed
+from namesrv_day.placing import key_column, keys_of, named_by, packed
 from namesrv_day.plan import planned
 from namesrv_day.rows import empty
 from namesrv_day.settle import SettleInput, settle
@@ -137,6 +137,8 @@ def replay_units(work: PackWork) -> PackReplayed:
     plan = {name: stash.take([settled.stashed], name) for name in ("eventful", "moves")}
     nodes, events = (stash.take([settled.stashed], name, own) for name in ("nodes", "events"))
     before = of.before.of(of.namesrv_id)
+    if len(settled.packs) > 1:  # slices are written a file a pack
+        before = before.having(_keys_in(nodes))
     done = replay_pack(
         PackInput(
             context,
@@ -214,6 +216,16 @@ def _taken(work: NamesrvWork, places: Sequence[str], name: str, columns: pa.Sche
     if not places:
         return columns.empty_table()
     return stash.take(places, name, pc.field("namesrv_id") == work.namesrv_id, columns.names)
+
+
+def _keys_in(nodes: pa.Table) -> dict[str, tuple[str, pa.Array]]:
+    """Return by history table the column by which its rows belong to nodes, and what these are in it."""
+    columns = {table.name: key_column(table.column_names) for table in gold.HISTORY_TABLES}
+    return {
+        name: (column, _flat(keys_of(named_by(nodes, column))))
+        for name, column in columns.items()
+        if column is not None
+    }
 
 
 def _keys(before: OfNamesrv) -> dict[str, pa.Table]:

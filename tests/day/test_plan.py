@@ -269,8 +269,8 @@ def weights_of(plan: Plan) -> list[int]:
     return [weight for _, weight in plan.packs]
 
 
-def test_packs_are_filled_with_the_heaviest_first() -> None:
-    """Each unit goes to the pack that is lightest so far; there are no more packs than asked for, and none is empty."""
+def test_packs_are_neighbours_of_about_equal_weight() -> None:
+    """The heaviest comes first; there are no more packs than asked for, and none is empty."""
     plan = plan_of(*fleet(500, 200, 180, 100, 10), packs=2, **{LIVE: live().slice(0, 0)})
     # Two nodes each, and one each for KV entries and what belongs to nobody.
     assert weights_of(plan) == [502, 202 + 182 + 102 + 12 + 1 + 1]
@@ -278,6 +278,17 @@ def test_packs_are_filled_with_the_heaviest_first() -> None:
     assert {pack_of[f"a:{n}:1"] for n in (1, 2, 3, 4)} == {1 - pack_of["a:0:1"]}
     assert all(pack_of[node["unit"]] == node["pack"] for node in rows_of(plan.nodes))
     assert len(plan_of(packs=8, **{LIVE: live().slice(0, 0)}).packs) == 2
+
+
+def test_a_pack_is_hardly_heavier_than_its_share() -> None:
+    """By less than its heaviest unit; all units of a pack follow each other by name."""
+    counts = [70, 5, 90, 5, 5, 60, 5, 100, 5, 30]
+    plan = plan_of(*fleet(*counts), packs=3, **{LIVE: live().slice(0, 0)})
+    assert max(weights_of(plan)) < sum(weights_of(plan)) / 3 + max(counts)
+    pack_of = {node["unit"]: node["pack"] for node in rows_of(plan.nodes)}
+    in_order = [pack_of[unit] for unit in sorted(pack_of)]
+    assert in_order == sorted(in_order)
+    assert len(set(in_order)) == 3
 
 
 def test_what_is_carried_forward_weighs_little() -> None:

@@ -1,0 +1,45 @@
+"""What a task opens: rows of one name server, and no file in which there can be none of what it looks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs.night import opened
+from jobs.night.opened import Files
+from tests.store.tiny import DAY, FINDINGS, ONE, TWO, finding, house_at, write
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    """Return files of one name server, of the other, and of both."""
+    house = house_at(tmp_path)
+    rows = [(("a", ONE), ("b", ONE)), (("c", TWO),), (("d", ONE), ("e", TWO))]
+    written = (write(house, FINDINGS, DAY, *(finding(code, of) for code, of in some)) for some in rows)
+    return Files(house.path, {FINDINGS.name: tuple(written)})
+
+
+def codes(rows: pa.Table) -> list[str]:
+    return rows["code"].to_pylist()
+
+
+def test_rows_are_one_name_server_s_whatever_files_they_are_in(files: Files) -> None:
+    """In the order of the files; a file of nobody else need not say whose its rows are."""
+    assert codes(files.of(ONE).rows(FINDINGS)) == ["a", "b", "d"]
+    assert codes(files.of(TWO).rows(FINDINGS, ["code"])) == ["c", "e"]
+    assert codes(files.of(TWO).rows(FINDINGS, ["code"], pa.compute.field("code") > "c")) == ["e"]
+    assert files.of("10.0.0.3:9876").rows(FINDINGS, ["code"]).schema == files.of(ONE).rows(FINDINGS, ["code"]).schema
+
+
+def test_only_files_that_have_one_of_some_values_are_opened(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NULL is a value too; of other tables every file is read."""
+    some = files.of(ONE).having({FINDINGS.name: ("code", pa.array(["b", "e", None]))})
+    assert codes(some.rows(FINDINGS)) == ["a", "b", "d"]
+    some = files.of(ONE).having({FINDINGS.name: ("code", pa.array(["b"]))})
+    read: list[int] = []
+    real = opened.read_files
+    monkeypatch.setattr(opened, "read_files", lambda *given, **more: read.append(len(given[2])) or real(*given, **more))
+    assert codes(some.rows(FINDINGS)) == ["a", "b"]
+    assert read == [1]
