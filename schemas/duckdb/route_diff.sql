@@ -30,8 +30,6 @@ FROM (
     topic,
     broker_name,
     part,
-    t1,
-    t2,
     CASE
       WHEN part <> 'queues'
       THEN part
@@ -50,9 +48,7 @@ FROM (
       broker_name,
       part,
       text AS before,
-      CAST(NULL AS TEXT) AS after,
-      CAST(_t1 AS TIMESTAMPTZ) AS t1,
-      CAST(_t2 AS TIMESTAMPTZ) AS t2
+      CAST(NULL AS TEXT) AS after
     FROM ROUTE_TEXT_ROWS_AT(CAST(_t1 AS TIMESTAMPTZ))
     UNION ALL
     SELECT
@@ -61,18 +57,14 @@ FROM (
       broker_name,
       part,
       CAST(NULL AS TEXT),
-      text,
-      CAST(_t1 AS TIMESTAMPTZ),
-      CAST(_t2 AS TIMESTAMPTZ)
+      text
     FROM ROUTE_TEXT_ROWS_AT(CAST(_t2 AS TIMESTAMPTZ))
   )
   GROUP BY
     namesrv_id,
     topic,
     broker_name,
-    part,
-    t1,
-    t2
+    part
   HAVING
     NOT MAX(before) IS NOT DISTINCT FROM MAX(after)
     AND /* the addresses and the order conf of queues that came or went are no change of their own */ (
@@ -83,16 +75,38 @@ FROM (
 ) AS d
 JOIN COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ)) AS n
   ON n.namesrv_id = d.namesrv_id AND n.is_covered
-LEFT JOIN route_causes AS c
+/* with a row that says nothing for each part: Spark refuses outer joins with rows that depend on t1 */
+JOIN (
+  SELECT
+    namesrv_id,
+    part,
+    topic,
+    broker_name,
+    event_id,
+    position
+  FROM ROUTE_CAUSES_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ))
+  UNION ALL
+  SELECT
+    namesrv_id,
+    UNNEST(['queues', 'addresses', 'order_topic_conf']),
+    nothing,
+    nothing,
+    nothing,
+    NULL
+  FROM COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ))
+) AS c
   ON c.namesrv_id = d.namesrv_id
   AND c.part = d.part
-  AND c.effect_time > d.t1
-  AND c.effect_time <= d.t2
   AND (
-    c.part = 'addresses' OR c.topic IS NOT DISTINCT FROM d.topic
-  )
-  AND (
-    c.part = 'order_topic_conf' OR c.broker_name IS NOT DISTINCT FROM d.broker_name
+    c.event_id IS NULL
+    OR (
+      (
+        c.part = 'addresses' OR c.topic IS NOT DISTINCT FROM d.topic
+      )
+      AND (
+        c.part = 'order_topic_conf' OR c.broker_name IS NOT DISTINCT FROM d.broker_name
+      )
+    )
   )
 GROUP BY
   d.namesrv_id,

@@ -23,7 +23,7 @@ RETURN
         d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position), n.known, n.coverage
     FROM (
         SELECT
-            namesrv_id, topic, broker_name, part, t1, t2,
+            namesrv_id, topic, broker_name, part,
             CASE
                 WHEN part <> 'queues' THEN part
                 WHEN max(before) IS NULL THEN 'appeared'
@@ -32,21 +32,28 @@ RETURN
             END AS what,
             max(before) AS before, max(after) AS after
         FROM (
-            SELECT namesrv_id, topic, broker_name, part, text AS before, CAST(NULL AS STRING) AS after,
-                route_diff.t1 AS t1, route_diff.t2 AS t2
+            SELECT namesrv_id, topic, broker_name, part, text AS before, CAST(NULL AS STRING) AS after
             FROM route_text_rows_at(route_diff.t1)
             UNION ALL
-            SELECT namesrv_id, topic, broker_name, part, CAST(NULL AS STRING), text, route_diff.t1, route_diff.t2
+            SELECT namesrv_id, topic, broker_name, part, CAST(NULL AS STRING), text
             FROM route_text_rows_at(route_diff.t2)
         )
-        GROUP BY namesrv_id, topic, broker_name, part, t1, t2
+        GROUP BY namesrv_id, topic, broker_name, part
         HAVING NOT max(before) <=> max(after)
             -- the addresses and the order conf of queues that came or went are no change of their own
             AND (part = 'queues' OR (max(before) IS NOT NULL AND max(after) IS NOT NULL))
     ) AS d
     JOIN coverage_between(route_diff.t1, route_diff.t2) AS n ON n.namesrv_id = d.namesrv_id AND n.is_covered
-    LEFT JOIN route_causes AS c
-        ON c.namesrv_id = d.namesrv_id AND c.part = d.part AND c.effect_time > d.t1 AND c.effect_time <= d.t2
-        AND (c.part = 'addresses' OR c.topic <=> d.topic)
-        AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
+    -- with a row that says nothing for each part: Spark refuses outer joins with rows that depend on t1
+    JOIN (
+        SELECT namesrv_id, part, topic, broker_name, event_id, position
+        FROM route_causes_between(route_diff.t1, route_diff.t2)
+        UNION ALL
+        SELECT namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL
+        FROM coverage_between(route_diff.t1, route_diff.t2)
+    ) AS c
+        ON c.namesrv_id = d.namesrv_id AND c.part = d.part
+        AND (c.event_id IS NULL OR (
+            (c.part = 'addresses' OR c.topic <=> d.topic) AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
+        ))
     GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, n.known, n.coverage

@@ -1,0 +1,44 @@
+CREATE OR REPLACE TEMPORARY FUNCTION route_causes_between(
+    t1 TIMESTAMP COMMENT 'First instant, exclusive',
+    t2 TIMESTAMP COMMENT 'Second instant, inclusive'
+)
+RETURNS TABLE(
+    namesrv_id STRING COMMENT 'Name server',
+    part STRING COMMENT 'queues, addresses or order_topic_conf',
+    topic STRING COMMENT 'Topic; NULL for addresses',
+    broker_name STRING COMMENT 'Broker name; NULL for order_topic_conf',
+    event_id STRING COMMENT 'Event that opened or closed a row',
+    effect_time TIMESTAMP COMMENT 'When it took effect',
+    position STRUCT<seq: BIGINT, no: INT> COMMENT 'Its position'
+)
+COMMENT 'Openings and closings, after t1 and until t2, of rows that routes are made of; one that lasts is named for each of its days'
+RETURN
+    SELECT r.namesrv_id, r.part, r.topic, r.broker_name, r.event.event_id, r.event.effect_time, r.event.position
+    FROM (
+        SELECT
+            s.namesrv_id, s.part, s.topic, s.broker_name,
+            explode(array(
+                struct(s.opened_by AS event_id, s.valid_from AS effect_time, s.opened_at AS position),
+                struct(s.closed_by AS event_id, s.valid_to AS effect_time, s.closed_at AS position)
+            )) AS event
+        FROM (
+            SELECT
+                namesrv_id, day, 'queues' AS part, topic, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to,
+                closed_at
+            FROM topic_queue_history_slices
+            UNION ALL
+            SELECT
+                namesrv_id, day, 'addresses', NULL, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to, closed_at
+            FROM broker_addr_history_slices
+            UNION ALL
+            SELECT
+                namesrv_id, day, 'order_topic_conf', config_key, NULL, opened_by, valid_from, opened_at, closed_by, valid_to,
+                closed_at
+            FROM kv_config_history_slices
+            WHERE namespace = 'ORDER_TOPIC_CONFIG'
+        ) AS s
+        -- the slice of a day has what was opened and what was closed on it
+        WHERE s.day >= to_date(route_causes_between.t1) AND s.day <= to_date(route_causes_between.t2)
+    ) AS r
+    WHERE r.event.event_id IS NOT NULL AND r.event.effect_time > route_causes_between.t1
+        AND r.event.effect_time <= route_causes_between.t2
