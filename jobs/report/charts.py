@@ -199,6 +199,7 @@ _AXIS = {
     "labelFontSize": 11,
 }
 _ROW_PX = 18
+_CHAR_PX = 7
 
 
 def _processes(lives: Iterable[Row], domain: Domain) -> list[tuple[dt.datetime, dt.datetime | None]]:
@@ -271,12 +272,14 @@ def _points(values: Sequence[Row], field: str, colours: Mapping[str, str], shape
 def _layered(layers: Sequence[Spec], domain: Domain, width: int, labels: Sequence[str]) -> Spec:
     """Return layers over common rows, one for each label."""
     limit = 250 if width == WIDE else 130
+    # The reader's font may be wider than the one by which labels are measured here, and what does not fit is cut off.
+    room = min(limit * 6 // 5, _CHAR_PX * max(map(len, labels), default=0))
     rows = {
         "field": "row",
         "type": "nominal",
         "sort": None,
         "scale": {"domain": list(labels)},
-        "axis": {**_AXIS, "title": None, "labelLimit": limit, "ticks": False, "grid": False},
+        "axis": {**_AXIS, "title": None, "labelLimit": limit, "minExtent": room, "ticks": False, "grid": False},
     }
     for layer in layers:
         first = "from" if "x2" in layer["encoding"] else "at"
