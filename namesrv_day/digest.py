@@ -11,8 +11,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from namesrv_day.day_events import BEATS
 from namesrv_day.sql import connection
-from schemas import bronze
 
 Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
@@ -21,7 +21,7 @@ _ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "i
 # Names and sources are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
 UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
 """Columns, by table, of which the digests of its slices say nothing."""
-_BEATS = {table.name: table for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS)}
+_COLUMNS = {table.name: table.column_names for table in BEATS}
 _WHEN = ("seq", "event_time", "effect_time")
 APART: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}
 """Columns, by table, that are other ones in each row, while thousands of rows are equal in the others: hashed by themselves."""
@@ -143,4 +143,4 @@ def slices_of_equal(table: str, rows: pa.Table) -> dict[Slice, Digest]:
 
 def said_by(table: str) -> list[str]:
     """Return the columns of which a digest says what is equal in many rows of a table with columns `APART`."""
-    return [name for name in _BEATS[table].column_names if name not in {*UNSAID.get(table, ()), *APART[table]}]
+    return [name for name in _COLUMNS[table] if name not in {*UNSAID.get(table, ()), *APART[table]}]

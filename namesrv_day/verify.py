@@ -18,12 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.answers import LIST_CODES
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.timeline import timeline_of
-from namesrv_core.history.unseen import differs_by_unseen
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
-from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import Namesrv
@@ -35,6 +32,7 @@ from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.rows import conformed, empty, rows_of, with_microseconds
 from namesrv_day.sql import ask
 from namesrv_day.start import intervals_in
+from namesrv_day.unseen import EVER, unseen
 from schemas import bronze, codec, gold
 from schemas.table import BOOLEAN, INT, STRING, Table
 from schemas.times import day_start_seq
@@ -193,7 +191,7 @@ class _Judge:
         again = verify(self._registry(), self._timeline, told, namesrv, starts=starts) if told else []
         late = {verdict.observed.event_id for verdict in again if verdict.matched}
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
-        columns["unseen"] = _unseen(ordered, self._given)
+        columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
         columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._said["code"].take(answers["said"].take(alike["row"]))
@@ -240,7 +238,7 @@ class _Judge:
         """Return where the changes that concern a question took effect, and of each where it or a later one had arrived first."""
         if question not in self._effects:
             changes = [self._timeline[number - 1] for number in self._concerns.of(self._questions[question])]
-            arrivals = np.array([*(change.arrival_seq for change in changes), _EVER], dtype=np.int64)
+            arrivals = np.array([*(change.arrival_seq for change in changes), EVER], dtype=np.int64)
             first = np.minimum.accumulate(arrivals[::-1])[::-1]
             self._effects[question] = np.array([change.seq for change in changes], dtype=np.int64), first
         return self._effects[question]
@@ -274,46 +272,8 @@ def _numbered(singles: pa.Table, condensed: pa.Table) -> pa.Table:
     return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
 
 
-_EVER = (1 << 63) - 1
 _UNDER_WAY_NS = 20 * NS_PER_MS  # measured: 10.2 ms on a busy machine, 3 ms on others
 _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
-
-
-def _unseen(verdicts: Sequence[Verdict], given: VerifyInput) -> pa.Array:
-    """Return which verdicts differ only by brokers that may have registered over a connection that cannot be read.
-
-    A broker goes with its connection: it was open when the question was asked. That a list has more topics is a gap only if an
-    answer names such a broker, or none could: whoever asks who is in the cluster would have been told.
-    """
-    spans = [(begin * NS_PER_US, _EVER if end is None else (end + 1) * NS_PER_US) for begin, end in given.unread]
-    asked = {
-        number: (verdict.observed.question, verdict)
-        for number, verdict in enumerate(verdicts)
-        if isinstance(verdict.observed.question, Question)
-        if any(begin <= verdict.observed.seq and verdict.observed.request_seq < end for begin, end in spans)
-    }
-    wrong = {number: of for number, of in asked.items() if not of[1].matched}
-    seen = _registered(given) if wrong else set()
-    gaps = {
-        number: question.code not in LIST_CODES
-        for number, (question, one) in wrong.items()
-        if differs_by_unseen(question, one.observed.answered, one.expected, seen)
-    }
-    names_all = any(question.code == RequestCode.GET_BROKER_CLUSTER_INFO for question, _ in asked.values())
-    if names_all and not any(gaps.values()):
-        gaps = {}
-    return pa.array([number in gaps for number in range(len(verdicts))], BOOLEAN)
-
-
-def _registered(given: VerifyInput) -> set[str | None]:
-    """Return the names of brokers of which a registration is recorded: on the day, or before it, if they are still known."""
-    today = given.raw_beats(
-        bronze.REGISTRATIONS.name, columns=["broker_name"], where=pc.field("broker_name").is_valid()
-    )
-    outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
-    learned = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"].combine_chunks()
-    known = frame(given.replayed, gold.BROKER_ADDR_HISTORY).filter(~pc.field("opened_by").isin(learned))
-    return {*today["broker_name"].to_pylist(), *known["broker_name"].to_pylist()}
 
 
 def _removal_before(asked: Numbers, changed: pa.Table) -> Numbers:

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from jobs.cli.output import opened
 from jobs.errors import MissingDayError
 from jobs.night.work import require_configs
-from jobs.store.warehouse import Warehouse, days_of
+from jobs.store.recorded import days_of
+from jobs.store.warehouse import Warehouse
 from namesrv_day.rows import rows_of
 from namesrv_wire.event_log import line_of
 from namesrv_wire.rows import Row

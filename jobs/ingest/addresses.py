@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 
 from jobs.store.files import DataFile, ask_file, bounds_of, read_files, write_file
-from jobs.store.warehouse import Warehouse, days_of
+from jobs.store.recorded import days_of
+from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day import addresses

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from jobs import __version__
 from jobs.errors import MissingDayError
-from jobs.store.warehouse import DATA_TABLES, Recorded, Warehouse, days_of
+from jobs.store.recorded import ReadFile, days_of
+from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_day.digest import Digest, Slice
 from namesrv_day.rows import rows_of
@@ -62,7 +63,7 @@ def days_to_do(house: Warehouse, asked: Collection[dt.date] = ()) -> Days:
     return Days(sorted(wanted), recorded, touched, ingest_runs, sorted(source.sha256 for source in left))
 
 
-def asked_days(read: Iterable[Recorded], first: dt.date | None, last: dt.date | None) -> list[dt.date]:
+def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | None) -> list[dt.date]:
     """Return the recorded days from `first` to `last`. Raises MissingDayError if one of these has no rows, or none has."""
     days = days_of(read)
     missing = [day.isoformat() for day in (first, last) if day is not None and day not in days]

@@ -30,7 +30,8 @@ from jobs.night.work import (
 )
 from jobs.store.files import write_file
 from jobs.store.ledger import require_same
-from jobs.store.warehouse import DATA_TABLES, Warehouse, days_of
+from jobs.store.recorded import days_of
+from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.between import across, together

@@ -9,7 +9,7 @@ import datetime as dt
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,7 @@ from jobs.store.ledger import (
 )
 from jobs.store.places import filesystem_of, read_text, table_path, write_text
 from jobs.store.published import LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
+from jobs.store.recorded import ReadFile, days_of
 from namesrv_day.digest import Digest, Slice, digests_by, sum_of
 from namesrv_day.rows import table_of
 from namesrv_day.sql import ask
@@ -48,15 +49,6 @@ WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _PINNED = frozenset(table.name for table in WRITTEN_TABLES)
 _MANY, _SMALL_BYTES = 16, 16 << 20
-
-
-class Recorded(NamedTuple):
-    """A file that was read: its digest, by which run, how much was in it, and on which days rows of that run are."""
-
-    sha256: str
-    ingest_run: str
-    frames: int
-    days: frozenset[dt.date]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +75,7 @@ class Warehouse:
         self._versions: dict[tuple[str, int], Version] = {}
         self._changes: dict[str, _Change] = {}
         self._ledger: Ledger | None = None
-        self._recorded: list[Recorded] | None = None
+        self._recorded: list[ReadFile] | None = None
         self._in_force: dict[Slice, Digest] | None = None
         self._heard: dict[dt.date, set[str]] = {}
 
@@ -359,13 +351,13 @@ class Warehouse:
         if last is not None and (noted is None or noted.run_id != last.run_id):
             write_text(f"{self.path}/{LAST_RUN}", self._noting(last).text())
 
-    def recorded(self) -> list[Recorded]:
+    def recorded(self) -> list[ReadFile]:
         """Return the files that were read."""
         if self._recorded is None:
             rows = self.rows(bronze.SOURCES, columns=["content_sha256", "ingest_run", "frames", "days"])
             columns = (column.to_pylist() for column in rows.columns)
             self._recorded = [
-                Recorded(sha256, run, frames, frozenset(days))
+                ReadFile(sha256, run, frames, frozenset(days))
                 for sha256, run, frames, days in zip(*columns, strict=True)
             ]
         return self._recorded
@@ -398,9 +390,3 @@ class Warehouse:
         system, folder = filesystem_of(f"{self.path}/_staging")
         if system.get_file_info(folder).type != pafs.FileType.NotFound:
             system.delete_dir(folder)
-
-
-def days_of(read: Iterable[Recorded], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
-    """Return the days with recorded rows, from `first` to `last`."""
-    days = {day for source in read for day in source.days}
-    return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))

@@ -1,0 +1,22 @@
+"""What has been read into a warehouse, by file, and the days of which something is recorded."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class ReadFile(NamedTuple):
+    """A file that was read: its digest, by which run, how much was in it, and on which days rows of that run are."""
+
+    sha256: str
+    ingest_run: str
+    frames: int
+    days: frozenset[dt.date]
+
+
+def days_of(read: Iterable[ReadFile], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
+    """Return the days with recorded rows, from `first` to `last`."""
+    days = {day for source in read for day in source.days}
+    return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))
