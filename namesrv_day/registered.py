@@ -59,26 +59,27 @@ class Recorded(NamedTuple):
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
     """Return SAME_VERSION, LONE, WIPED and ASKED of a name server's `day`, by names. `today`: its histories and event_outcomes."""
     return {
-        "same_version": _same_version(today, hours, recorded),
+        "same_version": _same_version(today, hours, recorded, day),
         "lone": _lone(today, recorded, day),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
     }
 
 
-def _same_version(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded) -> pa.Table:
-    said = ask(query("flags/versions"), {"hours": hours})
+def _same_version(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> pa.Table:
+    versions = {"hours": hours, DATA_VERSION_HISTORY.name: today[DATA_VERSION_HISTORY.name]}
+    start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+    said = ask(query("flags/versions"), versions, start=start)
     if not said.num_rows:
         return SAME_VERSION.empty_table()
-    digests = pc.unique(pa.chunked_array([*said["digest"].chunks, *said["digest_before"].chunks]))
     single = recorded.raw_beats(
         REGISTRATIONS.name, columns=["event_id", "seq"], where=pc.field("seq").isin(said["seq"].combine_chunks())
     )
     tables = {
         "said": said,
         "single": single,
-        "configs": recorded.topic_configs(digests),
-        **{of.name: today[of.name] for of in (TOPIC_QUEUE_HISTORY, DATA_VERSION_HISTORY)},
+        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+        TOPIC_QUEUE_HISTORY.name: today[TOPIC_QUEUE_HISTORY.name],
     }
     return conformed(ask(query("flags/same_version"), tables), SAME_VERSION)
 

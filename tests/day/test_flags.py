@@ -307,3 +307,21 @@ def test_what_only_was_not_known_is_not_told() -> None:
 def seq_ms(time: str) -> int:
     """Return an instant of the day in milliseconds since the epoch."""
     return int(clock(time).timestamp() * 1_000)
+
+
+def test_what_a_broker_tells_with_one_version_is_compared_from_one_registration_to_the_next() -> None:
+    """A new topic with the version that it had; not one with another version, nor a registration with a single topic."""
+    version = {"data_version": {"state_version": 0, "timestamp": 1, "counter": 1}}
+    other = {"data_version": {"state_version": 0, "timestamp": 1, "counter": 2}}
+    told = [
+        registration(event("first", "08:00"), "broker-a", "both", 2, **version),
+        registration(event("lone", "08:01"), "broker-a", "only_t", 1, **version),
+        registration(event("more", "08:02"), "broker-a", "more", 3, **version),
+        registration(event("counted", "08:03"), "broker-a", "t_and_new", 2, **other),
+    ]
+    configs = topic_configs(both=["T", "T2"], only_t=["T"], more=["T", "T2", "T3"], t_and_new=["T", "New"])
+    today = {**tables({}), "hours": hours_of(told)}
+    found = flag(FlagInput(NS, Namesrv(V4_9_7), DAY, today, recorded(told, configs)))[gold.FINDINGS.name].to_pylist()
+    assert [(row["code"], row["evidence"], row["topic_names"]) for row in found] == [
+        ("SAME_VERSION_NEW_CONTENT", ["more"], ["T3"])
+    ]
