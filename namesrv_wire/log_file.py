@@ -26,6 +26,7 @@ BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
 # What is lost of compressed data in front of damage, at most.
 _STEP_BYTES: Final = 16 << 10
+_READ_BYTES: Final = 1 << 20
 _KNOWN: Final = [KnownLines()]
 """What was parsed by this process, whatever the file."""
 
@@ -224,9 +225,10 @@ class _Held:
 def _window(stream: io.BufferedReader | gzip.GzipFile, size: int) -> tuple[bytes, Exception | None]:
     """Return so many bytes, fewer at the end, and in front of damage, which is returned as well."""
     held, left = list[bytes](), size
+    step = _STEP_BYTES if isinstance(stream, gzip.GzipFile) else _READ_BYTES
     while left > 0:
         try:
-            piece = stream.read1(min(left, _STEP_BYTES))
+            piece = stream.read1(min(left, step))
         except (EOFError, OSError, zlib.error) as error:
             return b"".join(held), error
         if not piece:

@@ -50,6 +50,7 @@ _PENDING_BYTES, _BYTES_PER_DICT, _BYTES_PER_FRAME = 32 << 20, 800, 400
 _TEXT = pa.dictionary(pa.int32(), STRING)
 ROWS_AT_A_TIME = 250_000
 """Rows of stored files, or rows for one, that are in memory together."""
+_ROWS_ASKED, _BYTES_ASKED = 65_536, 16 << 20
 # What DuckDB needs beyond goes to files.
 _MEMORY = "128MB"
 
@@ -231,6 +232,12 @@ class Staging:
             into = "INSERT INTO staged BY NAME" if number else "CREATE OR REPLACE TABLE staged AS"
             with pa.OSFile(str(path)) as file:
                 self.ask(f"{into} SELECT {said} FROM {moved}", given=pa.ipc.open_stream(file, options=options))
+        [[are_several]] = self.ask(f"SELECT count(*) <> count(DISTINCT hash({key})) FROM staged").to_pydict().values()
+        if not are_several:
+            self.ask(f"ALTER TABLE staged RENAME TO own_{name}")
+            frames = "(_frame IS NOT NULL)::BIGINT AS _frames"
+            self.ask(f"CREATE VIEW kept_{name} AS SELECT {', '.join([key, '_n', *of_last])}, {frames} FROM own_{name}")
+            return
         is_last = f"JOIN (SELECT _n, {', '.join(of_last)} FROM staged) USING (_n)" if of_last else ""
         self.ask(
             f"""CREATE TABLE kept_{name} AS
@@ -258,7 +265,8 @@ class Staging:
             yield self._moved(rows)
 
     def _staged(self, name: str) -> Iterator[pa.Table]:
-        """Yield all rows of a table, some at a time."""
+        """Yield all rows of a table, as many at a time as one question should be about."""
+        held: list[pa.Table] = []
         for path, number, line in self._files[name]:
             # Not mapped: what was read of it would stay in memory.
             with pa.OSFile(str(path)) as file:
@@ -266,16 +274,22 @@ class Staging:
                     rows = pa.Table.from_batches([batch])
                     for column, first in (("_n", number), ("source_offset", line)) if number else ():
                         rows = _with(rows, column, pc.add(rows[column], first))
-                    yield rows
+                    held.append(rows)
+                    if sum(map(len, held)) >= _ROWS_ASKED or sum(part.nbytes for part in held) >= _BYTES_ASKED:
+                        yield pa.concat_tables(held)
+                        held = []
+        yield from [pa.concat_tables(held)] if held else []
 
     def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return the rows of which the query `found`, in order of `_n`, has the number, and its second column of these."""
+        """Return the rows of which the query `found` has the number, and its second column of these."""
         numbers = rows["_n"].to_numpy()
         if not len(numbers):
             return rows, numbers
         is_near = f"SELECT * FROM ({found}) WHERE _n BETWEEN {numbers.min()} AND {numbers.max()} ORDER BY _n"
         near = self.ask(is_near)
         kept, second = near[0].to_numpy(), near[1].to_numpy()
+        if len(kept) == len(numbers) and np.array_equal(kept, numbers):
+            return rows, second
         at = np.searchsorted(kept, numbers)
         is_kept = kept[np.minimum(at, len(kept) - 1)] == numbers if len(kept) else np.zeros(len(numbers), bool)
         return rows if is_kept.all() else rows.filter(pa.array(is_kept)), second[at[is_kept]]
@@ -286,7 +300,8 @@ class Staging:
         moved = self.ask("FROM moved SEMI JOIN rows USING (_n)", rows=rows.select(["_n"])).to_pydict()
         if moved["_n"]:
             seq, numbers = rows["seq"].to_numpy().copy(), rows["_n"].to_numpy()
-            at = np.searchsorted(numbers, moved["_n"])
+            order = np.argsort(numbers)
+            at = order[np.searchsorted(numbers, moved["_n"], sorter=order)]
             seq[at], taken[at] = moved["seq"], moved["is_taken"]
             rows = _with(rows, "seq", pa.array(seq))
         return rows.append_column("_seq_is_taken", pa.array(taken))
