@@ -172,8 +172,8 @@ def _blocks_of_lines(path: str | PathLike[str], start: int, stop: int | None) ->
                 yield rest, 0
             if error is not None:
                 offset -= len(held.last) + held.beyond
-                text = f"the compressed data is damaged or ends early ({error})"
-                raise CaptureError(path, offset, text) from error
+                why = "the compressed data is damaged or ends early" if packed else "it cannot be read further"
+                raise CaptureError(path, offset, f"{why} ({error})") from error
             if not window:
                 return
 

@@ -27,10 +27,14 @@ class Source:
     bytes: int
     first_time_ns: int
     changed_ns: int = 0
-    """When the file was changed last, before it was looked at; 0: it cannot be read."""
+    """When the file was changed last, before it was looked at."""
+    is_readable: bool = True
+    """Whether it could be read to its end."""
 
     def change(self) -> str | None:
         """Return what has become of the file since it was looked at; None: nothing."""
+        if not self.is_readable:
+            return f"{self.path.name}: it cannot be read to its end"
         try:
             now = self.path.stat()
         except OSError as error:
@@ -43,6 +47,9 @@ class Source:
             if now.st_mtime_ns == self.changed_ns
             else f"{self.path.name}: it changes while it is read: give it again"
         )
+
+    def _named(self, error: str) -> str:
+        return error if self.path.name in error else f"{self.path.name}: {error}"
 
     def row(
         self, frames: int = 0, packets: int = 0, last_ns: int | None = None, error: str | None = None
@@ -60,7 +67,7 @@ class Source:
             "packets": packets if self.kind == "capture" else None,
             "first_time": instant(self.first_time_ns or None),
             "last_time": instant(last_ns),
-            "error": changed or error,
+            "error": changed or error if self.is_readable or error is None else self._named(error),
         }
 
 
@@ -100,7 +107,7 @@ def sources_of(inputs: Sequence[str], snapshots: Sequence[str]) -> list[Source]:
 
 
 def _source(path: Path) -> Source:
-    digest, size, changed_ns = hashlib.sha256(), 0, 0
+    digest, size, changed_ns, is_readable = hashlib.sha256(), 0, 0, True
     try:
         changed_ns = path.stat().st_mtime_ns
         with path.open("rb") as file:
@@ -109,9 +116,9 @@ def _source(path: Path) -> Source:
                 size += len(chunk)
     except OSError as error:  # its reader says so
         digest.update(f"{path} at byte {size}: {error}".encode())
-        changed_ns = 0
+        is_readable = False
     kind, first = _kind_and_time(path)
-    return Source(path, kind, digest.hexdigest(), size, first, changed_ns)
+    return Source(path, kind, digest.hexdigest(), size, first, changed_ns, is_readable)
 
 
 def _kind_and_time(path: Path) -> tuple[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,3 +142,67 @@ def test_a_file_that_cannot_be_opened_or_read_is_an_error_of_its_own(tmp_path: P
     path.unlink()
     piece(path, 0, 100)
     assert read_in(tmp_path / "w", path).known_sources == []
+
+
+class Torn(io.RawIOBase):
+    """A file of which some part cannot be read."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._file, self._size = io.FileIO(path), size
+
+    def readable(self) -> bool:
+        """See `io.RawIOBase`."""
+        return True
+
+    def seekable(self) -> bool:
+        """See `io.RawIOBase`."""
+        return True
+
+    def fileno(self) -> int:
+        """See `io.RawIOBase`."""
+        return self._file.fileno()
+
+    def close(self) -> None:
+        """See `io.RawIOBase`."""
+        self._file.close()
+        super().close()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """See `io.RawIOBase`."""
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what can be read."""
+        left = self._size - self._file.tell()
+        if left <= 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return self._file.readinto(memoryview(buffer)[:left]) or 0
+
+
+@pytest.mark.parametrize("kind", ["capture", "log"])
+def test_a_file_of_which_a_part_cannot_be_read_gives_what_is_in_front_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It is an error that says so; once all of it can be read nothing is missing and nothing is there twice."""
+    if kind == "log":
+        path = write(tmp_path / "a.jsonl", [at(hour / 100, BEAT) for hour in range(2_000)])
+    else:
+        path = piece(tmp_path / "a.pcap", 0, 3_000)
+    opened, size = Path.open, path.stat().st_size
+
+    def torn(self: Path, mode: str = "r", *given: Any, **named: Any) -> Any:
+        if self.name == path.name and mode == "rb":
+            return io.BufferedReader(Torn(self, size * 2 // 3))
+        return opened(self, mode, *given, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", torn)
+        read = read_in(tmp_path / "w", path)
+    (error,) = read.errors
+    assert "a." in error
+    assert "Input/output error" in error
+    assert read.events + read.observations > 900
+    again = read_in(tmp_path / "w", path)
+    assert (again.errors, again.known_sources) == ([], [])
+    read_in(tmp_path / "whole", path)
+    assert content(tmp_path / "w") == content(tmp_path / "whole")
