@@ -122,8 +122,8 @@ def compared(tables: Mapping[str, pa.Table]) -> list[Pair]:
     """Return what answers say of each two name servers, as far as they say anything.
 
     `tables`: `beats`, `registered` and `ends`, with the columns `BEATS`, `REGISTERED` and `ENDS`; `answers` to 105 and 106, sampled
-    (namesrv_id, code, subject, request_seq, seq, event_id, body; no body: there is no route); `topics` that registrations name
-    (topic_config_digest, topic).
+    (namesrv_id, code, subject, request_seq, seq, event_id, body, response_version; no body: there is no route); `topics` that
+    registrations name (topic_config_digest, topic). Two that answer as different releases are not one.
     """
     values: dict[str, float] = {
         "still": _STILL_NS,
@@ -252,6 +252,9 @@ _JUDGED = r"""
     FROM met
     WHERE is_shown OR code = 106 OR (digest, subject) IN (SELECT (topic_config_digest, topic) FROM topics)
     GROUP BY ALL
+), releases AS (
+    SELECT b.namesrv_id, list(DISTINCT response_version) FILTER (response_version IS NOT NULL) AS versions
+    FROM (SELECT DISTINCT namesrv_id FROM beats) AS b LEFT JOIN answers USING (namesrv_id) GROUP BY ALL
 ), contradicted AS (
     SELECT DISTINCT one, other FROM judged WHERE NOT is_early GROUP BY one, other, namesrv_id
     HAVING count_if(is_against) > $against_few + $against_share * count_if(is_for)
@@ -262,8 +265,12 @@ _JUDGED = r"""
     FROM judged GROUP BY one, other
 )
 SELECT one, other, answers_for, answers_early, answers_against, fewer AS brokers, at_both,
-    at_both > $both_share * fewer OR (one, other) IN (FROM contradicted) AS is_denied, evidence, first_seq, last_seq
-FROM votes JOIN pairs USING (one, other) ORDER BY one, other
+    at_both > $both_share * fewer OR (one, other) IN (FROM contradicted)
+        OR coalesce(NOT list_has_any(a.versions, b.versions), false) AS is_denied,
+    evidence, first_seq, last_seq
+FROM votes JOIN pairs USING (one, other)
+    JOIN releases AS a ON a.namesrv_id = one JOIN releases AS b ON b.namesrv_id = other
+ORDER BY one, other
 """
 
 

@@ -310,7 +310,10 @@ def _routes(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> pa.
         return pa.concat_tables([asked(connection().from_arrow(empty(table))), *parts])
 
     wanted = addresses.sampled(found("namesrv_id, code, subject, response_code, seq", names))
-    return found("namesrv_id, code, subject, seq, event_id, request_seq, body", wanted.select(["namesrv_id", "seq"]))
+    return found(
+        "namesrv_id, code, subject, seq, event_id, request_seq, body, response_version",
+        wanted.select(["namesrv_id", "seq"]),
+    )
 
 
 def _among(wanted: pa.Table, columns: str, rows: DuckDBPyRelation) -> pa.Table:

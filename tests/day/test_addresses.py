@@ -28,7 +28,7 @@ from namesrv_day.addresses import (
 S = 1_000_000_000
 LATE = 200 * S  # a lease of 120 s after the beginning
 A, B, Q = "10.0.0.1:9876", "[fd00::1]:9876", "10.0.0.2:9876"
-ANSWERS = ("namesrv_id", "code", "subject", "request_seq", "seq", "event_id", "body")
+ANSWERS = ("namesrv_id", "code", "subject", "request_seq", "seq", "event_id", "body", "response_version")
 
 
 def cluster(*addrs: str) -> str:
@@ -57,18 +57,27 @@ class Recorded:
         for name in (A, B, Q):
             self.beats.append({"namesrv_id": name, "broker_addr": None, "first_seq": 0, "last_seq": 400 * S})
 
-    def asked(self, name: str, body: str | None, *, count: int, at: int = LATE, topic: str | None = None) -> None:
+    def asked(
+        self,
+        name: str,
+        body: str | None,
+        *,
+        count: int,
+        at: int = LATE,
+        topic: str | None = None,
+        version: int = 493,
+    ) -> None:
         """Add answers, a second apart."""
         for n in range(count):
             seq = at + n * S + S // 2
             code = 106 if topic is None else 105
-            values = (name, code, topic, seq, seq + 1_000_000, f"{name} {at} {n} {topic}", body)
+            values = (name, code, topic, seq, seq + 1_000_000, f"{name} {at} {n} {topic}", body, version)
             self.answers.append(dict(zip(ANSWERS, values, strict=True)))
 
     def pairs(self) -> dict[tuple[str, str], Pair]:
         """Return what answers say."""
         texts = {name: pa.string() for name in ANSWERS}
-        numbers = {"code": pa.int32(), "request_seq": pa.int64(), "seq": pa.int64()}
+        numbers = {"code": pa.int32(), "request_seq": pa.int64(), "seq": pa.int64(), "response_version": pa.int32()}
         tables = {
             "beats": pa.Table.from_pylist(self.beats, BEATS),
             "registered": pa.Table.from_pylist(self.registered, REGISTERED),
@@ -88,6 +97,16 @@ def test_answers_that_show_the_others_brokers_speak_for_one_process() -> None:
     pair = recorded.pairs()[A, B]
     assert (pair.answers_for, pair.answers_against, pair.at_both, pair.is_likely) == (ENOUGH, 0, 0, True)
     assert len(pair.evidence) == 5
+
+
+def test_two_that_answer_as_different_releases_are_not_one() -> None:
+    """However much they show of each other's brokers; one that was replaced by another release still is."""
+    recorded = Recorded(a=(A,), b=(B,))
+    recorded.asked(A, cluster("a", "b"), count=ENOUGH)
+    recorded.asked(B, cluster("a", "b"), count=ENOUGH, version=407)
+    assert recorded.pairs()[A, B].is_denied
+    recorded.asked(A, cluster("a", "b"), count=1, at=10 * LATE, version=407)
+    assert recorded.pairs()[A, B].is_likely
 
 
 def test_too_few_answers_are_thin() -> None:
