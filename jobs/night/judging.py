@@ -253,7 +253,9 @@ WITH others AS (
     UNION SELECT closed_by FROM data_version_history UNION SELECT opened_by FROM orphaned_topics
     UNION SELECT closed_by FROM orphaned_topics
 )
-SELECT event_id, seq FROM event_outcomes WHERE NOT list_contains($made, operation)
+-- What the response to an event told of an unknown past has the event's id and a suffix.
+SELECT DISTINCT regexp_replace(event_id, '-response$', '') AS event_id, seq FROM event_outcomes
+WHERE NOT list_contains($made, operation)
 UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
 """
 """The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""

@@ -223,6 +223,8 @@ def held_in(day: Day, timed_events: Iterable[TimedEvent], stalled_until: int | N
     """
     found = []
     for timed in timed_events:
+        if isinstance(timed.event, (events.AnswerObserved, events.ResponseObserved)):
+            continue  # what was seen stands where it was seen
         arrived = min(day.received.get(timed.event_id, timed.seq), timed.seq)
         latest = timed.seq
         if timed.event_id not in day.answered and isinstance(timed.event, (*_MOVABLE, *_BEATS)):

@@ -13,6 +13,7 @@ from jobs.cli.snapshot import snapshot_at
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from schemas import bronze, gold
 from tests.night.nights import CAPTURE, Capture, house_at, night, rows
+from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 
 # Ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.
 BEGIN_S = 300
@@ -76,3 +77,21 @@ def test_a_snapshot_takes_the_place_of_the_beginning(whole: Capture, cut: Captur
     assert unknown <= 1 < cut.summary.verify["explained"]["unknown_past"]
     for row in rows(tmp_path / "w", gold.BROKER_LIVE_HISTORY):
         assert row["first_update_time"] <= row["last_update_time"], "what was renewed before the recording says when"
+
+
+def test_the_response_to_a_beat_may_have_been_overtaken(tmp_path: Path) -> None:
+    """It lacks an order configuration that was put meanwhile: that is right, and all that there is to say of a recorded event."""
+    put = {"code": 100, "operation": "put_kv_config", "request_version": 493, "response_code": 0, "channel_id": "k#1"}
+    entry = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
+    beaten = registration("broker-a", "10:05:00", "T", MONTH_MS)
+    lines = [
+        {"kind": "namesrv", "time": "10:00:00", "event": "observed_from"},
+        {"kind": "namesrv", "time": "10:00:01", "event": "identified", "version": 493},
+        beaten | {"time": "10:01:00", "response_code": None, "one_way": True},
+        {"kind": "admin", "time": "10:05:00.700", **put, **entry},
+        beaten | {"effect_time": f"{DAYS[0]}T10:05:01Z", "response_fields": "{}"},
+    ]
+    said = night(tmp_path / "w", write_log(tmp_path, DAYS[0], lines))
+    assert (said.status, said.verify["others"]["register_broker"]) == ("published", {"answers": 1, "matched": 1})
+    told = [row["event_id"] for row in rows(tmp_path / "w", gold.EVENT_OUTCOMES) if row["outcome"] == "unknown_past"]
+    assert [event_id.endswith("-response") for event_id in told] == [True]
