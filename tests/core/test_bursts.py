@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
 from namesrv_core.history.verification import Observed
-from namesrv_core.inference.bursts import MOST_ORDERS
+from namesrv_core.inference.bursts import MOST_ORDERS, held_in
 from namesrv_core.inference.decisions import Placed, decide, explained_by
 from namesrv_core.inference.merging import Graph, Held, Instant, Item, assigned
 from namesrv_core.inference.races import Day
@@ -161,6 +161,14 @@ def test_search_ends_where_no_order_explains_anything() -> None:
     assert MOST_ORDERS >= 500
     assert [each.race.kind for each in decide(given)[0] if each.race.kind == "burst_order"] == []
     assert unmatched(given) == {"a15", "a16", "a25"}
+
+
+def test_answers_stand_where_they_were_seen() -> None:
+    """Where the past is unknown they are events, too, and teach what they show: no order moves them."""
+    seen = at(THAW + 1, "seen", events.AnswerObserved(Question(206), topics("T"), 4_000 * MS))
+    told = registration(THAW + 2, "told", "c1")
+    given = day([seen, told], [], {"told": 4_000}, V5_4_0)
+    assert held_in(given, given.timed_events, THAW * MS, told.seq) == [Held(told, THAW * MS, told.seq)]
 
 
 # -- orders made one ---------------------------------------------------------------------------------------------------

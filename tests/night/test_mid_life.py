@@ -13,7 +13,7 @@ from jobs.cli.snapshot import snapshot_at
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from schemas import bronze, gold
 from tests.night.nights import CAPTURE, Capture, house_at, night, rows
-from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
+from tests.night.three_days import DAYS, MONTH_MS, Line, registration, write_log
 
 # Ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.
 BEGIN_S = 300
@@ -84,7 +84,7 @@ def test_the_response_to_a_beat_may_have_been_overtaken(tmp_path: Path) -> None:
     put = {"code": 100, "operation": "put_kv_config", "request_version": 493, "response_code": 0, "channel_id": "k#1"}
     entry = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
     beaten = registration("broker-a", "10:05:00", "T", MONTH_MS)
-    lines = [
+    lines: list[Line] = [
         {"kind": "namesrv", "time": "10:00:00", "event": "observed_from"},
         {"kind": "namesrv", "time": "10:00:01", "event": "identified", "version": 493},
         beaten | {"time": "10:01:00", "response_code": None, "one_way": True},
