@@ -22,8 +22,8 @@ SELECT
   d.before,
   d.after,
   ARG_MAX_NULL(c.event_id, c.position),
-  n.known,
-  n.coverage
+  MAX(c.known),
+  MAX(c.coverage)
 FROM (
   SELECT
     namesrv_id,
@@ -73,9 +73,7 @@ FROM (
       )
     )
 ) AS d
-JOIN COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ)) AS n
-  ON n.namesrv_id = d.namesrv_id AND n.is_covered
-/* with a row that says nothing for each part: Spark refuses outer joins with rows that depend on t1 */
+/* with a row for each part that says what is known: Spark refuses outer joins with rows that depend on t1 */
 JOIN (
   SELECT
     namesrv_id,
@@ -83,7 +81,9 @@ JOIN (
     topic,
     broker_name,
     event_id,
-    position
+    position,
+    CAST(NULL AS BOOLEAN) AS known,
+    CAST(NULL AS TEXT) AS coverage
   FROM ROUTE_CAUSES_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ))
   UNION ALL
   SELECT
@@ -92,8 +92,12 @@ JOIN (
     nothing,
     nothing,
     nothing,
-    NULL
+    NULL,
+    known,
+    coverage
   FROM COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ))
+  WHERE
+    is_covered
 ) AS c
   ON c.namesrv_id = d.namesrv_id
   AND c.part = d.part
@@ -114,7 +118,7 @@ GROUP BY
   d.broker_name,
   d.what,
   d.before,
-  d.after,
-  n.known,
-  n.coverage
+  d.after
+HAVING
+  NOT MAX(c.coverage) IS NULL
 ) AS made(namesrv_id, topic, broker_name, what, before, after, caused_by, known, coverage)

@@ -20,7 +20,8 @@ RETURN
     WHERE NOT n.known
     UNION ALL
     SELECT
-        d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position), n.known, n.coverage
+        d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position), max(c.known),
+        max(c.coverage)
     FROM (
         SELECT
             namesrv_id, topic, broker_name, part,
@@ -43,17 +44,22 @@ RETURN
             -- the addresses and the order conf of queues that came or went are no change of their own
             AND (part = 'queues' OR (max(before) IS NOT NULL AND max(after) IS NOT NULL))
     ) AS d
-    JOIN coverage_between(route_diff.t1, route_diff.t2) AS n ON n.namesrv_id = d.namesrv_id AND n.is_covered
-    -- with a row that says nothing for each part: Spark refuses outer joins with rows that depend on t1
+    -- with a row for each part that says what is known: Spark refuses outer joins with rows that depend on t1
     JOIN (
-        SELECT namesrv_id, part, topic, broker_name, event_id, position
+        SELECT
+            namesrv_id, part, topic, broker_name, event_id, position, CAST(NULL AS BOOLEAN) AS known,
+            CAST(NULL AS STRING) AS coverage
         FROM route_causes_between(route_diff.t1, route_diff.t2)
         UNION ALL
-        SELECT namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL
+        SELECT
+            namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL, known,
+            coverage
         FROM coverage_between(route_diff.t1, route_diff.t2)
+        WHERE is_covered
     ) AS c
         ON c.namesrv_id = d.namesrv_id AND c.part = d.part
         AND (c.event_id IS NULL OR (
             (c.part = 'addresses' OR c.topic <=> d.topic) AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
         ))
-    GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, n.known, n.coverage
+    GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after
+    HAVING max(c.coverage) IS NOT NULL
