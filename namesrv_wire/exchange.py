@@ -15,7 +15,7 @@ from namesrv_wire.known import KnownFrame, KnownFrames
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING
 from namesrv_wire.requests import topic_configs_row
-from namesrv_wire.rows import NOTHING, FrameRow, Place, digest_id, timed_id
+from namesrv_wire.rows import NOTHING, FrameRow, Place, Values, digest_id, timed_id
 
 MAX_DIGESTS: Final = 65_536
 GET_NAMESRV_CONFIG: Final = 319
@@ -103,7 +103,7 @@ class Exchange:
         pending = None if head.opaque is None else connection.pending.pop(head.opaque, None)
         self._confirm(connection, pending, head.code)
         if pending is not None and pending.row is not None:
-            self._take_effect(connection, pending.row)
+            self._take_effect(connection, pending.row, NOTHING)
 
     def _confirm(self, connection: Connection, pending: Pending | None, code: int) -> None:
         """Note an answer of this code: only a name server answers some questions."""
@@ -111,11 +111,11 @@ class Exchange:
         if is_asked and not self.ledger.confirmed and code != REQUEST_CODE_NOT_SUPPORTED:
             self.ledger.confirm()
 
-    def _take_effect(self, connection: Connection, row: FrameRow) -> None:
+    def _take_effect(self, connection: Connection, row: FrameRow, answered: Values) -> None:
         """Write an event whose answer is here."""
-        if connection.closed_ns is None:
-            row = row._replace(seq=self.ledger.slot(), effect_us=self.ledger.time_ns // 1_000)
-        self.ledger.emit(row)
+        ledger, is_open = self.ledger, connection.closed_ns is None
+        seq, at_us = (ledger.slot(), ledger.time_ns // 1_000) if is_open else (row.seq, row.effect_us)
+        ledger.emit(row.answered_at(seq, at_us, answered))
 
     def _event(self, connection: Connection, known: KnownFrame, opaque: int, cut: Cut) -> None:
         ledger, frame = self.ledger, known.frame
@@ -174,7 +174,7 @@ class Exchange:
             self._configured(frame)
         if pending.row is None:
             return
-        self._take_effect(connection, pending.row._replace(answered=known.answer()))
+        self._take_effect(connection, pending.row, known.answer())
 
     def _observation(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
         """Write what was answered."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import md5
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from namesrv_wire.errors import DecodeError
 from namesrv_wire.event_log import nanoseconds
 from namesrv_wire.java_values import INT, LONG
 from namesrv_wire.known_lines import KnownLine, Shape
-from namesrv_wire.rows import Row, Values
+from namesrv_wire.rows import Row, Values, timed_begin, timed_end
 
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -209,10 +208,7 @@ def _stated(lines: Lines, at_us: Ints, nth: Ints) -> list[str | None]:
         key = (id(said), channel)
         begin = begun.get(key)
         if begin is None:
-            named = "" if channel is None else f"{channel}|"
-            text = f"{said['namesrv_id']}|{named}{said['code']}|".encode("utf-8", "surrogatepass")
-            begin = begun[key] = md5(text, usedforsecurity=False).copy
-        made = begin()
-        made.update(b"%d|%d" % (at, number))
-        found.append(None if made.hexdigest() == identity else identity)
+            begin = begun[key] = timed_begin(said["namesrv_id"], channel, said["code"])
+        made = timed_end(begin, at, number)
+        found.append(None if made == identity else identity)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError
@@ -81,6 +82,10 @@ class FrameRow(NamedTuple):
             own |= {"nth": self.nth, "stated_id": self.stated_id}
         return own if self.request_seq is None else own | {"request_seq": self.request_seq}
 
+    def answered_at(self, seq: int, effect_us: int, answered: Values) -> FrameRow:
+        """Return the row of an event that took effect at a position and a time, with what was answered."""
+        return FrameRow._make((*self[:2], seq, *self[3:5], effect_us, *self[6:11], answered, *self[12:]))
+
     @classmethod
     def of(cls, table: str, values: Values) -> FrameRow:
         """Return the row of an event with these `values`."""
@@ -112,6 +117,13 @@ def digest_id(*parts: object, content: bytes = b"") -> str:
     return hashlib.sha256(said + b"\n\n" + content).hexdigest()[:32]
 
 
+def timed_begin(namesrv_id: str, channel_id: str | None, code: int) -> Callable[[], Any]:
+    """Return what begins the digest of `timed_id` each time that it is called."""
+    channel = "" if channel_id is None else f"{channel_id}|"
+    said = f"{namesrv_id}|{channel}{code}|".encode("utf-8", "surrogatepass")
+    return hashlib.md5(said, usedforsecurity=False).copy
+
+
 def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth: int) -> str:
     """Return the id of a heartbeat that came, or of an answer that went, at a microsecond: the same digest as of a stored row.
 
@@ -121,6 +133,14 @@ def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth
     channel = "" if channel_id is None else f"{channel_id}|"
     said = f"{namesrv_id}|{channel}{code}|{at_us}|{nth}"
     return hashlib.md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def timed_end(begin: Callable[[], Any], at_us: int, nth: int) -> str:
+    """Return the `timed_id` that begins so."""
+    digest = begin()
+    digest.update(b"%d|%d" % (at_us, nth))
+    found: str = digest.hexdigest()
+    return found
 
 
 def quarantine_row(

@@ -168,7 +168,12 @@ class Transcript:
                 header, last_ns = (seq, ack, flags), time_ns
                 self._packets += 1
                 self._first_ns = self._first_ns or time_ns
-                if server.bytes_in_order(connection, header, data[start:stop], from_server=flow[2]):
+                if start == stop:
+                    if not (connection.from_client.stream.chunks or connection.from_server.stream.chunks):
+                        if flags & ACK:
+                            connection.acks[not flow[2]] = ack
+                        continue
+                elif server.bytes_in_order(connection, header, data[start:stop], from_server=flow[2]):
                     continue
             segment = packets.segment(index, self._endpoints)
             if segment is not None:
