@@ -7,6 +7,7 @@ in something known corrects nothing; that is for the verification to report.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
@@ -83,33 +84,33 @@ class _Read:
     """What was read of an answer; it stands until a part of the registry changes that the answer was held against.
 
     `differences`: what it shows otherwise than the registry has it; `marks`: what it makes known; None: not looked for yet.
-    `depends_on_past`: they hang on more than the registry. `learned_at`: the last doubt there was when all that the answer
+    `until_ms`: so long they hang on nothing but the registry. `learned_at`: the last doubt there was when all that the answer
     shows was noted as known; None: it was not.
     """
 
     __slots__ = (
         "answered",
-        "depends_on_past",
         "differences",
         "learned_at",
         "marks",
         "namesrv",
         "shown",
         "since",
+        "until_ms",
     )
 
     def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, since: int) -> None:
         self.answered, self.namesrv, self.shown, self.since = answered, namesrv, shown, since
         self.differences: list[_Difference] | None = None
         self.marks: tuple[Mark, ...] | None = None
-        self.depends_on_past = False
+        self.until_ms = math.inf
         self.learned_at: int | None = None
 
     def stands(self, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> bool:
         """Return whether the same is to be read of another answer to the same question."""
         stands = (
             event.answered == self.answered
-            and not self.depends_on_past
+            and past.now_ms <= self.until_ms
             and namesrv is self.namesrv
             and past.versions.stand_since(self.since, _parts(event.question.subject, self.shown))
         )
@@ -227,7 +228,7 @@ class _Reading:
 
     def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[_Difference]:
         """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known."""
-        self.read.depends_on_past = True
+        self.read.until_ms = -math.inf
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
         if held is not None and self.past.knows_all("broker_addr", name):
             yield from _group_pairs(name, self._as_routed(name, held, shown), group)
@@ -319,8 +320,11 @@ class _Reading:
                 # A registration that may have been refused: it was not, for its address is there.
                 yield from (_known("broker_live", *key), _known(SETTLED, *key))
                 continue
-            self.read.depends_on_past = True
-            if self.past.now_ms > self.past.silent_until_ms(key) + self.namesrv.scan_period_ms:
+            gone_ms = (
+                self.past.silent_until_ms(key) + self.namesrv.scan_period_ms
+            )  # beats make it later, nothing earlier
+            self.read.until_ms = min(self.read.until_ms, gone_ms if self.past.now_ms <= gone_ms else -math.inf)
+            if self.past.now_ms > gone_ms:
                 yield _known(SETTLED, *key)
 
     # -- corrections -----------------------------------------------------------------------------------------------

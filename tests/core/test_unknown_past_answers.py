@@ -11,7 +11,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, Entity, Mark
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.question import Answer, Question
-from namesrv_core.machine.rows import KvValue
+from namesrv_core.machine.rows import KvValue, LiveKey
 from namesrv_core.replay import bootstrap
 from tests.core.test_bootstrap import (
     CLUSTER_INFO,
@@ -188,3 +188,18 @@ def test_a_group_of_unknown_role_that_loses_a_member_may_have_lost_its_write_per
     assert knows(server, "topic_queue", "T", "a")
     server.take(events.UnregisterBroker("C", A, "a", 0), SETTLED_MS + 10)
     assert not knows(server, "topic_queue", "T", "a")
+
+
+def test_equal_answers_about_silent_members_are_read_once_until_these_must_be_gone() -> None:
+    """Whoever only beats is not known to live: what an answer says of it stands as long as its lease may, then it is settled."""
+    true, server = server_with(register()), Server()
+    reads = []
+    for ms in (10, 20, 30):
+        server.see(ROUTE, true.says(ROUTE), ms)
+        reads.append(past_of(server).readings[ROUTE])
+    assert reads[0] is not reads[1]  # what it taught has changed the registry
+    assert reads[1] is reads[2]
+    assert not knows(server, "settled", *LiveKey(None, A))
+    server.see(ROUTE, true.says(ROUTE), SETTLED_MS + 60_000)
+    assert past_of(server).readings[ROUTE] is not reads[2]
+    assert knows(server, "settled", *LiveKey(None, A))
