@@ -59,7 +59,7 @@ FUNCTION_NAMES = (
     "route_at",
     "route_text_rows_at",
     "route_texts_at",
-    "route_causes_between",
+    "route_cause_rows_between",
     "route_diff",
     "registry_diff",
     "client_queues_at",

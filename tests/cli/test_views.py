@@ -342,8 +342,8 @@ def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, war
     said = "nothing is recorded at {} 00:00:00 UTC; recorded is 10.0.0.8:9876 from 2026-03-01T00:00:00Z to "
     for day in ("2026-02-28", "2026-03-03"):
         asked_at = everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T")
-        # *_rows_at are what the others are made of, and return what there is
-        for sql in (sql for sql in asked_at if "TIMESTAMP'" in sql and "_rows_at(" not in sql):
+        # *_rows_* are what the others are made of, and return what there is
+        for sql in (sql for sql in asked_at if "TIMESTAMP'" in sql and "_rows_" not in sql):
             with pytest.raises(SparkRuntimeException) as raised:
                 published.sql(sql).collect()
             with pytest.raises(NotRecordedError) as refused:

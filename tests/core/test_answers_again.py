@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from unittest.mock import patch
 
@@ -201,20 +202,21 @@ def test_after_a_doubt_an_answer_teaches_again() -> None:
     assert past_of(server).knows("topic_queue", "T", "a")
 
 
-def test_what_hangs_on_more_than_the_registry_is_read_each_time() -> None:
-    """A member without a live entry may settle as time passes; a route under an acting master hangs on what is known."""
+def test_what_hangs_on_more_than_the_registry_is_read_again() -> None:
+    """A member without a live entry settles when its lease must have ended; under an acting master each answer is read."""
     server, said = Server(), server_with(register()).says(ROUTE)
     server.see(ROUTE, said, 10)
     for at_ms, settled in ((20, False), (SETTLED_MS, True)):
         assert server.see(ROUTE, said, at_ms).outcome == Outcome.NO_EFFECT
-        assert past_of(server).readings[ROUTE].depends_on_past
+        until_ms = past_of(server).readings[ROUTE].until_ms
+        assert until_ms == -math.inf if settled else at_ms < until_ms < SETTLED_MS
         assert past_of(server).knows("settled", None, A) is settled
     namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))
     slave = register()._replace(broker_id=1, enable_acting_master=True)
     acting = Server(namesrv)
     acting.take(slave, 10)
     acting.see(ROUTE, server_with(slave, namesrv=namesrv).says(ROUTE), 20)
-    assert past_of(acting).readings[ROUTE].depends_on_past
+    assert past_of(acting).readings[ROUTE].until_ms == -math.inf
 
 
 def test_only_so_many_questions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ RETURN
         SELECT
             namesrv_id, part, topic, broker_name, event_id, position, CAST(NULL AS BOOLEAN) AS known,
             CAST(NULL AS STRING) AS coverage
-        FROM route_causes_between(route_diff.t1, route_diff.t2)
+        FROM route_cause_rows_between(route_diff.t1, route_diff.t2)
         UNION ALL
         SELECT
             namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL, known,

@@ -1,4 +1,4 @@
-CREATE OR REPLACE TEMPORARY MACRO route_causes_between(_t1, _t2) AS TABLE
+CREATE OR REPLACE TEMPORARY MACRO route_cause_rows_between(_t1, _t2) AS TABLE
 SELECT * FROM (
 SELECT
   r.namesrv_id,

@@ -1,4 +1,4 @@
-CREATE OR REPLACE TEMPORARY FUNCTION route_causes_between(
+CREATE OR REPLACE TEMPORARY FUNCTION route_cause_rows_between(
     t1 TIMESTAMP COMMENT 'First instant, exclusive',
     t2 TIMESTAMP COMMENT 'Second instant, inclusive'
 )
@@ -38,7 +38,7 @@ RETURN
             WHERE namespace = 'ORDER_TOPIC_CONFIG'
         ) AS s
         -- the slice of a day has what was opened and what was closed on it
-        WHERE s.day >= to_date(route_causes_between.t1) AND s.day <= to_date(route_causes_between.t2)
+        WHERE s.day >= to_date(route_cause_rows_between.t1) AND s.day <= to_date(route_cause_rows_between.t2)
     ) AS r
-    WHERE r.event.event_id IS NOT NULL AND r.event.effect_time > route_causes_between.t1
-        AND r.event.effect_time <= route_causes_between.t2
+    WHERE r.event.event_id IS NOT NULL AND r.event.effect_time > route_cause_rows_between.t1
+        AND r.event.effect_time <= route_cause_rows_between.t2
