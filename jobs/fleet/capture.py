@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from jobs.errors import FleetError
 from jobs.fleet.asking import ANEW, WRONG, Forms, Traffic, client_endpoint, questions_of
@@ -41,7 +42,7 @@ _STOP, _START, _REFUSE, _BEAT, _ASK = range(5)
 _NEVER_NS: Final = 1 << 62
 _ATTEMPT_US, _ATTEMPT_PORT = US_PER_S // 2, 40_000
 _WRONG: Final = (b'"perm":6', b'"perm":4')
-Columns = Any
+Columns = tuple[npt.NDArray[Any], ...]
 
 
 class Question(NamedTuple):
@@ -153,9 +154,9 @@ class _Recording:
         sent = beats_of(self._fleet, plan, window, is_late=False)
         luck = draw(self._fleet.seed, "luck of a beat", PPM, np.array([plan.n], np.int32), sent.b, sent.k)
         changed = sent.is_changed * self._fleet.brokers + sent.b
-        beats = (sent.at_us * NS_PER_US, np.full(len(luck), _BEAT), sent.b, sent.registers, changed, luck)
-        questions = questions_of(self._fleet, self._traffic, plan.n, begin_us, end_us)
-        asks = (questions.at_ns, np.full(len(questions.c), _ASK) + questions.flags, *questions[1:4], questions.luck)
+        beats: Columns = (sent.at_us * NS_PER_US, np.full(len(luck), _BEAT), sent.b, sent.registers, changed, luck)
+        q = questions_of(self._fleet, self._traffic, plan.n, begin_us, end_us)
+        asks: Columns = (q.at_ns, _ASK + q.flags, q.c, q.code, q.topic, q.luck)
         lives = self._lives(plan.n, begin_us, end_us)
         columns = [np.concatenate(parts) for parts in zip(lives, beats, asks, strict=True)]
         order = np.argsort(columns[0], kind="stable")
@@ -175,7 +176,7 @@ class _Recording:
                 serving.refuse(at_ns, f"{broker_endpoint(who, serving.n).split(':')[0]}:{_ATTEMPT_PORT + one}")
         serving.pass_time(self._begin_ns + end_us * NS_PER_US)
         if day in self._days:
-            self.counts.update(beats=len(luck), questions=len(questions.c))
+            self.counts.update(beats=len(luck), questions=len(q.c))
 
     def _ask(self, serving: Serving, question: Question) -> None:
         """Have a client ask; a wrong answer says of the first broker that it takes no messages."""
@@ -213,7 +214,7 @@ class _Recording:
             for tries, at_us in enumerate(range(stop_us + _ATTEMPT_US // 2, start_us, _ATTEMPT_US)):
                 if begin_us <= at_us < end_us or (number == 0 and begin_us == 0):
                     rows.append((*self._ns([at_us]), _REFUSE, tries % self._fleet.brokers, tries, 0, 0))
-        return np.array(rows, np.int64).reshape(-1, 6).T
+        return tuple(np.array(rows, np.int64).reshape(-1, 6).T)
 
     def _on_time(self, at_ns: int, sent: Sent) -> Iterable[int]:
         """Return the brokers that connect when a process starts at `at_ns`: all whose first beat is not before their turn."""
