@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -21,24 +22,34 @@ class Stored(NamedTuple):
     columns: Mapping[str, str]
 
 
+def _text(name: str) -> str:
+    """Return what a file says. On a cluster it lies in an archive, not in a folder; raises OSError if there is none."""
+    found = pkgutil.get_data("schemas", f"{FOLDER.name}/{name}")
+    if found is None:
+        raise FileNotFoundError(name)
+    return found.decode()
+
+
 @cache
 def stored() -> dict[str, Stored]:
     """Return the tables as they were published, by the name under which statements read them."""
-    found = json.loads((FOLDER / "tables.json").read_text(encoding="utf-8"))
+    found = json.loads(_text("tables.json"))
     return {name: Stored(**table) for name, table in found.items()}
 
 
 @cache
 def statement(name: str) -> str | None:
     """Return the statement that makes a view or function; None for another name."""
-    path = FOLDER / f"{name}.sql"
-    return path.read_text(encoding="utf-8") if path.is_file() else None
+    try:
+        return _text(f"{name}.sql")
+    except OSError:
+        return None
 
 
 @cache
 def derived(table: str, column: str) -> str:
     """Return what a column that is not stored follows from."""
-    return (FOLDER / f"column.{table}.{column}.sql").read_text(encoding="utf-8")
+    return _text(f"column.{table}.{column}.sql")
 
 
 @cache
