@@ -30,7 +30,8 @@ _OTHER_BODIES: dict[bytes, Callable[[bytes], object]] = {
 }
 _CACHE = BodyCache()
 _FRAMES = KnownFrames()
-_SCRATCH = Path(tempfile.mkdtemp(prefix="namesrv-fuzz-"))
+_FOLDER = tempfile.TemporaryDirectory(prefix="namesrv-fuzz-")  # gone with the process
+_SCRATCH = Path(_FOLDER.name)
 
 
 @dataclass(frozen=True)
