@@ -27,6 +27,7 @@ from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
+from jobs.ingest.tasks import rarely_collected
 from jobs.ingest.writing import write_staged
 from jobs.store.files import write_file
 from jobs.store.places import local_path
@@ -53,7 +54,7 @@ def ingest(
     Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
-    with at_hand(inputs) as files, at_hand(snapshots) as states:
+    with at_hand(inputs) as files, at_hand(snapshots) as states, rarely_collected():
         return _ingest(house, (files, states), tell, width)
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from itertools import chain, islice
 from multiprocessing import get_context
 from typing import TypeVar
 
 P = TypeVar("P")
 R = TypeVar("R")
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _AHEAD = 2
 """So many pieces a process are read, or wait to be taken."""
 
@@ -43,3 +46,14 @@ def done(task: Callable[[P], R], work: Iterable[P], width: int) -> Iterator[R]:
         finally:
             for future in waiting:
                 future.cancel()
+
+
+@contextmanager
+def rarely_collected() -> Iterator[None]:
+    """Have Python look for cycles less often: rows by the thousand make hardly one."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

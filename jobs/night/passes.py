@@ -6,7 +6,6 @@ server); what is large lies in files, which each call opens and writes itself.
 
 from __future__ import annotations
 
-import gc
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
@@ -15,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from jobs.errors import JobError
+from jobs.ingest.tasks import rarely_collected
 
 P = TypeVar("P")
 R = TypeVar("R")
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _DONE = pa.schema([("number", pa.int32()), ("done", pa.binary())])
 
 
@@ -79,13 +78,9 @@ class OnSpark:
 
 
 def _done(task: Callable[[P], R], piece: P) -> R:
-    """Return what a task returns. It makes rows by the thousand and hardly a cycle: Python need not look for these so often."""
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
-    try:
+    """Return what a task returns. It makes rows by the thousand and hardly a cycle."""
+    with rarely_collected():
         return task(piece)
-    finally:
-        gc.set_threshold(*before)
 
 
 def _called(task: Callable[[P], R], piece: P) -> R | JobError:
