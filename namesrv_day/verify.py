@@ -140,9 +140,10 @@ class _Judge:
 
     def __init__(self, said: pa.Table, given: VerifyInput) -> None:
         self._given, self._said = given, said
-        changed = frame(given.replayed, gold.EVENT_OUTCOMES).filter(pc.field("changes") > 0)
+        outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
+        changed = outcomes.filter(pc.field("changes") > 0)
         self._changed = changed
-        self._starts = changed.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
+        self._starts = outcomes.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
         from_seq = day_start_seq(given.day)
         histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
         intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})

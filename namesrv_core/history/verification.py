@@ -101,7 +101,7 @@ def judged(
     """Return each observation, in the order of the answers, with the states of its window that it matches; as `verify`."""
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
     windows = _windows(timeline, ordered)
-    states = _States(registry, timeline, namesrv, set(starts), part_of)
+    states = _States(registry, timeline, namesrv, starts, part_of)
     waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
     found = [Judged(observed, window, {}) for observed, window in zip(ordered, windows, strict=True)]
     active: list[int] = []
@@ -172,13 +172,13 @@ class _States:
         registry: Registry,
         timeline: Sequence[StateChange],
         namesrv: Namesrv,
-        starts: set[int],
+        starts: Sequence[int],
         part_of: PartOf | None,
     ) -> None:
         self._registry = registry
         self._timeline = timeline
         self._namesrv = namesrv
-        self._starts = starts
+        self._starts = sorted(starts, reverse=True)
         self._versions = Versions()
         self._expected: dict[Question | Event, _Expected] = {}
         self._judged: dict[tuple[Question | Event, Answer], Verdict] = {}
@@ -188,11 +188,16 @@ class _States:
     def advance_to(self, number: int) -> None:
         while self._versions.number < number:
             change = self._timeline[self._versions.number]
+            self._start_before(change.seq)  # after a stop, a start changes nothing
             self._registry.apply(change.changes, change.seq // NS_PER_MS)
             self._versions.note(change.changes)
-            if change.seq in self._starts:
-                self._registry.restart(self._namesrv.at(change.seq).profile)
-                self._expected = {}
+            self._start_before(change.seq + 1)
+
+    def _start_before(self, seq: int) -> None:
+        """Let the process start anew where it did before `seq`."""
+        while self._starts and self._starts[-1] < seq:
+            self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
+            self._expected = {}
 
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered
