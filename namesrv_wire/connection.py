@@ -112,10 +112,10 @@ _NOWHERE: set[int] = set()
 _NOT_AS_IT_IS = frozenset(
     {
         *("from_client", "from_server", "pending", "orphans", "reverse", "channel_id", "times"),
-        *("handshake", "side", "sighted_in", "client_seen"),
+        *("handshake", "sighted_in", "client_seen"),
     }
 )
-"""What a dump leaves out or writes in its own way; where packets are seen is learned anew in each file."""
+"""What a dump leaves out or writes in its own way."""
 
 
 class Connection:
@@ -190,7 +190,7 @@ class Connection:
         self.others: list[tuple[str, str]] = []
         """Client and server as seen on the other side of an address translation."""
         self.side: int | None = None
-        """The name server's interface, if packets are seen on several, in the file `sighted_in`."""
+        """The name server's interface, if packets are seen on several, by its number in the file `sighted_in`."""
         self.sighted_in: str | None = None
         self.client_seen: set[int] = _NOWHERE
         """Interfaces on which the client's segments were seen."""
@@ -231,6 +231,7 @@ class Connection:
         state["orphans"] = [pending.dump() for pending in self.orphans]
         state["reverse"] = list(self.reverse.items())
         state["times"] = [[code, *last] for code, last in self.times.items()]
+        state["client_seen"] = sorted(self.client_seen)
         return state
 
     @classmethod
@@ -250,6 +251,7 @@ class Connection:
         ):
             setattr(connection, name, state[name])
         connection.beats = bool(state.get("beats"))
+        connection.side, connection.client_seen = state.get("side"), set(state.get("client_seen", ()))
         connection.acks = list(state["acks"])
         connection.from_client, connection.from_server = (
             Half.load(state["from_client"]),

@@ -7,6 +7,7 @@ What was lost on its way there was seen once, and never reached it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from namesrv_wire.capture import FIN, INCOMING, OUTGOING, RST, Segment
@@ -19,6 +20,7 @@ ASIDE_NS: Final = 3_000_000_000
 was lost behind the first sighting is sent again."""
 BEGINNING_NS: Final = 1_000_000
 """What comes so early may be the later sighting of something that came before the capture."""
+_ALIKE: Final = 0.9
 _MAX_ASIDE: Final = 1_024
 _MAX_RECENT: Final = 1_024
 _MAX_PLACES: Final = 64
@@ -31,7 +33,7 @@ def is_elsewhere(connection: Connection, segment: Segment, source_file: str, *, 
     """Return whether a segment of a connection was seen on another interface than the name server's.
 
     Learns which that is: where something new of the name server is seen first, if the client's segments are seen there
-    too; none, where ways there and back differ. Numbers of interfaces hold for one file.
+    too; none, where ways there and back differ. In another file interfaces may have other numbers (`is_numbered_alike`).
     """
     here = place_of(segment.interface, from_server=from_server)
     if connection.sighted_in != source_file:
@@ -47,6 +49,16 @@ def is_elsewhere(connection: Connection, segment: Segment, source_file: str, *, 
     # If there was a side, something has passed it unseen: it is no longer known.
     connection.side = here if connection.side is None and here in connection.client_seen else None
     return False
+
+
+def is_numbered_alike(told: Iterable[tuple[Connection, Segment]]) -> bool:
+    """Return whether what name servers say first in a further file is seen where their connections have their side."""
+    places: dict[tuple[str, str, int], bool] = {}
+    for connection, segment in told:
+        if segment.payload and connection.side is not None and _is_news(connection, segment):
+            is_here = place_of(segment.interface, from_server=True) == connection.side
+            places.setdefault((segment.src, segment.dst, segment.seq), is_here)
+    return sum(places.values()) > _ALIKE * len(places)
 
 
 def place_of(interface: int, *, from_server: bool) -> int:

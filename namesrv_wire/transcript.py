@@ -5,7 +5,7 @@ Which endpoint is a name server, and which connection a segment belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from namesrv_wire.body_cache import BodyCache
@@ -19,7 +19,7 @@ from namesrv_wire.known import KnownFrames
 from namesrv_wire.limits import MAX_CANDIDATES
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.server import Server
-from namesrv_wire.sightings import BEGINNING_NS, Aside, Sightings
+from namesrv_wire.sightings import BEGINNING_NS, Aside, Sightings, is_numbered_alike
 from namesrv_wire.tally import Tally
 
 _OPENS_OR_ENDS: Final = SYN | FIN | RST
@@ -149,6 +149,15 @@ class Transcript:
             connection.others.append(flow)
         for ends in (flow, flow[::-1]):
             self._flows[ends] = (server, connection, None)
+
+    def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
+        """Learn from the first segments of a further file whether interfaces have the numbers there that they had."""
+        flows = [(self._flows.get((segment.src, segment.dst)), segment) for segment in peeked if segment.interface]
+        told = [(flow[1], segment) for flow, segment in flows if flow is not None and flow[2]]
+        if told:
+            sighted_in = source_file if is_numbered_alike(told) else None
+            for _, connection, _ in self._flows.values():
+                connection.sighted_in = sighted_in
 
     def feed_all(self, packets: Packets, source_file: str) -> tuple[list[AnyRow], int | None]:
         """Return the rows that follow from many packets, as `feed` gives them for one, and the time of the last segment.

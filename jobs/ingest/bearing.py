@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -27,18 +27,24 @@ class Bearing(Enum):
     EARLIER = "earlier"
 
 
-def bearing_of(path: Path, transcript: Transcript, read: Iterable[tuple[int, int]]) -> Bearing:
-    """Return how a capture lies to what `transcript` was fed; `read`: when captures that were read begin and end.
+def peek(path: Path) -> list[Segment]:
+    """Return the first segments of a capture; none if it cannot be read, since its reader says what is wrong with it."""
+    try:
+        return list(islice(read_capture(path), _PEEKED_PACKETS))
+    except (CaptureError, OSError):
+        return []
+
+
+def bearing_of(peeked: Sequence[Segment], transcript: Transcript, read: Iterable[tuple[int, int]]) -> Bearing:
+    """Return how a capture lies to what `transcript` was fed, by its first segments.
+
+    `read`: when captures that were read begin and end.
 
     One that begins before the end of what is known of a name server goes on all the same if its connections do: their
     clock went back. If they are where they were before, in the time of a capture that was read, they come again. One whose
     connections are just before what is known of them came earlier, whatever its clock says.
     """
     last_ns = transcript.last_time_ns()
-    try:
-        peeked = list(islice(read_capture(path), _PEEKED_PACKETS if last_ns else 0))
-    except (CaptureError, OSError):
-        return Bearing.BEHIND  # its reader says what is wrong with it
     early = [segment for segment in peeked if segment.time_ns < until_ns(segment, last_ns)]
     if not early:
         late = [segment for segment in peeked if segment.time_ns > until_ns(segment, last_ns) + OVERLAP_NS]

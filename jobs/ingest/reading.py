@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from jobs.conf import PipelineConf
-from jobs.ingest.bearing import Bearing, bearing_of, until_ns
+from jobs.ingest.bearing import Bearing, bearing_of, peek, until_ns
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.logs import Part, ReadBlock, ReadPart, again, parts_of_logs, read_part, rows_in
 from jobs.ingest.progress import Progress
@@ -123,8 +123,10 @@ class Reading:
         self._begin(source)
         if source.kind == "snapshot":
             return source.row(error=self._read_snapshot(source))
-        bearing = bearing_of(source.path, self._transcript, self._ranges)
+        peeked = peek(source.path) if self._transcript.last_time_ns() else []
+        bearing = bearing_of(peeked, self._transcript, self._ranges)
         transcript = self._earlier if bearing is Bearing.EARLIER else self._transcript
+        transcript.go_on_in(source.path.name, peeked)
         row = self._read_capture(
             source, transcript, self._transcript.last_time_ns() if bearing is Bearing.AGAIN else {}
         )

@@ -15,6 +15,7 @@ from namesrv_wire.errors import CaptureError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+_TRUTH = b'{"truth":'
 
 
 @dataclass(frozen=True)
@@ -86,17 +87,28 @@ def is_packed(path: Path) -> bool:
 
 
 def expand(inputs: Iterable[str]) -> list[Path]:
-    """Return the files that `inputs` name, folders entered, in order of name. Raises FileNotFoundError naming what is missing."""
+    """Return the files that `inputs` name, in order of name. Raises FileNotFoundError naming what is missing.
+
+    Folders are entered; what `simulate` notes there about its captures is no recording.
+    """
     found: list[Path] = []
     for name in inputs:
         path = Path(name)
         if path.is_dir():
-            found += sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith("."))
+            found += sorted(p for p in path.rglob("*") if p.is_file() and not (p.name.startswith(".") or _is_truth(p)))
         elif path.is_file():
             found.append(path)
         else:
             raise FileNotFoundError(f"input {name}: no such file or folder")
     return found
+
+
+def _is_truth(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_TRUTH)) == _TRUTH
+    except OSError:
+        return False
 
 
 def sources_of(inputs: Sequence[str], snapshots: Sequence[str]) -> list[Source]:

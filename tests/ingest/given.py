@@ -24,6 +24,10 @@ DAY = dt.timedelta(days=1)
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 BEAT: Line = {"kind": "heartbeat", "code": 904, "cluster_name": "C", "broker_addr": "10.0.0.97:10911"}
 TABLES = {table.name: table for table in bronze.TABLES}
+EVENTS_AND_ANSWERS = (
+    *("heartbeats", "registrations", "unregistrations"),
+    *("channel_events", "admin_events", "route_observations"),
+)
 
 
 def broker(name: str, topics: str, counter: int) -> Line:
@@ -82,3 +86,8 @@ def stored(warehouse: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Return columns of a bronze table, as the next run sees them, in order."""
     rows = house_at(warehouse, "look").rows(TABLES[table], columns=columns)
     return sorted(zip(*rows.to_pydict().values(), strict=True))
+
+
+def content(warehouse: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the events and answers of a warehouse, by id."""
+    return {name: stored(warehouse, name, "event_id", "seq", "effect_time") for name in EVENTS_AND_ANSWERS}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import ClockError
-from jobs.ingest.bearing import Bearing, bearing_of
+from jobs.ingest.bearing import Bearing, bearing_of, peek
 from namesrv_wire import Transcript
 from namesrv_wire.capture import read_capture
 from tests.ingest.given import (
@@ -136,13 +136,13 @@ def test_a_capture_that_goes_back_is_read_by_itself(tmp_path: Path) -> None:
     paths = [piece(tmp_path / f"{number}.pcap", first, last) for number, (first, last) in enumerate(ends)]
     transcript = Transcript()
     segments = list(read_capture(paths[0]))
-    assert bearing_of(paths[0], transcript, []) is Bearing.BEHIND
+    assert bearing_of(peek(paths[0]), transcript, []) is Bearing.BEHIND
     for segment in segments:
         transcript.feed(segment, "0.pcap")
     read = [(segments[0].time_ns, segments[-1].time_ns)]
-    bearings = [bearing_of(path, transcript, read) for path in paths]
+    bearings = [bearing_of(peek(path), transcript, read) for path in paths]
     assert bearings == [Bearing.AGAIN, Bearing.BEHIND, Bearing.BEHIND]
-    assert bearing_of(paths[0], transcript, []) is Bearing.EARLIER
+    assert bearing_of(peek(paths[0]), transcript, []) is Bearing.EARLIER
     for path in paths:
         read_in(tmp_path / "w", path)
     answers = stored(tmp_path / "w", "route_observations", "seq", "effect_time", "source_file")

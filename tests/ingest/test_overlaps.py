@@ -13,17 +13,11 @@ import pytest
 
 from jobs.ingest.bearing import Bearing
 from namesrv_wire.log_file import Block, read_blocks
-from tests.ingest.given import BEAT, CAPTURE, at, piece, read_in, stored, write
+from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, stored, write
 from tests.ingest.test_networks import written
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
 PACKETS = 30_470
-TABLES = ("heartbeats", "registrations", "unregistrations", "channel_events", "admin_events", "route_observations")
-
-
-def content(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Return the events and answers of a warehouse, by id."""
-    return {table: stored(path, table, "event_id", "seq", "effect_time") for table in TABLES}
 
 
 @pytest.mark.slow
