@@ -406,7 +406,7 @@ def test_answers_are_judged_by_what_the_name_server_was_at_them() -> None:
 def test_maps_are_in_the_order_of_a_fresh_process_after_a_stop() -> None:
     """A process that held hundreds of brokers stops: the start, which then changes nothing, makes its maps small again."""
     many = [(number, f"r{number}", broker("TU", f"many-{number}")) for number in range(400)]
-    life = [(410, "e", events.NamesrvStopped()), (420, "s", STARTED)]
+    life: list[tuple[float, str, events.Event]] = [(410, "e", events.NamesrvStopped()), (420, "s", STARTED)]
     # Of 256 buckets these two are in other order than of 1,024.
     server = Server(*many, *life, (430, "n", broker("TU", "Ta")), (440, "m", broker("TU", "Xa")))
     said = answered(450, "a", 106, None, answers_of(server.registry)[Question(106)].body, request_seq=seq_at(449))
