@@ -31,6 +31,7 @@ from namesrv_wire.capture import (
 from namesrv_wire.container import GZIP_MAGIC, Packet, Position, read_packets
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_PACKET_BYTES
+from namesrv_wire.recovery import is_made_up
 
 Ints: TypeAlias = NDArray[np.int64]
 Truths: TypeAlias = NDArray[np.bool_]
@@ -157,13 +158,15 @@ def _whole_records(stream: IO[bytes]) -> Generator[Packets, None, tuple[int, int
             return 1, 0
         snap, link = Struct(form[0] + "II").unpack_from(head, 16)
         shape = _Form(*form, snap, link & 0xFFFF)
-        number, offset, data, is_end = 1, _HEADER, b"", False
+        number, offset, data, is_end, first_s = 1, _HEADER, b"", False, 0
         while not is_end:
             chunk = stream.read(CHUNK_BYTES)
             is_end = not chunk
             data += chunk
+            if number == 1 and len(data) >= _RECORD:
+                (first_s,) = Struct(shape.order + "I").unpack_from(data)
             while True:
-                starts, end = _chain(data, shape.order)
+                starts, end = _chain(data, shape.order, first_s)
                 if not starts:
                     break
                 yield _columns(data, starts, shape, number)
@@ -175,13 +178,13 @@ def _whole_records(stream: IO[bytes]) -> Generator[Packets, None, tuple[int, int
     return (number, offset) if data else (0, 0)
 
 
-def _chain(data: bytes, order: str) -> tuple[list[int], int]:
-    """Return where the whole records of `data` begin, up to one whose length cannot be, and where the last of them ends."""
-    length, at, last, starts = Struct(order + "I").unpack_from, 0, len(data), list[int]()
+def _chain(data: bytes, order: str, first_s: int) -> tuple[list[int], int]:
+    """Return where the whole records of `data` begin, up to one whose header cannot be, and where the last of them ends."""
+    header, at, last, starts = Struct(order + "I4xII").unpack_from, 0, len(data), list[int]()
     while at + _RECORD <= last and len(starts) < CHUNK_PACKETS:
-        (kept,) = length(data, at + 8)
+        seconds, kept, original = header(data, at)
         end = at + _RECORD + kept
-        if end > last or kept > MAX_PACKET_BYTES:
+        if end > last or kept > MAX_PACKET_BYTES or (not original and is_made_up(seconds, original, first_s)):
             break
         starts.append(at)
         at = end

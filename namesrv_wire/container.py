@@ -22,7 +22,7 @@ from pcapng.exceptions import StreamEmpty
 
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES
-from namesrv_wire.recovery import form_of, packets_behind
+from namesrv_wire.recovery import form_of, is_made_up, packets_behind
 
 GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 16
@@ -191,7 +191,7 @@ def _packets(source: _Source, start: int) -> Iterator[Packet]:
     magic = head[:4]
     number = int.from_bytes(magic, "big")
     if number in pcap.MAGIC_TO_PKT_HDR:
-        packets = _pcap(source, number, start)
+        packets = _pcap(source, head, start)
     elif number == structs.SECTION_HEADER_MAGIC:
         packets = _pcapng(source)
     else:
@@ -222,8 +222,9 @@ def _behind(source: _Source, head: bytes, error: CaptureError, *, is_nano: bool)
         raise CaptureError(source.path, error.offset, what) from error
 
 
-def _pcap(source: _Source, magic: int, start: int) -> Iterator[Packet]:
-    """Yield the packets of a classic pcap file."""
+def _pcap(source: _Source, head: bytes, start: int) -> Iterator[Packet]:
+    """Yield the packets of a classic pcap file, which begins with `head`."""
+    magic = int.from_bytes(head[:4], "big")
     source.limit = MAX_PACKET_BYTES
     packets = pcap.Reader(source)
     link_type = packets.datalink() & 0xFFFF
@@ -232,12 +233,16 @@ def _pcap(source: _Source, magic: int, start: int) -> Iterator[Packet]:
         source.seek(start)
     source.at_record = True
     time = struct.Struct(getattr(header, "__byte_order__", ">") + "II").unpack_from
+    first_s = time(head, 24)[0] if len(head) >= 32 else 0
     for _, data in packets:
         # dpkt's time is a float, which a damaged header with more microseconds than a second has takes beyond its digits.
         seconds, fraction = time(source.head)
         time_ns = seconds * _SECOND_NS + fraction * (1 if is_nano else 1_000)
         # dpkt keeps the original length to itself. Only a packet of full snap length can have been cut.
-        lost = 0 if len(data) < snap_length else max(0, header(source.head).len - len(data))
+        original = header(source.head).len
+        if is_made_up(seconds, original, first_s):
+            raise source.error("a packet of 0 bytes, at a time that cannot be: damaged header")
+        lost = 0 if len(data) < snap_length else max(0, original - len(data))
         yield Packet(time_ns, link_type, data, lost)
         source.at_record = True
 

@@ -55,6 +55,14 @@ def form_of(head: bytes, order: str, *, is_nano: bool) -> Form:
     return Form(record, 1_000_000_000 if is_nano else 1_000_000, first_s)
 
 
+def is_made_up(seconds: int, original: int, first_s: int) -> bool:
+    """Return whether a header is made of the ends of two records, behind a length that lies by a few bytes.
+
+    Its time would end the reading of the file: clocks that go back far have no order.
+    """
+    return not original and not _can_be(seconds, first_s)
+
+
 def packets_behind(path: str | PathLike[str], offset: int, form: Form) -> Iterator[Found]:
     """Yield the packets behind damage at a byte of the unpacked data, in order."""
     buffer, passed, parts, is_lost = bytearray(), 0, 0, True
@@ -112,9 +120,11 @@ def _size(buffer: bytearray, at: int, form: Form) -> int | None:
         return _RECORD
     seconds, fraction, kept, original = form.record.unpack_from(buffer, at)
     can_be = fraction < form.per_second and 0 < kept <= original <= MAX_PACKET_BYTES
-    if not can_be or not form.first_s - _DAY_S <= seconds <= (form.first_s or 1 << 32) + _MAX_DAYS * _DAY_S:
-        return None
-    return _RECORD + int(kept)
+    return _RECORD + int(kept) if can_be and _can_be(seconds, form.first_s) else None
+
+
+def _can_be(seconds: int, first_s: int) -> bool:
+    return first_s - _DAY_S <= seconds <= (first_s or 1 << 32) + _MAX_DAYS * _DAY_S
 
 
 def _pieces(path: Path, offset: int) -> Iterator[bytes | None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire import CaptureError, Segment, read_capture
+from namesrv_wire.columns import read_columns
 from tests.ingest.given import packets
 
 DATA = packets(0, 600)
@@ -76,6 +77,19 @@ def test_behind_a_record_whose_length_lies_reading_goes_on(
     covered = by // 60 if 0 < by < 1 << 17 else 170 * (by == -1)
     assert len(whole) - len(said) <= 14 + covered
     assert "were read" in str(error)
+
+
+@pytest.mark.parametrize("by", [4, 5, 6, 7, 8])
+def test_a_length_that_lies_by_some_bytes_makes_no_times_up(tmp_path: Path, by: int) -> None:
+    """A header made of the ends of two records is damage, and no packet of 1970: that would end the reading of the file."""
+    path, times = tmp_path / "a.pcap", list[int]()
+    path.write_bytes(lying(200, by))
+    reading = read_columns(path)
+    with pytest.raises(CaptureError, match="were read"):
+        times.extend(time for some in reading for time in some.time_ns)
+    first, last = (1_000_000_000 * struct.unpack_from("<I", DATA, at)[0] for at in (AT[0], AT[-2]))
+    assert [time for time in times if not first <= time <= last + 1_000_000_000] == []
+    assert len(times) >= len(AT) - 4
 
 
 @pytest.mark.parametrize("torn", [0.2, 0.9])
