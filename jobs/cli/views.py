@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.errors import NothingPublishedError, UsageError
@@ -107,19 +105,11 @@ class Views:
         version = self._version_of(table)
         if version is None:
             return self.spark.createDataFrame([], table.spark_schema)
-        opened = open_version(self._house.path, table, version)  # what is wrong with a log Spark says in other words
+        open_version(self._house.path, table, version)  # what is wrong with a log Spark says in other words
         self._opened[table.name] = version
         if self._holder is not None:
             self._holder.hold(table.name)
-        path = self._path_of(table)
-        if files := [f"{path}/{file.path}" for file in opened.files() if "://" not in path]:
-            # Files by name: Delta asks its log anew, in a query of its own, for each place in which a question names a table.
-            named = self.spark.read.schema(table.spark_schema).options(basePath=path, __globPaths__="false")
-            with suppress(
-                AnalysisException
-            ):  # one is gone: only who asks for its day shall hear of it, which is Delta's way
-                return _told(named.parquet(*files), table)
-        return self.spark.read.format("delta").option("versionAsOf", version).load(path)
+        return self.spark.read.format("delta").option("versionAsOf", version).load(self._path_of(table))
 
     def _path_of(self, table: Table) -> str:
         # Hadoop's name for it.
@@ -167,12 +157,6 @@ def register_views(
     views = Views(spark, house, as_known_at, is_verified=is_verified)
     views.register(None if texts is None else "\n".join(texts))
     return views
-
-
-def _told(rows: DataFrame, table: Table) -> DataFrame:
-    """Return rows with the comment of the day, which stands in a folder's name: Spark forgets that one."""
-    said = {field.name: field.metadata for field in table.spark_schema}
-    return rows.withMetadata("day", said["day"]) if "day" in said else rows
 
 
 def _require_reader(spark: SparkSession, path: str) -> None:

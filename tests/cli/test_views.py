@@ -8,8 +8,6 @@ goes at 09:00.
 from __future__ import annotations
 
 import datetime as dt
-import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +17,6 @@ from pyspark.errors import SparkRuntimeException
 from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
 from jobs.errors import NothingPublishedError, NotRecordedError
-from jobs.store.places import table_path
 from schemas import bronze, gold
 from schemas.questions import QUESTIONS
 from schemas.views import FUNCTION_NAMES
@@ -315,23 +312,6 @@ def test_whole_routes_puts_the_parts_together(published: SparkSession, warehouse
     ]
     assert [tuple(row) for row in published.sql(sql).collect()] == rows
     assert asked(Answers(warehouse), sql) == on_spark(published, sql)
-
-
-def test_files_are_read_by_name_wherever_they_lie(published: SparkSession, warehouse: str, tmp_path: Path) -> None:
-    """Rows, types and comments are those that Delta reads, also in a folder whose name looks like a pattern or a variable."""
-    odd = tmp_path / "a [b] {c} $d *"
-    shutil.copytree(warehouse, odd)
-    session = published.newSession()
-    register_views(session, house_at(odd, "reader"))
-    for table, name in (
-        (gold.TOPIC_QUEUE_HISTORY, "topic_queue_history_slices"),
-        (gold.EVENT_OUTCOMES, "event_outcomes"),
-    ):
-        path = table_path(warehouse, table)
-        delta = published.read.format("delta").option("versionAsOf", 0).load(path)
-        given = session.table(name)
-        assert given.inputFiles()
-        assert_df_equality(given, delta, ignore_row_order=True)
 
 
 def test_every_function_and_view_is_described(published: SparkSession) -> None:
