@@ -1,5 +1,7 @@
 """Digests of rows that add up: of the slices of a table follows that of the table, without reading it."""
 
+# ruff: noqa: S608  the SQL is made of names of columns in this package
+
 from __future__ import annotations
 
 import datetime as dt
@@ -12,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from namesrv_day.day_events import BEATS
-from namesrv_day.sql import connection
+from namesrv_day.sql import ask
 
 Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
@@ -74,16 +76,17 @@ def digests_by(
     """
     if isinstance(rows, pa.Table) and not rows.num_rows:
         return {}
-    relation = connection().from_arrow(rows) if isinstance(rows, pa.Table) else rows
-    said = [name for name in relation.columns if name not in {*without, *apart}]
+    columns = rows.column_names if isinstance(rows, pa.Table) else rows.columns
+    said = [name for name in columns if name not in {*without, *apart}]
     of = {"h": hash_of(apart or said), **({"said": hash_of(said)} if apart else {})}
     keys = [f'"{name}"' for name in by] + [name for name in of if name != "h"]
-    hashed = relation.project(
-        ", ".join([*(f'"{name}"' for name in by), *(f"{sql} AS {name}" for name, sql in of.items())])
-    )
-    found = hashed.aggregate(
-        ", ".join([*keys, "count(*) AS n", *(f"{sql} AS {name}" for name, sql in SUMS.items())]), ", ".join(keys)
-    ).to_arrow_table()
+    hashed = ", ".join([*(f'"{name}"' for name in by), *(f"{sql} AS {name}" for name, sql in of.items())])
+    sums = ", ".join([*keys, "count(*) AS n", *(f"{sql} AS {name}" for name, sql in SUMS.items())])
+    if isinstance(rows, pa.Table):
+        grouped = f"GROUP BY {', '.join(keys)}" if keys else ""
+        found = ask(f"SELECT {sums} FROM (SELECT {hashed} FROM rows) {grouped}", {"rows": rows})
+    else:
+        found = rows.project(hashed).aggregate(sums, ", ".join(keys)).to_arrow_table()
     return joined(found, *by) if apart else _digests(found, *by)
 
 
@@ -101,9 +104,10 @@ def joined(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
     products = (said << np.uint64(1) | np.uint64(1)) * total
     hashes = {"n": n, "h": products, "x": x ^ np.where(n % 2, said, np.uint64(0))}
     keys = [f'"{name}"' for name in by]
-    sums = ["CAST(sum(n) AS BIGINT) AS n", f"{SUMS['total']} AS total", "bit_xor(x) AS x"]
-    rows = connection().from_arrow(pa.table({**{name: found[name] for name in by}, **hashes}))
-    return _digests(rows.aggregate(", ".join([*keys, *sums]), ", ".join(keys)).to_arrow_table(), *by)
+    sums = [*keys, "CAST(sum(n) AS BIGINT) AS n", f"{SUMS['total']} AS total", "bit_xor(x) AS x"]
+    rows = pa.table({**{name: found[name] for name in by}, **hashes})
+    grouped = f"GROUP BY {', '.join(keys)}" if keys else ""
+    return _digests(ask(f"SELECT {', '.join(sums)} FROM rows {grouped}", {"rows": rows}), *by)
 
 
 def _digests(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
@@ -136,8 +140,8 @@ def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
 
 def slices_of_equal(table: str, rows: pa.Table) -> dict[Slice, Digest]:
     """Return the same of rows that each stand for `n` of a table with columns `APART`, of which they have the `SUMS`."""
-    relation = connection().from_arrow(rows)
-    found = relation.project(f"day, namesrv_id, {hash_of(said_by(table))} AS said, n, total, x").to_arrow_table()
+    said = f"SELECT day, namesrv_id, {hash_of(said_by(table))} AS said, n, total, x FROM rows"
+    found = ask(said, {"rows": rows})
     return {Slice(table, *key): digest for key, digest in joined(found, "day", "namesrv_id").items()}
 
 

@@ -196,13 +196,12 @@ def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
         f"""
         SELECT config_key AS topic, epoch_us(event_time) * {NS_PER_US} AS arrival_seq, seq,
             code = 100 AND config_value IS NOT NULL AS present
-        FROM requests WHERE code IN (100, 102) AND response_code = 0 AND namespace = $namespace
+        FROM requests WHERE code IN (100, 102) AND response_code = 0 AND namespace = '{ORDER_TOPIC_CONFIG}'
         UNION ALL
         SELECT config_key, 0, 0, TRUE
-        FROM kept WHERE config_value IS NOT NULL AND config_key IS NOT NULL AND namespace = $namespace
-        """,  # noqa: S608  a number of its own
+        FROM kept WHERE config_value IS NOT NULL AND config_key IS NOT NULL AND namespace = '{ORDER_TOPIC_CONFIG}'
+        """,  # noqa: S608  constants
         {"requests": frame(given.today, bronze.ADMIN_EVENTS), "kept": kept},
-        namespace=ORDER_TOPIC_CONFIG,
     )
     answers = _routes(given, """contains(body, '"orderTopicConf"') OR subject IN (SELECT topic FROM rows)""", confs)
     return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))

@@ -52,8 +52,9 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
         **_SEEN,
         **tables,
         "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
+        "about": pa.table({"namesrv_id": [about.namesrv_id]}),
     }
-    values = {**asdict(about.thresholds), "start": start_of(about.day), "namesrv_id": about.namesrv_id}
+    values = {**asdict(about.thresholds), "start": start_of(about.day)}
     things, asked = [_NO_THINGS], []
     for finding in CATALOGUE:
         if finding.is_between:
@@ -115,9 +116,7 @@ def start_of(day: dt.date) -> dt.datetime:
 
 def of_findings(rows: pa.Table, **same: Any) -> pa.Table:
     """Return rows as `findings` has them; `same`: columns that have one value in all rows."""
-    for name, value in same.items():
-        rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
-    return conformed(rows, FINDINGS)
+    return conformed(rows, FINDINGS, **same)
 
 
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, **SEEN}.items()}

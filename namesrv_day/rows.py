@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from namesrv_day.sql import connection
+from namesrv_day.sql import ask
 from schemas import asked
 from schemas.table import Table
 
@@ -46,8 +46,13 @@ def plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 
-def conformed(rows: pa.Table, table: Table | pa.Schema) -> pa.Table:
-    """Return `rows` with exactly the columns of `table`, in order and typed; a missing column becomes NULL."""
+def conformed(rows: pa.Table, table: Table | pa.Schema, **same: Any) -> pa.Table:
+    """Return `rows` with exactly the columns of `table`, in order and typed; a missing column becomes NULL.
+
+    `same`: columns that have one value in all rows.
+    """
+    for name, value in same.items():
+        rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
     schema = table if isinstance(table, pa.Schema) else plain(table.schema)
     columns = [
         rows.column(field.name).cast(field.type)
@@ -66,7 +71,7 @@ def derived_of(table: Table) -> dict[str, str]:
 def with_derived(rows: pa.Table, table: Table) -> pa.Table:
     """Return rows with those columns of `table` that follow from others instead of being stored."""
     for name, sql in derived_of(table).items():
-        made = connection().from_arrow(rows).project(sql).to_arrow_table()[0]
+        made = ask(f"SELECT {sql} FROM rows", {"rows": rows})[0]  # noqa: S608  text of ours
         at = rows.schema.get_field_index(name)
         rows = rows.append_column(name, made) if at < 0 else rows.set_column(at, name, made)
     return rows

@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -14,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from namesrv_day.sql import ask, connection
+from namesrv_day.sql import ask
 from schemas.rules import RULES, TABLES, Kind, Rule
 from schemas.table import Severity
 
@@ -59,13 +58,12 @@ def measure(
     these days, and with `which` just these rules. Raises KeyError for a table without rules.
     """
     asked = {name: RULES[name] for name in (frames if only is None else only)}
-    with _given(frames) as con:
-        return [
-            found
-            for name in RULES
-            if name in asked
-            for found in _measure_table(con, frames, name, list(filter(which, asked[name])), days)
-        ]
+    return [
+        found
+        for name in RULES
+        if name in asked
+        for found in _measure_table(frames, name, list(filter(which, asked[name])), days)
+    ]
 
 
 def merged(
@@ -137,49 +135,34 @@ def breaks(rule: Rule) -> str:
 def counted(rows: duckdb.DuckDBPyRelation, table: str, rules: Sequence[Rule]) -> list[Measurement]:
     """Return what one pass over `rows` counts of `rules` of `table` that judge them, with samples of what is broken."""
     [counts] = rows.aggregate(counts_sql(rules)).fetchall()
-    return told(counts, lambda: rows, table, rules)
+    return told(counts, partial(samples, rows, table), table, rules)
 
 
 def told(
-    counts: Sequence[int | None], rows: Callable[[], duckdb.DuckDBPyRelation], table: str, rules: Sequence[Rule]
+    counts: Sequence[int | None], samples_of: Callable[[Rule], Sequence[str]], table: str, rules: Sequence[Rule]
 ) -> list[Measurement]:
-    """Return `counts` (`counts_sql`) of `rules` as measurements; `rows` are read again where some are broken."""
+    """Return `counts` (`counts_sql`) of `rules` as measurements; of those that are broken, `samples_of` shows some rows."""
     return [
-        measured(table, rule, counts[0], broken or 0, _samples(rows(), table, rule) if broken else ())
+        measured(table, rule, counts[0], broken or 0, samples_of(rule) if broken else ())
         for rule, broken in zip(rules, counts[1:], strict=True)
     ]
 
 
-def _samples(rows: duckdb.DuckDBPyRelation, table: str, rule: Rule) -> list[str]:
-    """Return up to SAMPLES of the `rows` that `rule` of `table` judges and that break it, as JSON without line breaks.
-
-    Of a table's own rows the key is shown, of a query's rows all columns.
-    """
-    columns = TABLES[table].key if rule.over is None else rows.columns
-    shown = ", ".join(f"'{name}': {name}" for name in columns)
-    cut = f"substr(CAST(to_json({{{shown}}}) AS VARCHAR), 1, {SAMPLE_CHARS}) AS sample"
+def samples(rows: duckdb.DuckDBPyRelation, table: str, rule: Rule) -> list[str]:
+    """Return up to SAMPLES of the `rows` that `rule` of `table` judges and that break it, as JSON without line breaks."""
+    cut = _sample_sql(table, rule, rows.columns)
     found = rows.filter(breaks(rule)).project(cut).order("sample").limit(SAMPLES)
     return [sample for (sample,) in found.fetchall()]
 
 
-@contextmanager
-def _given(frames: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
-    con = connection()
-    for name, frame in frames.items():
-        con.register(name, frame)
-    try:
-        yield con
-    finally:
-        for name in frames:
-            con.unregister(name)
+def _sample_sql(table: str, rule: Rule, columns: Sequence[str]) -> str:
+    """Return what is shown of a row that `rule` of `table` judges: of the table's own the key, of a query's all `columns`."""
+    shown = ", ".join(f"'{name}': {name}" for name in (TABLES[table].key if rule.over is None else columns))
+    return f"substr(CAST(to_json({{{shown}}}) AS VARCHAR), 1, {SAMPLE_CHARS}) AS sample"
 
 
 def _measure_table(
-    con: duckdb.DuckDBPyConnection,
-    frames: Mapping[str, pa.Table],
-    table: str,
-    rules: Sequence[Rule],
-    days: Collection[dt.date] | None,
+    frames: Mapping[str, pa.Table], table: str, rules: Sequence[Rule], days: Collection[dt.date] | None
 ) -> list[Measurement]:
     found: dict[str, Measurement] = {}
     passes: dict[str | None, list[Rule]] = {}
@@ -193,20 +176,28 @@ def _measure_table(
         elif any(name in frames and frames[name].num_rows for name in judged):
             passes.setdefault(rule.over, []).append(rule)
     for over, together in passes.items():
+        read = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}
         rows = f"FROM ({over or f'FROM {table}'})"
-        if days is not None and "day" in _columns(con, rows):
+        if days is not None and "day" in _columns(rows, read):
             rows += f" WHERE day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})"
-        # As text, and not as a relation: each step of a relation is planned by itself, which takes longer than to run it.
-        [counts] = con.execute(f"SELECT {counts_sql(together)} {rows}").fetchall()
-        found |= {m.rule: m for m in told(counts, partial(con.sql, rows), table, together)}
+        counts = [count[0].as_py() for count in ask(f"SELECT {counts_sql(together)} {rows}", read).columns]
+        found |= {m.rule: m for m in told(counts, partial(_samples_of, rows, read, table), table, together)}
     return [found[rule.name] for rule in rules]
+
+
+def _samples_of(rows: str, read: Mapping[str, pa.Table], table: str, rule: Rule) -> list[str]:
+    """Return the `samples` of a query's rows."""
+    cut = _sample_sql(table, rule, _columns(rows, read))
+    broken = f"SELECT {cut} FROM (SELECT * {rows}) WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
+    found: list[str] = ask(broken, read)["sample"].to_pylist()
+    return found
 
 
 _known_columns: dict[str, list[str]] = {}
 
 
-def _columns(con: duckdb.DuckDBPyConnection, rows: str) -> list[str]:
+def _columns(rows: str, read: Mapping[str, pa.Table]) -> list[str]:
     """Return the columns of a query; they do not depend on its rows, and to find them takes milliseconds."""
     if rows not in _known_columns:
-        _known_columns[rows] = con.sql(rows).columns
+        _known_columns[rows] = ask(f"SELECT * {rows} LIMIT 0", read).column_names
     return _known_columns[rows]

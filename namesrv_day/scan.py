@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import duckdb
 import numpy as np
@@ -19,7 +20,7 @@ from namesrv_day import keys
 from namesrv_day.condense import NOTHING, VERSION, VERSION_OF, Same, equal_beats
 from namesrv_day.digest import APART, SUMS, hash_of, said_by
 from namesrv_day.rows import with_microseconds
-from namesrv_day.rules import Measurement, breaks, counted, counts_sql, measure, measured, row_rules, told
+from namesrv_day.rules import Measurement, breaks, counted, counts_sql, measure, measured, row_rules, samples, told
 from namesrv_day.runs import POSITIONS, Numbers, Run, rises, run_of
 from namesrv_day.sql import connection
 from schemas import bronze
@@ -168,7 +169,7 @@ def _rows_measured(
         [counts] = _named(rows, table).aggregate(counts_sql(rules)).fetchall()
     else:
         [counts] = connection().from_arrow(equal).aggregate(_sums_sql(table, rules)).fetchall()
-    found = told(counts, lambda: rows, table, rules)
+    found = told(counts, partial(samples, rows, table), table, rules)
     count = found[0].rows
     for rule in (rule for rule in row_rules(table) if rule.name == keys.FORM):
         are_all = ids.are_digests and (table in keys.TIMED or len(ids.prints) == count)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+from duckdb import ConstantExpression as Constant
 
 Tables = Mapping[str, pa.Table]
 _local = threading.local()
+_VALUE = re.compile(r"\$(\w+)")
+# A night of a day asks some two hundred.
+_MOST_PLANNED = 500
+# Of a planned statement there is no other way; what is asked is small.
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -23,13 +31,75 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:
-    """Return what `query` (one statement) gives. It reads `tables` by their names, and `values` as `$name`."""
-    con = connection()
+    """Return what `query` (one statement) gives. It reads `tables` by their names, and `values` as `$name`.
+
+    Over few rows it takes longer to plan a statement than to run it: what is asked again of tables with the same columns is
+    not planned again.
+    """
     given = tables or {}
-    for name, table in given.items():
+    if any(map(_has_text, values.values())):
+        return _asked_once(query, given, values)  # a plan has its values as SQL, and texts never become that
+    return _planned(_VALUE.sub(lambda said: str(Constant(values[said[1]])), query), given).run(given)
+
+
+class _Given:
+    """A table that a planned statement reads by its name: another one each time."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table: pa.Table | None = table
+        self.schema = table.schema
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        assert self.table is not None, "a plan runs with all its tables"
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class _Planned:
+    """A statement, planned on a connection of its own: whatever changes the names of another makes it plan anew.
+
+    Its values are in it: DuckDB plans anew, too, what compares with a value that is given later.
+    """
+
+    def __init__(self, query: str, tables: Tables) -> None:
+        self._con = connection().cursor()
+        self._con.execute("SET TimeZone = 'UTC'")
+        self._given = {name: _Given(table) for name, table in tables.items()}
+        for name, given in self._given.items():
+            self._con.register(name, given)
+        self._con.execute(f"PREPARE asked AS {query}")
+
+    def run(self, tables: Tables) -> pa.Table:
+        """Return what the statement gives."""
+        for name, given in self._given.items():
+            given.table = tables[name]
+        try:
+            return self._con.execute("EXECUTE asked").to_arrow_table()
+        finally:
+            for given in self._given.values():
+                given.table = None
+
+
+def _planned(query: str, tables: Tables) -> _Planned:
+    """Return this thread's plan of a statement over tables with these columns."""
+    plans: dict[object, _Planned] = _local.__dict__.setdefault("plans", {})
+    key = query, tuple((name, table.schema) for name, table in tables.items())
+    plan = plans.pop(key, None) or _Planned(query, tables)
+    if len(plans) >= _MOST_PLANNED:
+        plans.pop(next(iter(plans)))  # the one that was asked longest ago
+    plans[key] = plan
+    return plan
+
+
+def _has_text(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and any(map(_has_text, value)))
+
+
+def _asked_once(query: str, tables: Tables, values: Mapping[str, Any]) -> pa.Table:
+    con = connection()
+    for name, table in tables.items():
         con.register(name, table)
     try:
-        return con.sql(query, params=values or None).to_arrow_table()
+        return con.sql(query, params=dict(values)).to_arrow_table()
     finally:
-        for name in given:
+        for name in tables:
             con.unregister(name)

@@ -77,9 +77,11 @@ def verdicts(given: VerifyInput) -> Verified:
     judged, answers = _Judge(said, given).judged()
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
-    mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, "said": said, **replayed}, **of_day)
-    checks = ask(_CHECKS, {"judged": judged, "mismatches": mismatches}, **of_day)
-    return Verified(conformed(checks, gold.ANSWER_CHECKS), conformed(mismatches, gold.ROUTE_MISMATCHES))
+    mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, "said": said, **replayed})
+    checks = ask(_CHECKS, {"judged": judged, "mismatches": mismatches})
+    return Verified(
+        conformed(checks, gold.ANSWER_CHECKS, **of_day), conformed(mismatches, gold.ROUTE_MISMATCHES, **of_day)
+    )
 
 
 # -- what was answered -------------------------------------------------------------------------------------------------
@@ -344,12 +346,12 @@ WITH explaining AS (
     FROM explaining GROUP BY event_id
 )
 SELECT
-    $namesrv_id AS namesrv_id, event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
+    event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
     effect_time AS answer_time, decision_id,
     coalesce(
         classification, if(unseen, 'unseen_broker', if(is_late, 'removal_under_way', 'mismatched'))
     ) AS classification,
-    coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected, $day AS day
+    coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
 FROM (SELECT unnest(rows) AS row, expected, unseen, is_late FROM judged WHERE NOT matched)
 JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
 JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
@@ -370,7 +372,6 @@ WITH counted AS (
         count(*) FILTER (classification = 'mismatched') AS mismatched
     FROM mismatches GROUP BY code
 )
-SELECT
-    $namesrv_id AS namesrv_id, code, $day AS day, CAST(coalesce(COLUMNS(* EXCLUDE (code)), 0) AS BIGINT)
+SELECT code, CAST(coalesce(COLUMNS(* EXCLUDE (code)), 0) AS BIGINT)
 FROM counted LEFT JOIN unmatched USING (code)
 """

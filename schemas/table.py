@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -37,7 +38,7 @@ class Column:
     derived: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """A Delta table: `grain` says what one row is, `key` identifies it."""
 
@@ -48,17 +49,17 @@ class Table:
     key: tuple[str, ...]
     partition_by: tuple[str, ...] = ("day",)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Return the Arrow schema, comments included; nullable wherever a column is not required."""
         return _schema(self.columns)
 
-    @property
+    @cached_property
     def stored_schema(self) -> pa.Schema:
         """Return the same of the columns that are stored."""
         return _schema(column for column in self.columns if column.derived is None)
 
-    @property
+    @cached_property
     def derived(self) -> tuple[Column, ...]:
         """Return the columns that are not stored."""
         return tuple(column for column in self.columns if column.derived is not None)
@@ -73,7 +74,7 @@ class Table:
             field.metadata = {"comment": column.metadata[b"comment"].decode()}
         return found
 
-    @property
+    @cached_property
     def column_names(self) -> tuple[str, ...]:
         """Return the column names in order."""
         return tuple(column.name for column in self.columns)

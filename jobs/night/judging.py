@@ -41,6 +41,7 @@ from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.findings import BETWEEN, Thresholds
 from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
+from schemas.rules.rule import words
 from schemas.table import TIMESTAMP
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
@@ -222,7 +223,7 @@ def _measured(work: JudgeWork, slices: Frames) -> list[Measurement]:
 
 def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
     """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
-    named = ask(_NAMED, slices, day=of.day, made=list(SYNTHETIC_OPERATIONS))
+    named = ask(_NAMED, slices, day=of.day)
     today, tables = of.today.of(of.namesrv_id), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
 
     placed = named.filter(pc.field("seq").is_valid())
@@ -246,7 +247,7 @@ def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
 
 _ARRIVED = ("event_id", "event_time")
 _IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")
-_NAMED = """
+_NAMED = f"""
 WITH others AS (
     SELECT event_id FROM route_mismatches
     UNION SELECT opened_by FROM data_version_history WHERE CAST(valid_from AS DATE) = $day
@@ -255,9 +256,9 @@ WITH others AS (
 )
 -- What the response to an event told of an unknown past has the event's id and a suffix.
 SELECT DISTINCT regexp_replace(event_id, '-response$', '') AS event_id, seq FROM event_outcomes
-WHERE NOT list_contains($made, operation)
+WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)})
 UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
-"""
+"""  # noqa: S608  names of ours
 """The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""
 _ANSWERED = (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
 _PARTS = {OUTCOMES: _outcomes, FLAGS: _flags, VERIFY: _verdicts}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow.fs as pafs
 
 from jobs.conf import PipelineConf
 from jobs.errors import TamperedError
 from jobs.store import delta_log
-from jobs.store.files import batches_of, digest_of, digests_of, unreadable
+from jobs.store.files import DataFile, batches_of, digest_of, digests_of, unreadable
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -29,9 +29,15 @@ def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep:
     it is to go `deep` all, are read.
     """
     for name, number in versions.items():
+        files = delta_log.open_version(root, TABLES[name], number).files()
+        require_files(root, {name: files}, said, deep=deep)
+
+
+def require_files(root: str, files_of: Mapping[str, Sequence[DataFile]], said: str = "", *, deep: bool = False) -> None:
+    """Raise TamperedError for the first of the files of tables, by name, that cannot be read; see `require_readable`."""
+    for name, files in files_of.items():
         table = TABLES[name]
         system, folder = filesystem_of(table_path(root, table))
-        files = delta_log.open_version(root, table, number).files()
         # One listing of the folder: asked for one by one, files of an object store are a request each.
         listed = system.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True)) if files else []
         sizes = {info.path: info.size for info in listed}
@@ -69,7 +75,7 @@ def require_whole(house: Warehouse) -> None:
     """
     last = house.ledger().last
     if last is not None:
-        require_readable(house.path, last.versions, "")
+        require_files(house.path, {name: house.files_of(last, TABLES[name]) for name in last.versions})
     for table in bronze.TABLES if last is not None else ():
         if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE and last is not None:
             for wrong in differences(house, table, last, {}):

@@ -94,7 +94,7 @@ def slices_in_force(
     """
     if known_at is not None:
         runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
-    found = ask(IN_FORCE, {"runs": runs}, bronze=[table.name for table in bronze.TABLES])
+    found = ask(_IN_FORCE, {"runs": runs})
     if days is not None:
         found = found.filter(pc.field("day").isin(pa.array(sorted(days), pa.date32())))
     return {
@@ -107,6 +107,7 @@ def as_rows(digests: Mapping[Slice, Digest]) -> list[dict[str, Any]]:
     return [{**cut._asdict(), "digest": str(digests[cut])} for cut in sorted(digests, key=_place)]
 
 
+_IN_FORCE = IN_FORCE.replace("$bronze", str([table.name for table in bronze.TABLES]))  # the same in each run
 _FROM_BACKUP = (
     "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
     "`nightly --from DAY --to DAY`"

@@ -10,5 +10,5 @@ SELECT
         || 'apart; if they are one, say so in conf/ (addresses)' AS detail,
     evidence
 FROM addresses
-WHERE NOT is_one AND namesrv_addr = $namesrv_id AND namesrv_id <> namesrv_addr
+WHERE NOT is_one AND namesrv_addr = (SELECT namesrv_id FROM about) AND namesrv_id <> namesrv_addr
     AND CAST(last_time AS DATE) = CAST($start AS DATE)

@@ -34,7 +34,7 @@ FROM event_outcomes
 WHERE outcome = 'unrecorded'
 UNION ALL
 SELECT
-    'warning', $namesrv_id, max(last_beat_time), min(returned_time),
+    'warning', (SELECT namesrv_id FROM about), max(last_beat_time), min(returned_time),
     'all ' || count(*) || ' brokers fell silent and expired: an outage, or a gap in the log; if it is one, these expiries are '
         || 'not trustworthy',
     list_sort(list(DISTINCT removed_by))

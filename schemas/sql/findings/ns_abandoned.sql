@@ -41,12 +41,12 @@ alone AS (
 )
 
 SELECT
-    'critical' AS severity, $namesrv_id AS subject, since AS from_time, until AS to_time,
+    'critical' AS severity, namesrv_id AS subject, since AS from_time, until AS to_time,
     'no broker is live, and it is asked for routes' AS detail,
     list_filter([event_id, ended_by], lambda id: id IS NOT NULL) AS evidence
-FROM alone
+FROM alone, about
 WHERE EXISTS (
         FROM asked
         WHERE last_us >= epoch_us(since) + $abandoned_us AND coalesce(greatest(first_us, epoch_us(since)) < epoch_us(until), TRUE)
     ) AND coalesce(epoch_us(until) - epoch_us(since) >= $abandoned_us, TRUE)
-    OR since = $start AND $namesrv_id IN (SELECT subject FROM standing)
+    OR since = $start AND namesrv_id IN (SELECT subject FROM standing)
