@@ -17,6 +17,7 @@ from tests.examples import FEW
 if TYPE_CHECKING:  # the core's tests must not pay for pyspark
     from pyspark.sql import SparkSession
 
+_ROOT = Path(__file__).parent.parent
 # In CI the same examples every time: a red run can be repeated, and a green one means something.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("developer", deadline=None)
@@ -43,33 +44,41 @@ if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
 
 
+# Pieces that take minutes, in the order in which they begin; the one of files that ask Spark is the longest.
+_LONGEST = ("spark", "tests/oracle", "tests/wire/test_fuzz.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a JVM (`test --quick` leaves it out); what takes longest begins first, so that no core is idle at the end."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("jvm")
     if "PYTEST_XDIST_WORKER" in os.environ:
-        jvm, slow = ({item.path for item in items if item.get_closest_marker(name)} for name in ("jvm", "slow"))
-        items.sort(key=lambda item: (item.path not in jvm, item.path not in slow))
+        slow = {item.path for item in items if item.get_closest_marker("slow")}
+        places = {name: place for place, name in enumerate(_LONGEST)}
+        items.sort(key=lambda item: (places.get(_piece(item.path), len(places)), item.path not in slow))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give files with tests that need a JVM to one process, one after the other: a core is left to all others, one session does."""
+    """Give the files of a piece to one process, one after the other."""
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  where there are processes at all
 
     class Pieces(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
-            path: str = super()._split_scope(nodeid)
-            return "jvm" if _needs_jvm(config.rootpath / path) else path
+            return _piece(config.rootpath / super()._split_scope(nodeid))
 
     return Pieces(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @functools.cache
-def _needs_jvm(path: Path) -> bool:
+def _piece(path: Path) -> str:
+    """Return the piece of which a file is: one session of Spark does for all, and a core is left to the others."""
+    name = path.relative_to(_ROOT).as_posix()
+    if name.startswith("tests/oracle/"):
+        return "tests/oracle"
     text = path.read_text(encoding="utf-8")
-    return "mark.jvm" in text or "spark: SparkSession" in text
+    return "spark" if "mark.jvm" in text or "spark: SparkSession" in text else name
 
 
 @pytest.fixture(scope="session")
