@@ -18,8 +18,12 @@ from jobs.errors import UsageError, first_line
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 # What is asked is small, and joined to small things: planning it anew behind each stage costs more than it saves, and so does a
-# task for each of many partitions.
-ASKING = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "4"}
+# task for each of many partitions, or to look whether a file is there.
+ASKING = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+}
 
 
 def for_questions(spark: SparkSession) -> SparkSession:

@@ -145,7 +145,8 @@ FROM (
     UNNEST(
       [
         {'is_last': TRUE, 'day': n.last.day, 'event_id': n.last.caused_by},
-        {'is_last': FALSE, 'day': n.next.day, 'event_id': n.next.caused_by}
+        {'is_last': FALSE, 'day': n.next.day, 'event_id': n.next.caused_by},
+        {'is_last': FALSE, 'day': CAST('1970-01-01' AS DATE), 'event_id': 'none'}
       ]
     ) AS k
   FROM (
@@ -246,8 +247,9 @@ FROM (
       NOT MAX(r.is_covered) IS NULL
   ) AS n
 ) AS w
-/* one join with the few events that are asked for: so they are looked for in the files of their days alone */
-LEFT JOIN (
+/* One inner join with the few events that are asked for: so they are looked for in the files of their days alone. A row that */
+/* is no event's keeps name servers without any. */
+JOIN (
   SELECT
     namesrv_id,
     day,
@@ -287,6 +289,26 @@ LEFT JOIN (
     source_file,
     source_offset
   FROM cause_events
+  UNION ALL
+  SELECT
+    namesrv_id,
+    CAST('1970-01-01' AS DATE),
+    'none',
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL,
+    NULL
+  FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ))
 ) AS u
   ON u.namesrv_id = w.namesrv_id AND u.day = w.k.day AND u.event_id = w.k.event_id
 GROUP BY

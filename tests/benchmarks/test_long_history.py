@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from jobs.cli.views import register_views
 from jobs.conf import PipelineConf
+from jobs.session import for_questions
 from jobs.store.files import write_file
 from jobs.store.places import table_path
 from jobs.store.warehouse import Warehouse
-from schemas import gold
+from schemas import bronze, gold
 from tests.cli.rows import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from schemas.table import Table
 
 FIRST, DAYS, TOPICS = dt.date(2026, 1, 1), 40, 3
 HISTORY = gold.TOPIC_QUEUE_HISTORY
@@ -34,34 +38,74 @@ def house_at(path: Path, run_id: str = "run") -> Warehouse:
     return Warehouse(str(path), PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
 
+def of_day(number: int) -> dict[Table, list[dict[str, Any]]]:
+    """Return the rows of a day: queues, and one event that made the route of `topic-<number>`."""
+    day = FIRST + dt.timedelta(days=number)
+    at = dt.datetime.combine(day, dt.time(8), dt.timezone.utc)
+    told = {"namesrv_id": "ns", "seq": number + 1, "effect_time": at, "day": day}
+    event = {**told, "event_id": f"event-{number}", "event_time": at}
+    change = {**told, "topic": f"topic-{number}", "caused_by": f"event-{number}", "change": "appeared"}
+    change |= {"groups_before": 0, "groups_after": 1, "parts": [{"part": "queueDatas", "name": "broker", "text": "{}"}]}
+    return {
+        HISTORY: [{**_ROW, "topic": f"topic-{topic}", "day": day} for topic in range(TOPICS)],
+        gold.ROUTE_CHANGES: [change],
+        gold.EVENT_OUTCOMES: [{**event, "operation": "register_broker", "outcome": "applied"}],
+        bronze.REGISTRATIONS: [{**event, "source_file": "f.pcap", "source_offset": number}],
+        bronze.HEARTBEATS: [{**event, "code": 904, "nth": 0, "source_file": "f.pcap", "source_offset": number}],
+    }
+
+
+def opened(frame: DataFrame) -> Counter[str]:
+    """Return how many data files of each table were opened for an answer that was collected once: what its scans have counted."""
+    found: Counter[str] = Counter()
+    plans = [frame._jdf.queryExecution().executedPlan()]
+    while plans:
+        plan = plans.pop()
+        plans += [plan.children().apply(number) for number in range(plan.children().size())]
+        if plan.nodeName().startswith("Scan parquet"):
+            path = Path(plan.relation().location().rootPaths().head().toString())
+            found[path.parts[path.parts.index("runs-of-40-days") + 2]] += plan.metrics().apply("numFiles").value()
+    return found
+
+
 @pytest.fixture(scope="module")
 def forty_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with 40 slices of one history table, one file, one commit and one published run each."""
-    path = tmp_path_factory.mktemp("forty-days")
+    """A warehouse with 40 days, one file a table, one commit and one published run each."""
+    path = tmp_path_factory.mktemp("forty") / "runs-of-40-days"
     for number in range(DAYS):
-        day = FIRST + dt.timedelta(days=number)
-        rows = [{**_ROW, "topic": f"topic-{topic}", "day": day} for topic in range(TOPICS)]
-        publish(house_at(path, f"run-{number:02}"), {HISTORY: rows})
+        publish(house_at(path, f"run-{number:02}"), of_day(number))
     return path
 
 
 @pytest.fixture(scope="module")
-def views(spark: SparkSession, forty_days: Path) -> DataFrame:
-    """The function `topic_queue_table_at` over them, with what it calls; gives the table."""
-    register_views(spark, house_at(forty_days), texts=["topic_queue_table_at"])
-    return spark.table(f"{HISTORY.name}_slices")
+def views(spark: SparkSession, forty_days: Path) -> SparkSession:
+    """The functions that are asked, over them, in a session as questions have it."""
+    session = for_questions(spark.newSession())
+    register_views(session, house_at(forty_days), texts=["topic_queue_table_at why"])
+    return session
 
 
 @pytest.mark.parametrize("day", [0, 17, DAYS - 1])
-def test_the_table_at_an_instant_opens_the_files_of_its_day_only(
-    spark: SparkSession, views: DataFrame, day: int
-) -> None:
-    """One file of forty is read, whichever day is asked for; a query without a day reads all, or the count would be blind."""
+def test_the_table_at_an_instant_opens_the_files_of_its_day_only(views: SparkSession, day: int) -> None:
+    """One file of forty is opened, whichever day is asked for; a query without a day opens all, or the count would be blind."""
     at = f"TIMESTAMP'{FIRST + dt.timedelta(days=day)} 12:00:00'"
-    found = spark.sql(f"SELECT * FROM topic_queue_table_at({at})")
-    assert found.count() == TOPICS
-    assert len(found.inputFiles()) == 1
-    assert len(views.select("topic").inputFiles()) == DAYS
+    found, every = (
+        views.sql(f"SELECT * FROM {of}") for of in (f"topic_queue_table_at({at})", f"{HISTORY.name}_slices")
+    )
+    assert (len(found.collect()), len(every.collect())) == (TOPICS, TOPICS * DAYS)
+    assert opened(found) == {HISTORY.name: 1}
+    assert opened(every) == {HISTORY.name: DAYS}
+
+
+def test_why_looks_for_events_on_the_days_of_the_changes_it_tells_of(views: SparkSession) -> None:
+    """Of events of each kind the file of one day is opened; of outcomes once those of all days: which tell of beats?"""
+    at = f"TIMESTAMP'{FIRST + dt.timedelta(days=30)}'"
+    asked = views.sql(f"SELECT * FROM why('topic-17', {at})")
+    (row,) = asked.collect()
+    assert (row.state, row.operation, row.source_offset) == ("routed", "register_broker", 17)
+    found = opened(asked)
+    assert found.pop("route_changes") == DAYS
+    assert found == {"event_outcomes": DAYS + 1, "registrations": 1, "heartbeats": 1}
 
 
 @pytest.mark.slow

@@ -8,6 +8,8 @@ goes at 09:00.
 from __future__ import annotations
 
 import datetime as dt
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,7 @@ from pyspark.errors import SparkRuntimeException
 from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
 from jobs.errors import NothingPublishedError, NotRecordedError
+from jobs.store.places import table_path
 from schemas import bronze, gold
 from schemas.questions import QUESTIONS
 from schemas.views import FUNCTION_NAMES
@@ -24,7 +27,7 @@ from tests.cli.both import asked, everything, on_spark
 from tests.cli.rows import Event, Row, event, house_at, interval, publish, seq, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from schemas.table import Table
 
@@ -312,6 +315,45 @@ def test_whole_routes_puts_the_parts_together(published: SparkSession, warehouse
     ]
     assert [tuple(row) for row in published.sql(sql).collect()] == rows
     assert asked(Answers(warehouse), sql) == on_spark(published, sql)
+
+
+def test_files_are_read_by_name_wherever_they_lie(published: SparkSession, warehouse: str, tmp_path: Path) -> None:
+    """Rows, types and comments are those that Delta reads, also in a folder whose name looks like a pattern or a variable."""
+    odd = tmp_path / "a [b] {c} $d * 'e'"
+    shutil.copytree(warehouse, odd)
+    session = published.newSession()
+    register_views(session, house_at(odd, "reader"))
+    for table, name in (
+        (gold.TOPIC_QUEUE_HISTORY, "topic_queue_history_slices"),
+        (bronze.HEARTBEATS, "heartbeats_stored"),
+    ):
+        delta = published.read.format("delta").option("versionAsOf", 0).load(table_path(warehouse, table))
+        given = session.table(name)
+        assert not _asks_delta(given)
+        assert_df_equality(given, delta, ignore_row_order=True)
+
+
+def test_a_file_outside_of_its_day_is_read_by_what_the_log_says(
+    spark: SparkSession, warehouse: str, tmp_path: Path
+) -> None:
+    """Its day stands in the log alone, which Delta reads."""
+    moved = tmp_path / "moved"
+    shutil.copytree(warehouse, moved)
+    folder = Path(table_path(str(moved), gold.TOPIC_QUEUE_HISTORY))
+    log = folder / "_delta_log" / f"{0:020d}.json"
+    (file,) = (folder / f"day={DAY2}").glob("1-*.parquet")
+    file.rename(folder / file.name)
+    log.write_text(log.read_text("utf-8").replace(f"day={DAY2}/", ""), "utf-8")
+    session = spark.newSession()
+    register_views(session, house_at(moved, "reader"), texts=["topic_queue_history_slices"])
+    given = session.table("topic_queue_history_slices")
+    assert _asks_delta(given)
+    assert sorted({row.day for row in given.collect()}) == [DAY1, DAY2]
+
+
+def _asks_delta(frame: DataFrame) -> bool:
+    """Return whether Delta says which files of a table are read."""
+    return "PreparedDeltaFileIndex" in frame._jdf.queryExecution().executedPlan().toString()
 
 
 def test_every_function_and_view_is_described(published: SparkSession) -> None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from jobs.cli import report
 from jobs.cli.console import Console
-from jobs.cli.views import VERIFIED, register_views
+from jobs.cli.views import VERIFIED, Views, register_views
 from jobs.errors import LedgerBehindError, TamperedError, UsageError
 from jobs.store.places import table_path
 from schemas import gold
@@ -29,11 +29,20 @@ ON_DAY = "SELECT count(*) AS n FROM topic_queue_history_slices WHERE day = DATE'
 
 def asked(spark: SparkSession, warehouse: Path, sql: str, *, is_verified: bool = False) -> str:
     """Ask Spark as `sql` does; return what it writes."""
-    views = register_views(spark, house_at(warehouse), None, [sql], is_verified=is_verified)
+    return told(spark, sql, register_views(spark, house_at(warehouse), None, [sql], is_verified=is_verified))
+
+
+def told(spark: SparkSession, sql: str, views: Views) -> str:
+    """Return what `sql` writes where views are registered."""
     out = io.StringIO()
     given = argparse.Namespace(output=None, format="csv", limit=None)
     report.show_sql(spark, [sql], views, given, Console(out, io.StringIO()))
     return out.getvalue()
+
+
+def empty(path: Path) -> None:
+    """Leave nothing of a file but its name: Spark takes it for a file without rows."""
+    path.write_bytes(b"")
 
 
 def refused(spark: SparkSession, warehouse: Path, sql: str) -> str:
@@ -50,8 +59,16 @@ def test_only_what_touches_the_damage_fails(
 
     Nothing of the stacks of Spark's attempts is shown.
     """
-    for damage in (tear, Path.unlink):
-        path = data_of(copied, QUEUES, DAYS[-1])
+    sql = COUNT.format("topic_queue_history")
+    views = register_views(spark, house_at(copied), None, [sql])
+    path = data_of(copied, QUEUES, DAYS[-1])
+    whole = path.read_bytes()
+    for damage in (tear, Path.unlink):  # what is registered already tells of it, too
+        damage(path)
+        with pytest.raises(TamperedError, match="cannot be read"):
+            told(spark, sql, views)
+        path.write_bytes(whole)
+    for damage in (tear, empty, Path.unlink):
         damage(path)
         line = refused(spark, copied, COUNT.format("topic_queue_history"))
         assert line.startswith(f"topic_queue_history: cannot be read: {path}: ")

@@ -58,7 +58,8 @@ RETURN
             n.known, n.coverage,
             explode(array(
                 struct(TRUE AS is_last, n.last.day AS day, n.last.caused_by AS event_id),
-                struct(FALSE AS is_last, n.next.day AS day, n.next.caused_by AS event_id)
+                struct(FALSE AS is_last, n.next.day AS day, n.next.caused_by AS event_id),
+                struct(FALSE AS is_last, DATE'1970-01-01' AS day, 'none' AS event_id)
             )) AS k
         FROM (
                 SELECT
@@ -100,8 +101,9 @@ RETURN
                 HAVING max(r.is_covered) IS NOT NULL
         ) AS n
     ) AS w
-    -- one join with the few events that are asked for: so they are looked for in the files of their days alone
-    LEFT JOIN (
+    -- One inner join with the few events that are asked for: so they are looked for in the files of their days alone. A row that
+    -- is no event's keeps name servers without any.
+    JOIN (
         SELECT
             namesrv_id, day, event_id, operation, outcome, cluster_name, broker_name, broker_addr, channel_id, detail,
             CAST(NULL AS STRING) AS sent_cluster, CAST(NULL AS STRING) AS sent_name, CAST(NULL AS STRING) AS sent_addr,
@@ -113,6 +115,11 @@ RETURN
             namesrv_id, day, event_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, cluster_name, broker_name, broker_addr,
             channel_id, detail, source_file, source_offset
         FROM cause_events
+        UNION ALL
+        SELECT
+            namesrv_id, DATE'1970-01-01', 'none', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+            NULL
+        FROM coverage_at(why.t)
     ) AS u
         ON u.namesrv_id = w.namesrv_id AND u.day = w.k.day AND u.event_id = w.k.event_id
     GROUP BY
