@@ -11,7 +11,7 @@ from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.lifecycle import UP, Life
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
-from namesrv_wire.server import Server
+from namesrv_wire.server import Hole, Server
 
 CARRY_SCHEMA: Final = "namesrv-carry/3"
 
@@ -56,6 +56,8 @@ def dump(server: Server) -> str:
         "last_slot": server.ledger.last_slot,
         "version": server.ledger.version,
         "life": None if server.life is None else server.life.dump(),
+        "hole": server.hole,
+        "hole_end_ns": server.hole_end_ns,
         "syns": list(server.syns.items()),
         "provisional": server.ledger.provisional,
         "held": [[row.table, row.values] for row in server.ledger.held],
@@ -93,6 +95,8 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     ledger.version = None if state["version"] is None else int(state["version"])
     server.last_packet_ns = ledger.time_ns = int(state["last_packet_ns"])
     server.life = None if state["life"] is None else Life.load(state["life"])
+    server.hole = None if state.get("hole") is None else Hole(*state["hole"])
+    server.hole_end_ns = int(state.get("hole_end_ns", 0))
     server.syns.update((str(client), int(seq)) for client, seq in state["syns"])
     ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}
     ledger.held.extend(Row(str(table), dict(values)) for table, values in state["held"])

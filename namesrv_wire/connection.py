@@ -54,15 +54,17 @@ class Half:
             cutter.position,
             cutter.synced,
             [cutter.skip, cutter.start, cutter.is_stranger, cutter.proxied],
+            stream.lost_from,
         ]
 
     @classmethod
     def load(cls, state: list[Any]) -> Half:
         """Return the half that `dump` described."""
-        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest = state
+        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest, *more = state
         half = cls(synced=bool(synced))
         half.stream.next_seq = None if next_seq is None else int(next_seq)
         half.stream.position = int(position)
+        half.stream.lost_from = more[0] if more else None
         half.stream.chunks = [(int(at), b64decode(data), int(lost)) for at, data, lost in chunks]
         half.stream.hole_since_ns = None if hole_since_ns is None else int(hole_since_ns)
         half.cutter.buffer = bytearray(b64decode(buffer))

@@ -21,7 +21,7 @@ from pcapng import blocks, structs
 from pcapng.exceptions import StreamEmpty
 
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES
+from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES, SMALL_HOLE_BYTES
 from namesrv_wire.recovery import form_of, is_made_up, packets_behind
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -49,7 +49,8 @@ _TIME_RESOLUTION, _TIME_OFFSET = 9, 14
 class Packet(NamedTuple):
     """One captured packet; `lost` bytes were on the wire but not captured, as far as the file tells.
 
-    `interface`: number of the interface, from 1, in a file with several; else 0.
+    `interface`: number of the interface, from 1, in a file with several; else 0. `is_behind_hole`: in front of it the file
+    could not be read, and what was there may have been more than a few packets.
     """
 
     time_ns: int
@@ -57,6 +58,7 @@ class Packet(NamedTuple):
     data: bytes
     lost: int
     interface: int = 0
+    is_behind_hole: bool = False
 
 
 class _Unpacked(RawIOBase):
@@ -210,16 +212,20 @@ def _packets(source: _Source, start: int) -> Iterator[Packet]:
 def _behind(source: _Source, head: bytes, error: CaptureError, *, is_nano: bool) -> Iterator[Packet]:
     """Yield the packets of a pcap, which begins with `head`, behind damage; then raise what was wrong, and what was read."""
     order = _ORDERS[int.from_bytes(head[:4], "big")]
-    form = form_of(head, order, is_nano=is_nano)
+    form = form_of(head, order, error.offset, is_nano=is_nano)
     snap_length, link_type = struct.unpack_from(order + "II", head.ljust(24, b"\x00"), 16)
-    count = passed = 0
+    count, passed, is_all, found = 0, 0, True, None
     for found in packets_behind(source.path, error.offset, form):
-        count, passed = count + 1, passed + found.passed
+        if found is None:
+            break
+        count, passed, is_all = count + 1, passed + found.passed, is_all and found.is_all
         lost = 0 if len(found.data) < snap_length else max(0, found.original - len(found.data))
-        yield Packet(found.time_ns, link_type & 0xFFFF, found.data, lost)
+        is_large = found.passed > SMALL_HOLE_BYTES or not found.is_all
+        yield Packet(found.time_ns, link_type & 0xFFFF, found.data, lost, is_behind_hole=is_large)
     if count:
-        what = f"{error.what}; {passed:,} bytes were passed over, and {count:,} packets behind them were read"
-        raise CaptureError(source.path, error.offset, what) from error
+        more = "" if is_all else ", and what cannot be read or unpacked,"
+        what = f"{error.what}; {passed:,} bytes{more} were passed over, and {count:,} packets behind them were read"
+        raise CaptureError(source.path, error.offset, what, read_on=found is not None) from error
 
 
 def _pcap(source: _Source, head: bytes, start: int) -> Iterator[Packet]:

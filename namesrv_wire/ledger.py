@@ -58,6 +58,11 @@ class Ledger:
         self._base_taken = False
         self.tally.packets += 1
 
+    def at(self, time_ns: int) -> None:
+        """Have what is written from now on happen at a time, near the packet at hand."""
+        self.time_ns = time_ns
+        self._base_taken = False
+
     def take(self) -> list[AnyRow]:
         """Return the rows that may leave, once."""
         rows, self.out = self.out, []

@@ -10,7 +10,8 @@ from typing import Any, Final
 BURST_NS: Final = 100_000_000
 """A stopping process closes all its connections within this time; seen: 6 to 20 ms."""
 
-UNKNOWN, UP, DOWN = "unknown", "up", "down"
+UNKNOWN, UP, DOWN, HIDDEN = "unknown", "up", "down", "hidden"
+"""Hidden: it was down, and may have started since, in a hole of the recording."""
 
 
 class Burst:
@@ -78,7 +79,7 @@ class Life:
     def __init__(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
         self.state = UNKNOWN
         self.first = (seq, time_ns, *source)
-        """Position and place of the first packet."""
+        """Position and place of the first packet, or of where a hole began in which it may have started."""
         self.refused = 0
         """Connections refused since the last accepted one."""
         self.burst: Burst | None = None
@@ -100,6 +101,12 @@ class Life:
             self.burst.silent = False
             if self.burst.complete:
                 self.burst = None
+
+    def hide(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
+        """Note that what was refused before says nothing of when it started: that may have been from then on."""
+        self.state = UNKNOWN if self.state == UNKNOWN else HIDDEN
+        self.refused, self.burst = 0, None
+        self.first = (seq, time_ns, *source)
 
     def dump(self) -> list[Any]:
         """Return the state as JSON values."""

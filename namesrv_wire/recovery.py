@@ -1,7 +1,7 @@
 """What can still be read of a pcap behind damage: a record whose length lies, a torn gzip member, a part that cannot be read.
 
 Where the chain of records goes on is told by plausibility: several records that follow each other, with times and lengths
-that can be.
+that can be. A record of which only the length lies is read all the same: its packet says how long it is.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ _MAX_PASSED: Final = 16 << 20
 """Bytes that are looked through for a record."""
 _MAX_PARTS: Final = 64
 """After so much damage the rest is given up."""
+_NETWORK_STARTS: Final = (0, 4, 14, 16, 20)
+"""Where in a packet the IP header may begin, without VLAN tags."""
 _DAY_S: Final = 86_400
 _MAX_DAYS: Final = 40
 """Records are no later than this after the first."""
 
 
 class Form(NamedTuple):
-    """How records of a pcap are written. `first_s`: the time of its first record."""
+    """How records of a pcap are written. `first_s`: the time of its first record, 0 if that is damaged."""
 
     record: Struct
     per_second: int
@@ -40,18 +42,23 @@ class Form(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A packet behind damage: its time and bytes, how long it was, and how many bytes were passed over before it."""
+    """A packet behind damage: its time and bytes, how long it was, and how many bytes were passed over before it.
+
+    `is_all`: more were not; of what cannot be read, or unpacked, nobody knows what it held.
+    """
 
     time_ns: int
     data: bytes
     original: int
     passed: int
+    is_all: bool = True
 
 
-def form_of(head: bytes, order: str, *, is_nano: bool) -> Form:
-    """Return the form of a pcap by its first 40 bytes."""
+def form_of(head: bytes, order: str, damaged_from: int, *, is_nano: bool) -> Form:
+    """Return the form of a pcap by its first 40 bytes, of which damage says nothing."""
     record = Struct(order + "IIII")
-    first_s = record.unpack_from(head, _HEADER)[0] if len(head) >= _HEADER + _RECORD else 0
+    is_told = len(head) >= _HEADER + _RECORD and damaged_from > _HEADER
+    first_s = record.unpack_from(head, _HEADER)[0] if is_told else 0
     return Form(record, 1_000_000_000 if is_nano else 1_000_000, first_s)
 
 
@@ -63,19 +70,24 @@ def is_made_up(seconds: int, original: int, first_s: int) -> bool:
     return not original and not _can_be(seconds, first_s)
 
 
-def packets_behind(path: str | PathLike[str], offset: int, form: Form) -> Iterator[Found]:
-    """Yield the packets behind damage at a byte of the unpacked data, in order."""
-    buffer, passed, parts, is_lost = bytearray(), 0, 0, True
+def packets_behind(path: str | PathLike[str], offset: int, form: Form) -> Iterator[Found | None]:
+    """Yield the packets behind damage at a byte of the unpacked data, in order; at last None, if more was lost up to the end."""
+    buffer, passed, parts, is_lost, is_all = bytearray(), 0, 0, True, True
     for piece in (*_pieces(Path(path), offset), b""):
         if piece is None:
-            passed, is_lost = passed + len(buffer), True
+            passed, is_lost, is_all = passed + len(buffer), True, False
             buffer.clear()
             continue
         buffer += piece
         while buffer and parts <= _MAX_PARTS and passed <= _MAX_PASSED:
             if is_lost:
                 at, is_lost = _next_chain(buffer, form, is_end=not piece)
-                passed += at
+                whole = None if is_lost or passed else _by_its_packet(bytes(buffer[:at]), buffer, form)
+                if whole is not None:
+                    yield whole._replace(is_all=is_all)
+                    is_all = True
+                else:
+                    passed += at
                 del buffer[:at]
                 if is_lost:
                     break
@@ -88,9 +100,27 @@ def packets_behind(path: str | PathLike[str], offset: int, form: Form) -> Iterat
                 break
             seconds, fraction, _, original = form.record.unpack_from(buffer)
             time_ns = seconds * 1_000_000_000 + fraction * (1_000_000_000 // form.per_second)
-            yield Found(time_ns, bytes(buffer[_RECORD:size]), original, passed)
-            passed = 0
+            yield Found(time_ns, bytes(buffer[_RECORD:size]), original, passed, is_all)
+            passed, is_all = 0, True
             del buffer[:size]
+    if buffer or passed or not is_all:
+        yield None
+
+
+def _by_its_packet(record: bytes, behind: bytearray, form: Form) -> Found | None:
+    """Return the packet of a record of which the length lies, if its IP header says that it ends where others follow."""
+    if len(record) <= _RECORD or len(behind) < len(record) + _RECORD:
+        return None
+    seconds, fraction, _, _ = form.record.unpack_from(record)
+    until_s = form.record.unpack_from(behind, len(record))[0]
+    for ip in _NETWORK_STARTS:
+        header = record[_RECORD + ip : _RECORD + ip + 6]
+        size = {4: int.from_bytes(header[2:4], "big"), 6: int.from_bytes(header[4:6], "big") + 40}
+        is_whole = _RECORD + ip + size.get(header[0] >> 4, 0) == len(record) if len(header) == 6 else False
+        if is_whole and fraction < form.per_second and form.first_s <= seconds <= until_s:
+            time_ns = seconds * 1_000_000_000 + fraction * (1_000_000_000 // form.per_second)
+            return Found(time_ns, record[_RECORD:], len(record) - _RECORD, 0)
+    return None
 
 
 def _next_chain(buffer: bytearray, form: Form, *, is_end: bool) -> tuple[int, bool]:

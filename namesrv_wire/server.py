@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.capture import ACK, FIN, RST, Segment
@@ -16,13 +16,25 @@ from namesrv_wire.exchange import Exchange
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.ledger import Ledger
-from namesrv_wire.lifecycle import DOWN, UP, Life
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, RECORDING_GAP_NS
+from namesrv_wire.lifecycle import DOWN, HIDDEN, UNKNOWN, UP, Life
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, RECORDING_GAP_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import UNTIL_MS, Place, Row, channel_row
 from namesrv_wire.sightings import is_elsewhere, place_of
 from namesrv_wire.tally import Tally
 
 MAX_SYNS: Final = 8_192
+
+
+class Hole(NamedTuple):
+    """What could not be read of a capture: from the packet before to the one behind (None: nothing is behind it in the file).
+
+    `is_seen`: a name server has packets in the file before.
+    """
+
+    begin_ns: int
+    end_ns: int | None
+    source_file: str
+    is_seen: bool
 
 
 class Server:
@@ -55,6 +67,10 @@ class Server:
         """Interfaces on which these were seen."""
         self.lingering: OrderedDict[str, Connection] = OrderedDict()
         """Ended connections, remembered to know late copies of their segments."""
+        self.hole: Hole | None = None
+        """What could not be read since its last packet."""
+        self.hole_end_ns = 0
+        """Until when the last gap was that a hole has left: what was open before may have ended in it."""
         self._forget = forget
         self._purge_ns = 0
 
@@ -73,18 +89,61 @@ class Server:
         """Its figures."""
         return self.ledger.tally
 
-    def _pass_gap(self, time_ns: int) -> None:
-        """Note that nothing was recorded until `time_ns` if a broker was connected; nobody's silence counts until then."""
+    def _pass_gaps(self, time_ns: int) -> None:
+        """Note what was not recorded until `time_ns`: nobody's silence counts until then."""
+        if self.hole is not None:
+            hole, self.hole = self.hole, None
+            self._pass_hole(hole, time_ns)
+        if self.last_packet_ns and time_ns - self.last_packet_ns > self.idle.limit_ns + RECORDING_GAP_NS:
+            self._pass_silence(time_ns)
+
+    def _pass_silence(self, time_ns: int) -> None:
+        """Note that nothing was recorded, if a broker was connected."""
         connections = [*self.idle.open_connections()]
         if not any(connection.beats for connection in connections):
             return
         begin_ns = self.last_packet_ns
         evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(connections)} connections open"
-        self._note(
-            "recording_gap", self.ledger.reserve(begin_ns), begin_ns, evidence, f"{UNTIL_MS}{time_ns // 1_000_000}"
-        )
-        for connection in connections:
-            self.idle.heard(connection, time_ns)
+        self._gap(begin_ns, time_ns, evidence)
+
+    def may_miss(self, hole: Hole) -> None:
+        """Note that what follows lies behind a hole in its file."""
+        if self.hole is not None:
+            first = self.hole
+            hole = Hole(first.begin_ns, hole.end_ns, hole.source_file, first.is_seen or hole.is_seen)
+        self.hole, self.calm_until_ns = hole, -1
+
+    def _pass_hole(self, hole: Hole, time_ns: int) -> None:
+        """Note a gap where a file had a hole, unless what was lost shows in its connections."""
+        begin_ns = max(hole.begin_ns, self.last_packet_ns)
+        end_ns = min(time_ns, hole.end_ns or time_ns)
+        is_of_it = hole.is_seen or hole.source_file == self.ledger.source[0]
+        if self.life is None or not is_of_it or end_ns - begin_ns <= SMALL_HOLE_NS:
+            return
+        for connection in self.idle.passed(begin_ns):
+            connection.idle_seq = self.ledger.reserve(connection.idle_ns or 0)
+        self.ledger.at(begin_ns)
+        for connection in [*self.connections.values()]:
+            for from_server, half in enumerate((connection.from_client, connection.from_server)):
+                for cut in half.cuts(half.stream.lose_track(begin_ns)):
+                    self.exchange.frame(connection, cut, from_server=bool(from_server))
+        self.ledger.at(time_ns)
+        self.last_packet_ns = end_ns
+        if self.life.state == UNKNOWN:
+            self.life.hide(self.ledger.reserve(end_ns), end_ns, self.ledger.source)
+            return
+        if self.life.state == DOWN:
+            self.life.hide(self.ledger.reserve(begin_ns), begin_ns, self.ledger.source)
+            begin_ns += 1_000
+        evidence = f"{hole.source_file}: what it recorded for {(end_ns - begin_ns) / 1e9:.3f} s cannot be read"
+        self._gap(begin_ns, end_ns, evidence)
+        self.hole_end_ns = end_ns
+
+    def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
+        seq, until = self.ledger.reserve(begin_ns), f"{UNTIL_MS}{end_ns // 1_000_000}"
+        self._note("recording_gap", seq, begin_ns, evidence, until)
+        for connection in [*self.idle.open_connections()]:
+            self.idle.heard(connection, end_ns)
 
     def _note(self, kind: str, seq: int, time_ns: int, evidence: str, properties: str | None = None) -> None:
         self.ledger.fact(kind, seq, Place(*self.ledger.source, time_ns), None, evidence, properties)
@@ -101,8 +160,7 @@ class Server:
         if self.life is None:
             self.life = Life(ledger.slot(), time_ns, ledger.source)
         idle = self.idle
-        if self.last_packet_ns and time_ns - self.last_packet_ns > idle.limit_ns + RECORDING_GAP_NS:
-            self._pass_gap(time_ns)
+        self._pass_gaps(time_ns)
         if time_ns < before_ns - STEP_BACK_NS:
             evidence = stepped(before_ns // 1_000, time_ns // 1_000)
             self._note("clock_went_back", ledger.slot(), time_ns, evidence)
@@ -205,9 +263,10 @@ class Server:
         burst = life.burst
         if life.state != UP:
             return
-        broker_is_open = any(connection.beats for connection in self.idle.open_connections())
-        ends_all = burst is not None and burst.ends_all(broker_is_open=broker_is_open)
-        if self.idle.has_open() and not ends_all:
+        # What has not been heard since a hole may have ended in it.
+        open_now = [each for each in self.idle.open_connections() if each.last_byte_ns > self.hole_end_ns]
+        ends_all = burst is not None and burst.ends_all(broker_is_open=any(each.beats for each in open_now))
+        if open_now and not ends_all:
             return
         if burst is not None and (burst.complete or ends_all):
             self.ledger.fact("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
@@ -434,7 +493,11 @@ class Server:
         life = self.life
         if life.state == UP:
             return
-        if life.state == DOWN or life.refused:
+        if life.state == HIDDEN and not life.refused:
+            seq, time_ns, file, packet_no = life.first
+            text = "it was stopped in front of a hole in the recording, and behind it runs: it started in it"
+            self.ledger.fact("started", seq, Place(file, packet_no, time_ns), None, text)
+        elif life.state in (DOWN, HIDDEN) or life.refused:
             place = Place(*self.ledger.source, self.ledger.time_ns)
             text = f"first accepted connection after {life.refused} refused"
             self.ledger.fact("started", self.ledger.slot(), place, None, text)

@@ -28,11 +28,13 @@ class Stream:
     The first copy of a byte wins.
     """
 
-    __slots__ = ("chunks", "copies", "far", "hole_since_ns", "next_seq", "position")
+    __slots__ = ("chunks", "copies", "far", "hole_since_ns", "lost_from", "next_seq", "position")
 
     def __init__(self) -> None:
         self.next_seq: int | None = None
-        """Sequence number of the next byte; None before the first segment."""
+        """Sequence number of the next byte; None before the first segment, and where any may be the next one."""
+        self.lost_from: int | None = None
+        """Sequence number behind the last byte before a hole of the capture, until it shows how much is lost."""
         self.position = 0
         self.chunks: list[tuple[int, bytes, int]] = []
         """Segments behind a hole: position, bytes, lost bytes after them; sorted, without overlap."""
@@ -44,10 +46,17 @@ class Stream:
         """Start at `seq`, the sequence number of the first byte to come."""
         self.next_seq = seq & _MASK
 
+    def lose_track(self, time_ns: int) -> list[Piece]:
+        """Return everything behind holes: a part of the capture is missing, and what comes next need not wait for it."""
+        pieces = self.flush(time_ns)
+        if self.next_seq is not None:
+            self.lost_from, self.next_seq = self.next_seq, None
+        return pieces
+
     def push(self, seq: int, payload: bytes, lost: int, time_ns: int) -> list[Piece]:
         """Return what becomes readable with this segment; `lost` bytes at its end were not captured."""
         if self.next_seq is None:
-            self.begin(seq)
+            return self._first(seq, payload, lost, time_ns)
         ahead = self.ahead(seq)
         if not -_FAR < ahead < _FAR:
             self.far += 1
@@ -70,6 +79,24 @@ class Stream:
         if self._held() > MAX_REORDER_BYTES or len(self.chunks) > MAX_REORDER_CHUNKS:
             pieces += self._skip_hole(time_ns)
         return pieces
+
+    def _first(self, seq: int, payload: bytes, lost: int, time_ns: int) -> list[Piece]:
+        """Return what becomes readable with the first segment of all, or behind a hole of the capture."""
+        if self.lost_from is None:
+            self.begin(seq)
+            return self.push(seq, payload, lost, time_ns)
+        ahead = (seq - self.lost_from) & _MASK
+        is_behind = ahead > _MASK - _FAR
+        if is_behind and ahead + len(payload) + lost <= _MASK + 1:
+            self.copies += 1
+            return []
+        self.begin(self.lost_from)
+        self.lost_from = None
+        pieces: list[Piece] = []
+        if ahead and not is_behind:
+            self._advance(b"", ahead)
+            pieces.append(Missing(ahead, False))
+        return pieces + self.push(seq, payload, lost, time_ns)
 
     def overdue(self, time_ns: int, acked: int | None) -> list[Piece]:
         """Give up the first hole if it is old enough.

@@ -18,7 +18,7 @@ from namesrv_wire.frames import decode_frame
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.limits import MAX_CANDIDATES
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.server import Server
+from namesrv_wire.server import Hole, Server
 from namesrv_wire.sightings import BEGINNING_NS, Aside, Sightings, is_numbered_alike
 from namesrv_wire.tally import Tally
 
@@ -54,6 +54,8 @@ class Transcript:
         self._handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
         self._packets = 0
         self._first_ns = 0
+        self._last_ns = 0
+        """Time of the last packet of the file at hand."""
         self._foreign_connections = 0
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
@@ -150,8 +152,18 @@ class Transcript:
         for ends in (flow, flow[::-1]):
             self._flows[ends] = (server, connection, None)
 
+    def pass_hole(self, source_file: str, end_ns: int | None = None) -> None:
+        """Note that a part of the file at hand could not be read: up to a packet, or (None) to its end.
+
+        For name servers that it shows it becomes a gap, if it may have held more than what shows in their connections.
+        """
+        for server in self._servers.values():
+            is_seen = source_file in server.ledger.files
+            server.may_miss(Hole(self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen))
+
     def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
-        """Learn from the first segments of a further file whether interfaces have the numbers there that they had."""
+        """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
+        self._last_ns = 0
         flows = [(self._flows.get((segment.src, segment.dst)), segment) for segment in peeked if segment.interface]
         told = [(flow[1], segment) for flow, segment in flows if flow is not None and flow[2]]
         if told:
@@ -184,16 +196,24 @@ class Transcript:
                         continue
                 elif server.bytes_in_order(connection, header, data[start:stop], from_server=flow[2]):
                     continue
-            segment = packets.segment(index, self._endpoints)
+            segment = self._segment(packets, index, source_file)
             if segment is not None:
                 last_ns = segment.time_ns
                 if flow is None or flow[2] is None:
                     rows += self.feed(segment, source_file)
                 else:
                     server.segment(connection, segment, from_server=flow[2])
+        self._last_ns = packets.time_ns[-1] if packets.time_ns else self._last_ns
         for server in self._servers.values():
             rows += server.ledger.take()
         return rows, last_ns
+
+    def _segment(self, packets: Packets, index: int, source_file: str) -> Segment | None:
+        """Return the segment of a packet, and note a hole in front of it."""
+        if not packets.keys[index] and packets.odd[index].is_behind_hole:
+            self._last_ns = packets.time_ns[index - 1] if index else self._last_ns
+            self.pass_hole(source_file, packets.time_ns[index])
+        return packets.segment(index, self._endpoints)
 
     def finish(self) -> list[AnyRow]:
         """Return the rows that hold if no further segment comes.

@@ -147,6 +147,8 @@ class Reading:
                 self._add_all(rows, transcript)
         except (CaptureError, OSError) as stopped:
             error = str(stopped)
+            if not (isinstance(stopped, CaptureError) and stopped.read_on):
+                transcript.pass_hole(source.path.name)
             if isinstance(stopped, UnorderedError):
                 self._result.unordered.append(source.path.name)
         counts = transcript.counts
@@ -168,6 +170,8 @@ class Reading:
             return transcript.feed_all(packets, name)
         rows, last_ns, endpoints = list[AnyRow](), None, Endpoints()
         for index in range(len(packets.keys)):
+            if not packets.keys[index] and packets.odd[index].is_behind_hole:
+                transcript.pass_hole(name, packets.time_ns[index])
             segment = packets.segment(index, endpoints)
             if segment is None:
                 continue

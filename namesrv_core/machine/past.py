@@ -107,6 +107,11 @@ class Past:
             known = max(known, self._listed_stamp)
         return known > doubted
 
+    def has_mark(self, kind: str, one: Part, other: Part) -> bool:
+        """Return whether the row under this key is known, or something has made it known or doubtful by its own key."""
+        entity = Entity(kind, one, other)
+        return entity in self._known or entity in self._doubted or self.knows(kind, one, other)
+
     def knows_all(self, kind: str, one: Part) -> bool:
         """Return whether all rows under `one` are known, present and absent."""
         others = (*self._doubted_others.get(kind, ()), ANY)

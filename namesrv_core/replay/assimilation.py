@@ -316,8 +316,9 @@ class _Reading:
         for broker_id, addr in group.broker_addrs:
             yield _known("broker_addr", name, broker_id)
             key = live_key_of(self.namesrv, group.cluster_name, addr)
-            if key in self.registry.broker_live_table:
-                # A registration that may have been refused: it was not, for its address is there.
+            if key in self.registry.broker_live_table and self.past.has_mark("broker_live", *key):
+                # A registration that may have been refused: it was not, for its address is there. An entry without a mark
+                # is from before a gap: of that the address says nothing.
                 yield from (_known("broker_live", *key), _known(SETTLED, *key))
                 continue
             gone_ms = (

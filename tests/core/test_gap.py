@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import Namesrv, Outcome, Registry
+from namesrv_core.asking.answers import answer
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.replay.loop import Taken, TimedEvent, replay
@@ -76,3 +78,20 @@ def test_after_a_gap_everything_is_only_believed() -> None:
     registry, _ = run(V4_9_7, at(1_000, broker("a")), gap, at(670_000, broker("a")), until_ms=671_000)
     assert registry.past is not None
     assert registry.past.knows("broker_addr", "broker-a", 0)
+
+
+def test_an_answer_says_nothing_of_the_version_that_an_entry_had_before_a_gap() -> None:
+    """It shows the broker; whether its next registration has another version than the last one in the gap nobody knows.
+
+    So its topics may have been written then, and a wiped permission may have stayed as an answer has shown it.
+    """
+    gap = at(60_000, events.RecordingGap(660_000))
+    registry, _ = run(V4_9_7, at(1_000, broker("a")), until_ms=2_000)
+    question = Question(105, "T")
+    wiped = str(answer(registry, question, Namesrv(V4_9_7)).body).replace('"perm":6', '"perm":4')
+    shown = at(661_000, events.AnswerObserved(question, Answer(0, wiped), 661_000 * MS))
+    beat = at(670_000, broker("a")._replace(data_version=DataVersion(0, 7, 7)))
+    registry, _ = run(V4_9_7, at(1_000, broker("a")), gap, shown, beat, until_ms=671_000)
+    assert registry.past is not None
+    assert registry.past.knows("broker_addr", "broker-a", 0)
+    assert not registry.past.knows("topic_queue", "T", "broker-a")

@@ -13,6 +13,8 @@ import pytest
 
 from namesrv_wire import CaptureError, Segment, read_capture
 from namesrv_wire.columns import read_columns
+from namesrv_wire.container import Packet, read_packets
+from namesrv_wire.limits import SMALL_HOLE_BYTES
 from tests.ingest.given import packets
 
 DATA = packets(0, 600)
@@ -77,6 +79,50 @@ def test_behind_a_record_whose_length_lies_reading_goes_on(
     covered = by // 60 if 0 < by < 1 << 17 else 170 * (by == -1)
     assert len(whole) - len(said) <= 14 + covered
     assert "were read" in str(error)
+
+
+@pytest.mark.parametrize("number", [1, 200, 560])
+@pytest.mark.parametrize("by", [3_000_000, 1 << 30])
+def test_a_record_of_which_only_the_length_lies_is_read(
+    tmp_path: Path, whole: list[tuple[object, ...]], number: int, by: int
+) -> None:
+    """Its packet says how long it is, and others follow there: nothing is lost, and there is no hole."""
+    found, error = read(tmp_path / "a.pcap", lying(number, by))
+    assert [segment[1:] for segment in found] == whole
+    assert "0 bytes were passed over" in str(error)
+    assert error.read_on
+    assert not any(packet.is_behind_hole for packet in packets_of(tmp_path / "a.pcap"))
+
+
+def packets_of(path: Path) -> list[Packet]:
+    """Return the packets of a damaged capture."""
+    found: list[Packet] = []
+    with pytest.raises(CaptureError):
+        found.extend(read_packets(path))
+    return found
+
+
+@pytest.mark.parametrize(("size", "is_hole"), [(SMALL_HOLE_BYTES, False), (SMALL_HOLE_BYTES + 1, True)])
+def test_what_was_passed_over_is_a_hole_if_it_may_hold_a_connection(tmp_path: Path, size: int, is_hole: bool) -> None:  # noqa: FBT001
+    """Its first packet behind says so; a file that ends in damage says that it was not read on."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(DATA[: AT[200]] + b"\xff" * size + DATA[AT[200] :])
+    marked = [number for number, packet in enumerate(packets_of(path)) if packet.is_behind_hole]
+    assert marked == [200] * is_hole
+    assert until_error(path)[1].read_on
+    path.write_bytes(DATA + b"\xff" * size)
+    assert not until_error(path)[1].read_on
+    path.write_bytes(DATA[: AT[200]] + b"\xff" * size + DATA[AT[200] : -3])
+    assert not until_error(path)[1].read_on
+
+
+@pytest.mark.parametrize("size", [40, 700, 100_000])
+def test_damage_at_the_start_is_passed_over(tmp_path: Path, whole: list[tuple[object, ...]], size: int) -> None:
+    """Of when the recording began it says nothing: the first records that follow each other do."""
+    path = tmp_path / "a.pcap"
+    path.write_bytes(DATA[:24] + random.Random(size).randbytes(size) + DATA[24:])
+    found, _ = until_error(path)
+    assert [segment[1:] for segment in found][-590:] == whole[-590:]
 
 
 @pytest.mark.parametrize("by", [4, 5, 6, 7, 8])
