@@ -14,10 +14,12 @@ from duckdb import ConstantExpression as Constant
 
 Tables = Mapping[str, pa.Table]
 _local = threading.local()
+# Of so many rows any plan will do; which is good for more depends on how many rows each table has.
+_FEW = 2_000
 _VALUE = re.compile(r"\$(\w+)")
 # A night of a day asks some two hundred.
 _MOST_PLANNED = 500
-# Of a planned statement there is no other way; what is asked is small.
+# Of a planned statement there is no other way; what few rows give is small.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
@@ -34,11 +36,12 @@ def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:
     """Return what `query` (one statement) gives. It reads `tables` by their names, and `values` as `$name`.
 
     Over few rows it takes longer to plan a statement than to run it: what is asked again of tables with the same columns is
-    not planned again.
+    not planned again then.
     """
     given = tables or {}
-    if any(map(_has_text, values.values())):
-        return _asked_once(query, given, values)  # a plan has its values as SQL, and texts never become that
+    # A plan has its values as SQL, and texts never become that.
+    if sum(table.num_rows for table in given.values()) > _FEW or any(map(_has_text, values.values())):
+        return _asked_once(query, given, values)
     return _planned(_VALUE.sub(lambda said: str(Constant(values[said[1]])), query), given).run(given)
 
 
