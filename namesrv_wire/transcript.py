@@ -152,14 +152,16 @@ class Transcript:
         for ends in (flow, flow[::-1]):
             self._flows[ends] = (server, connection, None)
 
-    def pass_hole(self, source_file: str, end_ns: int | None = None) -> None:
+    def pass_hole(self, source_file: str, end_ns: int | None = None, begin_ns: int = 0) -> None:
         """Note that a part of the file at hand could not be read: up to a packet, or (None) to its end.
+
+        It begins with the packet before: of the file, or (0) of a name server.
 
         For name servers that it shows it becomes a gap, if it may have held more than what shows in their connections.
         """
         for server in self._servers.values():
             is_seen = source_file in server.ledger.files
-            server.may_miss(Hole(self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen))
+            server.may_miss(Hole(begin_ns or self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen))
 
     def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
         """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
