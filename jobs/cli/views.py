@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
+import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -178,7 +179,7 @@ def _named_files(version: Version) -> list[str]:
     files = []
     for file in version.files():
         path = f"{folder}/{file.path}"
-        name = os.path.basename(path)
+        name = posixpath.basename(path)
         is_placed = file.path == (name if file.day is None else f"day={file.day}/{name}")
         if not is_placed or name.startswith(("_", ".")) or _size_of(path) != file.size:
             return []
@@ -188,7 +189,7 @@ def _named_files(version: Version) -> list[str]:
 
 def _size_of(path: str) -> int | None:
     try:
-        return os.stat(path).st_size
+        return Path(path).stat().st_size
     except OSError:
         return None
 
