@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,6 +74,16 @@ class Known(NamedTuple):
     versions: Mapping[str, int]
 
 
+class OnDays(NamedTuple):
+    """The days of which files are looked into, where a question cannot touch others: of `route_changes`, and of other tables.
+
+    What a question is told of files of other days it would leave out itself, but only after it has planned for each of them.
+    """
+
+    days: Collection[dt.date]
+    of_routes: Collection[dt.date] = ()
+
+
 class Answer(NamedTuple):
     """The columns of an answer, and its rows, read while they are asked for."""
 
@@ -98,6 +108,8 @@ class Answers:
         self._connection.execute("SET TimeZone = 'UTC'")
         self._noted = noted_in(_note_of(warehouse), warehouse)
         self._opened: dict[str, int] = {}
+        self._by_day: dict[str, dict[dt.date, list[str]]] = {}
+        self._shown: dict[str, OnDays | None] = {}
         try:
             self._runs = delta_table(path_of(warehouse, "gold", "runs"), "runs", (), None)
         except BrokenLogError as error:
@@ -112,23 +124,29 @@ class Answers:
 
             self._holder = Holder.at(warehouse, self.known.run_id)
 
-    def ask(self, sql: str, **values: Any) -> Answer:
+    def ask(self, sql: str, on_days: OnDays | None = None, /, **values: Any) -> Answer:
         """Return what a statement in DuckDB's dialect gives; it reads `values` as `$name`.
 
-        Raises UsageError for a statement that cannot be, NotRecordedError for an instant of which nothing is recorded,
-        TamperedError where a file cannot be read.
+        `on_days`: it touches rows of these days alone. Raises UsageError for a statement that cannot be, NotRecordedError for an
+        instant of which nothing is recorded, TamperedError where a file cannot be read.
         """
         try:
-            self._make_needed(sql)
+            self._narrow(self._make_needed(sql), on_days)
             found = self._connection.execute(sql, values or None)
         except duckdb.Error as error:
             raise self._told(error) from error
         return Answer([column[0] for column in found.description or ()], self._rows(found))
 
+    def once(self, sql: str) -> None:
+        """Execute a statement that makes something, unless it was already."""
+        if sql not in self._made:
+            self.ask(sql)
+            self._made.add(sql)
+
     def table(self, sql: str, **values: Any) -> pa.Table:
         """Return the same with all its rows, as Arrow has them."""
         try:
-            self._make_needed(sql)
+            self._narrow(self._make_needed(sql), None)
             return self._connection.sql(sql, params=values or None).to_arrow_table()
         except duckdb.Error as error:
             raise self._told(error) from error
@@ -145,13 +163,30 @@ class Answers:
             self._holder.hold(table.table)
         return sorted(f"{folder}/{path}" for path in delta.get_add_actions().column("path").to_pylist())
 
-    def _make_needed(self, sql: str) -> None:
+    def _narrow(self, names: Iterable[str], on_days: OnDays | None) -> None:
+        """Have those of some tables that are cut by day show files of some days; None: of all."""
+        for name in names:
+            if name not in self._by_day or self._shown.get(name) == on_days:
+                continue
+            by_day = self._by_day[name]
+            days = sorted(by_day)
+            if on_days is not None:
+                wanted = on_days.of_routes if name == "route_changes" else on_days.days
+                # DuckDB reads no empty list; rows of a day that is not asked for the question leaves out
+                days = [day for day in days if day in wanted] or days[:1]
+            self._connection.execute(f"SET VARIABLE files_{name} = ?", [[path for day in days for path in by_day[day]]])
+            self._shown[name] = on_days
+
+    def _make_needed(self, sql: str) -> list[str]:
+        """Make what a statement touches as far as it is not there, and return its names."""
         if not sql.isascii() and sql != sql.encode("utf-8", "replace").decode("utf-8"):
             raise UsageError("a statement must be UTF-8: there are bytes in it that are none")
-        for name in asked.needed(sql, asked.names() | set(_OF_LEDGER), _made_by):
+        names = asked.needed(sql, asked.names() | set(_OF_LEDGER), _made_by)
+        for name in names:
             if name not in self._made:
                 self._make(name)
                 self._made.add(name)
+        return names
 
     @cached_property
     def coverage(self) -> list[Covered]:
@@ -242,6 +277,8 @@ class Answers:
         elif files:
             files = [_PATTERN.sub(r"[\g<0>]", path) for path in files]
             cut = ", hive_partitioning = TRUE, hive_types = {'day': DATE}" if "day" in table.columns else ""
+            if cut:
+                self._by_day[name] = _by_day(files)
             self._connection.execute(f"SET VARIABLE files_{name} = ?", [files])
             rows, value = f"FROM read_parquet(getvariable('files_{name}'){cut})", "{}"
         else:
@@ -260,6 +297,15 @@ class Answers:
         version = self.known.versions.get(table.table)
         cut = ("day",) if "day" in table.columns else ()
         return None if version is None else delta_table(path, table.table, cut, version)
+
+
+def _by_day(files: list[str]) -> dict[dt.date, list[str]]:
+    """Return data files by the day in whose folder they lie."""
+    found: dict[dt.date, list[str]] = {}
+    for path in files:
+        day = path.rsplit("/", 2)[1].removeprefix("day=")
+        found.setdefault(dt.date.fromisoformat(day), []).append(path)
+    return found
 
 
 def _remote(files: list[str]) -> ds.Dataset:

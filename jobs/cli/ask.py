@@ -10,7 +10,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobs.ask.engine import Answers
+from jobs.ask import days
+from jobs.ask.engine import Answers, OnDays
 from jobs.ask.instants import instant, known_at
 from jobs.ask.restated import restated
 from jobs.ask.saved import query_named, time_of, values_of
@@ -31,10 +32,11 @@ _HISTORY = """
 
 
 class _Asked(NamedTuple):
-    """A statement in DuckDB's dialect, and its values."""
+    """A statement in DuckDB's dialect, its values, and what tells the days that it touches; None: it may touch all."""
 
     sql: str
     values: dict[str, Any]
+    on_days: Callable[[Answers], OnDays] | None = None
 
 
 def run_without_jvm(job: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
@@ -88,7 +90,8 @@ def _answer(given: argparse.Namespace) -> int:
         for number, question in enumerate(questions):
             if number and given.format != "json":
                 out.write("\n")
-            names, rows = answers.ask(question.sql, **question.values)
+            on_days = None if question.on_days is None else question.on_days(answers)
+            names, rows = answers.ask(question.sql, on_days, **question.values)
             rows = _noted(rows, answers, given)
             if write_rows(out, given.format, names, rows, given.limit) and given.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
@@ -142,13 +145,14 @@ def _list_queries() -> None:
 
 
 def _route_at(given: argparse.Namespace) -> Iterator[_Asked]:
-    sql = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
-    yield _Asked(sql, {"topic": given.topic, "t": instant(given.time)})
+    sql, t = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name", instant(given.time)
+    yield _Asked(sql, {"topic": given.topic, "t": t}, lambda answers: days.at(answers, t))
 
 
 def _table_at(given: argparse.Namespace) -> Iterator[_Asked]:
-    function = FUNCTIONS[table_named(given.table)]
-    yield _Asked(f"SELECT * FROM {function}($t) ORDER BY ALL", {"t": instant(given.time)})  # noqa: S608  a name of ours
+    function, t = FUNCTIONS[table_named(given.table)], instant(given.time)
+    sql = f"SELECT * FROM {function}($t) ORDER BY ALL"  # noqa: S608  a name of ours
+    yield _Asked(sql, {"t": t}, lambda answers: days.at(answers, t))
 
 
 def _restated(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -168,7 +172,8 @@ def table_named(name: str) -> str:
 
 
 def _why(given: argparse.Namespace) -> Iterator[_Asked]:
-    yield _Asked("SELECT * FROM why($topic, $t) ORDER BY namesrv_id", {"topic": given.topic, "t": instant(given.time)})
+    sql, topic, t = "SELECT * FROM why($topic, $t) ORDER BY namesrv_id", given.topic, instant(given.time)
+    yield _Asked(sql, {"topic": topic, "t": t}, lambda answers: days.of_changes(answers, topic, t))
 
 
 def _diff(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -176,8 +181,11 @@ def _diff(given: argparse.Namespace) -> Iterator[_Asked]:
     if t1 > t2:
         raise UsageError(f"{given.t1} lies after {given.t2}: give the earlier instant first")
     routes = "SELECT * FROM route_diff($t1, $t2) ORDER BY ALL"
-    tables = asked.statement("query.registry_changes") or ""
-    yield _Asked(tables if given.tables else routes, {"t1": t1, "t2": t2})
+    values = {"t1": t1, "t2": t2}
+    if given.tables:
+        yield _Asked(asked.statement("query.registry_changes") or "", values)
+    else:
+        yield _Asked(routes, values, lambda answers: days.between(answers, t1, t2))
 
 
 def _findings(_given: argparse.Namespace) -> Iterator[_Asked]:

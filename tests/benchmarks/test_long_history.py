@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jobs.ask import days
+from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
 from jobs.conf import PipelineConf
 from jobs.session import for_questions
@@ -106,6 +108,21 @@ def test_why_looks_for_events_on_the_days_of_the_changes_it_tells_of(views: Spar
     found = opened(asked)
     assert found.pop("route_changes") == DAYS
     assert found == {"event_outcomes": DAYS + 1, "registrations": 1, "heartbeats": 1}
+
+
+def test_without_a_jvm_why_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> None:
+    """Of forty days one file a table is left to look into, and the answer is that of all files; so for a topic not yet there."""
+    answers = Answers(str(forty_days))
+    at = dt.datetime.combine(FIRST + dt.timedelta(days=30), dt.time(), dt.timezone.utc)
+    sql = "SELECT * FROM why($topic, $t)"
+    for topic in ("topic-17", "topic-35", "nobody's"):
+        whole = list(answers.ask(sql, topic=topic, t=at).rows)
+        on_days = days.of_changes(answers, topic, at)
+        assert list(answers.ask(sql, on_days, topic=topic, t=at).rows) == whole
+        for table in ("route_changes", "event_outcomes", "registrations"):
+            (files,) = next(answers.ask(f"SELECT len(getvariable('files_{table}'))", on_days).rows)
+            assert files == 1
+    assert [row[0] for row in answers.ask(f"SELECT count(*) FROM {HISTORY.name}_slices").rows] == [TOPICS * DAYS]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import datetime as dt
 import hashlib
@@ -16,8 +17,11 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
+from jobs.ask.tables import FUNCTIONS
+from jobs.cli import ask as ask_module
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
+from tests.cli.both import lines
 from tests.night.nights import CAPTURE, Capture, Nights, house_at, rows
 
 LINE = dict[str, object]
@@ -39,6 +43,28 @@ def ask(whole: Capture, capsys: pytest.CaptureFixture[str]):
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Return the exit code of a question, and what it says on standard error."""
     return main(["ask", *words]), capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_questions_about_an_instant_say_the_same_of_files_of_few_days(nights: Nights) -> None:
+    """Each question with days of its own, on every name server, before, at and behind changes of routes of three days."""
+    answers = Answers(str(nights.path))
+    changes = list(answers.ask("SELECT topic, effect_time FROM route_changes ORDER BY effect_time").rows)
+    some = changes[:: max(1, len(changes) // 12)]
+    for topic, time in some:
+        for t in (time - dt.timedelta(microseconds=1), time, time + dt.timedelta(hours=7)):
+            given = argparse.Namespace(topic=topic, time=str(t), t1=str(some[0][1]), t2=str(t), tables=False)
+            tables = (argparse.Namespace(table=table, time=str(t)) for table in FUNCTIONS)
+            made = [ask_module._why(given), ask_module._route_at(given), *map(ask_module._table_at, tables)]
+            if t >= some[0][1]:
+                made.append(ask_module._diff(given))
+            for (question,) in made:
+                assert question.on_days is not None
+                said = [
+                    lines(*answers.ask(question.sql, on_days, **question.values))
+                    for on_days in (question.on_days(answers), None)
+                ]
+                assert said[0] == said[1], (question, given)
 
 
 # -- what is answered --------------------------------------------------------------------------------------------------

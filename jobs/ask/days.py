@@ -1,0 +1,50 @@
+"""Of which days a question about an instant must look into files: so its cost does not grow with the length of the history.
+
+What is left out here the question's own conditions leave out, too; they are looked at only when each file has been planned for.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from jobs.ask.engine import Answers, OnDays
+
+_IN_FORCE = "SELECT DISTINCT unnest(days_in_force($t))"
+_CHANGED = """
+    CREATE TEMPORARY TABLE route_days AS
+    SELECT topic, namesrv_id, day, min(effect_time) AS first_time, max(effect_time) AS last_time,
+        min(effect_time) FILTER (change = 'appeared') AS appeared_time
+    FROM route_changes GROUP BY ALL"""
+_OF_TOPIC = """
+    WITH own AS (SELECT * FROM route_days WHERE topic = $topic),
+    at_t AS (
+        SELECT namesrv_id, max(day) FILTER (first_time <= $t) AS last, min(day) FILTER (last_time > $t) AS next,
+            max(day) FILTER (appeared_time <= $t) AS appeared
+        FROM own GROUP BY namesrv_id
+    )
+    SELECT own.day, own.day IS NOT DISTINCT FROM last OR own.day IS NOT DISTINCT FROM next
+    FROM own JOIN at_t USING (namesrv_id)
+    WHERE own.day IS NOT DISTINCT FROM next OR own.day BETWEEN coalesce(appeared, own.day) AND last"""
+
+
+def at(answers: Answers, *instants: dt.datetime) -> OnDays:
+    """Return the days whose slices hold what was so at some instants."""
+    return OnDays(frozenset(day for t in instants for (day,) in answers.ask(_IN_FORCE, t=t).rows if day is not None))
+
+
+def between(answers: Answers, t1: dt.datetime, t2: dt.datetime) -> OnDays:
+    """Return the days for what was so at two instants, and for what happened between them."""
+    first, last = (t.astimezone(dt.timezone.utc).date() for t in (t1, t2))
+    passed = (first + dt.timedelta(days=number) for number in range((last - first).days + 1))
+    return OnDays(frozenset([*at(answers, t1, t2).days, *passed]))
+
+
+def of_changes(answers: Answers, topic: str, t: dt.datetime) -> OnDays:
+    """Return the days for the last change of a topic's route by an instant and for the next one, on each name server.
+
+    What the route was then follows from its changes since it appeared. On which days the routes of topics changed is read
+    once.
+    """
+    answers.once(_CHANGED)
+    rows = list(answers.ask(_OF_TOPIC, topic=topic, t=t).rows)
+    return OnDays(frozenset(day for day, is_told in rows if is_told), frozenset(day for day, _ in rows))
