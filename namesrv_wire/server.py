@@ -139,6 +139,14 @@ class Server:
         self._gap(begin_ns, end_ns, evidence)
         self.hole_end_ns = end_ns
 
+    def step_back(self, until_ns: int) -> None:
+        """Note that the clock went back: what has times from `until_ns` on came before, and the time up to then is a gap."""
+        begin_ns = self.last_packet_ns
+        evidence = f"{stepped(until_ns // 1_000, begin_ns // 1_000)} or more, since connections go on"
+        self._note("clock_went_back", self.ledger.reserve(begin_ns), begin_ns, evidence)
+        until = f"{UNTIL_MS}{until_ns // 1_000_000}"
+        self._note("recording_gap", self.ledger.reserve(begin_ns), begin_ns, "the clock went back", until)
+
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
         seq, until = self.ledger.reserve(begin_ns), f"{UNTIL_MS}{end_ns // 1_000_000}"
         self._note("recording_gap", seq, begin_ns, evidence, until)

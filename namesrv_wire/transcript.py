@@ -152,16 +152,15 @@ class Transcript:
         for ends in (flow, flow[::-1]):
             self._flows[ends] = (server, connection, None)
 
-    def pass_hole(self, source_file: str, end_ns: int | None = None, begin_ns: int = 0) -> None:
+    def pass_hole(self, source_file: str, end_ns: int | None = None, last_ns: int | None = None) -> None:
         """Note that a part of the file at hand could not be read: up to a packet, or (None) to its end.
 
-        It begins with the packet before: of the file, or (0) of a name server.
-
         For name servers that it shows it becomes a gap, if it may have held more than what shows in their connections.
+        `last_ns`: time of the packet before, if that was not fed with others (`feed_all`).
         """
         for server in self._servers.values():
             is_seen = source_file in server.ledger.files
-            server.may_miss(Hole(begin_ns or self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen))
+            server.may_miss(Hole(last_ns or self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen))
 
     def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
         """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
@@ -217,6 +216,18 @@ class Transcript:
             self.pass_hole(source_file, packets.time_ns[index])
         return packets.segment(index, self._endpoints)
 
+    def step_back(self, endpoints: Collection[str], until_ns: int) -> list[AnyRow]:
+        """Return the rows that say of name servers that what has times from `until_ns` on was recorded before what was fed.
+
+        The clock went back; what they held at that time is not known from what was fed.
+        """
+        rows: list[AnyRow] = []
+        for server in self._servers.values():
+            if server.id in endpoints and 0 < server.last_packet_ns < until_ns:
+                server.step_back(until_ns)
+                rows += server.ledger.take()
+        return rows
+
     def finish(self) -> list[AnyRow]:
         """Return the rows that hold if no further segment comes.
 
@@ -241,6 +252,11 @@ class Transcript:
         if flow is None or flow[2] is None:
             return None
         return (flow[1].from_server if flow[2] else flow[1].from_client).stream.ahead(segment.seq)
+
+    def has_joined(self, segment: Segment) -> bool:
+        """Return whether a segment is of a connection that was open when it was first seen."""
+        flow = self._flows.get((segment.src, segment.dst))
+        return flow is not None and flow[1].syn_seq is None
 
     def last_time_ns(self) -> dict[str, int]:
         """Return the time of the last packet of each name server."""

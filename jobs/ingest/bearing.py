@@ -20,11 +20,15 @@ _JUST_BEFORE = 64 << 20
 
 
 class Bearing(Enum):
-    """Where a capture lies. AGAIN: it begins with what was read and goes on; EARLIER: its connections are those of then."""
+    """Where a capture lies. AGAIN: it begins with what was read and goes on; EARLIER: its connections are those of then.
+
+    STEPPED: its connections say that it was recorded behind what was read, or before, and its times the opposite.
+    """
 
     BEHIND = "behind"
     AGAIN = "again"
     EARLIER = "earlier"
+    STEPPED = "stepped"
 
 
 def peek(path: Path) -> list[Segment]:
@@ -35,23 +39,25 @@ def peek(path: Path) -> list[Segment]:
         return []
 
 
-def bearing_of(peeked: Sequence[Segment], transcript: Transcript, read: Iterable[tuple[int, int]]) -> Bearing:
+def bearing_of(peeked: Sequence[Segment], transcript: Transcript, read: Sequence[tuple[int, int]]) -> Bearing:
     """Return how a capture lies to what `transcript` was fed, by its first segments.
 
     `read`: when captures that were read begin and end.
 
     One that begins before the end of what is known of a name server goes on all the same if its connections do: their
     clock went back. If they are where they were before, in the time of a capture that was read, they come again. One whose
-    connections are just before what is known of them came earlier, whatever its clock says.
+    connections are just before what is known of them came earlier, whatever its clock says. A clock that went back behind
+    all that was read has no order with it.
     """
     last_ns = transcript.last_time_ns()
     early = [segment for segment in peeked if segment.time_ns < until_ns(segment, last_ns)]
     if not early:
         late = [segment for segment in peeked if segment.time_ns > until_ns(segment, last_ns) + OVERLAP_NS]
-        return Bearing.EARLIER if _is_just_before(late, transcript) else Bearing.BEHIND
+        return Bearing.STEPPED if _is_just_before(late, transcript) else Bearing.BEHIND
     ahead = [at for segment in early if segment.payload and (at := transcript.ahead(segment)) is not None]
     if ahead and 2 * sum(at >= 0 for at in ahead) > len(ahead):
-        return Bearing.BEHIND
+        is_behind_all = early[0].time_ns < min((first for first, _ in read), default=0)
+        return Bearing.STEPPED if is_behind_all else Bearing.BEHIND
     is_read = any(first <= early[0].time_ns <= last for first, last in read)
     return Bearing.AGAIN if ahead and is_read else Bearing.EARLIER
 
@@ -64,6 +70,8 @@ def _is_just_before(segments: Iterable[Segment], transcript: Transcript) -> bool
         flow = (segment.src, segment.dst)
         if segment.flags & SYN:
             opened.update((flow, flow[::-1]))
+            if transcript.has_joined(segment):  # of which the beginning was not seen
+                reached[flow] = transcript.ahead(segment) or 0
         elif segment.payload and flow not in opened and (at := transcript.ahead(segment)) is not None:
             reached[flow] = max(reached.get(flow, -_JUST_BEFORE), at + len(segment.payload))
     before = sum(-_JUST_BEFORE < at < 0 for at in reached.values())

@@ -25,7 +25,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import rows_of, with_microseconds
-from namesrv_wire.capture import CaptureStats, Endpoints, read_capture, snapshot_length
+from namesrv_wire.capture import CaptureStats, Endpoints, Segment, read_capture, snapshot_length
 from namesrv_wire.columns import Packets, read_columns
 from namesrv_wire.container import Position
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
@@ -125,14 +125,25 @@ class Reading:
             return source.row(error=self._read_snapshot(source))
         peeked = peek(source.path) if self._transcript.last_time_ns() else []
         bearing = bearing_of(peeked, self._transcript, self._ranges)
-        transcript = self._earlier if bearing is Bearing.EARLIER else self._transcript
+        is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
+        transcript = self._earlier if is_apart else self._transcript
         transcript.go_on_in(source.path.name, peeked)
         row = self._read_capture(
             source, transcript, self._transcript.last_time_ns() if bearing is Bearing.AGAIN else {}
         )
+        if bearing is Bearing.STEPPED:
+            self._note_step(source, peeked)
         if row["last_time"] is not None:
             self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
         return row
+
+    def _note_step(self, source: Source, peeked: Sequence[Segment]) -> None:
+        """Note that the clock went back between a capture and what was read: what has the earlier times came later."""
+        first_ns = min(first for first, _ in self._ranges)
+        is_later = source.first_time_ns < first_ns
+        transcript, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
+        endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
+        self._add_all(transcript.step_back(endpoints, until), transcript)
 
     def _read_capture(self, source: Source, transcript: Transcript, read_until: Mapping[str, int]) -> Values:
         """Read a capture but for what its name servers have shown already, up to `read_until` of each."""

@@ -73,6 +73,8 @@ def test_rotated_captures_whose_clock_went_back_by_an_hour_lose_nothing(tmp_path
     for some in [paths] if is_one_run else [[path] for path in paths]:
         read_in(tmp_path / "w", *some)
     assert len(stored(tmp_path / "w", "route_observations", "event_id")) == 59
+    told = [(kind, file) for kind, file in stored(tmp_path / "w", "namesrv_events", "kind", "source_file")]
+    assert {("clock_went_back", "b.pcap"), ("recording_gap", "b.pcap")} <= set(told)
 
 
 @pytest.mark.slow

@@ -46,8 +46,8 @@ def read(
     rows = rows_of(segments[: hole.start], transcript, finish=False)
     behind = segments[hole.stop :]
     if is_marked:
-        transcript._last_ns = segments[hole.start - 1].time_ns if hole.start else 0
-        transcript.pass_hole("forged.pcap", behind[0].time_ns if behind else None)
+        last_ns = segments[hole.start - 1].time_ns if hole.start else None
+        transcript.pass_hole("forged.pcap", behind[0].time_ns if behind else None, last_ns)
     rows += rows_of(behind, transcript, finish=False)
     return rows, transcript
 

@@ -7,13 +7,12 @@ import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 
-from namesrv_wire import DecodeError, Segment, Transcript, WireError, read_capture
+from namesrv_wire import DecodeError, Transcript, WireError
 from namesrv_wire.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.capture import OUTGOING
+from namesrv_wire.capture import OUTGOING, Endpoints, Segment, segment_of
 from namesrv_wire.columns import read_columns
 from namesrv_wire.container import read_packets
 from namesrv_wire.cutting import FrameCutter
@@ -128,35 +127,19 @@ def captures(data: bytes) -> None:
     for transcript in (Transcript(), Transcript()):
         with suppress(WireError):
             if not said:
-                _feed_each(transcript, path)
+                last_ns, endpoints = 0, Endpoints()
+                for number, packet in enumerate(read_packets(path), 1):
+                    if packet.is_behind_hole:
+                        transcript.pass_hole("capture", packet.time_ns, last_ns)
+                    segment, last_ns = segment_of(number, packet, endpoints), packet.time_ns
+                    if segment is not None:
+                        transcript.feed(segment, "capture")
             else:
                 for packets in read_columns(path):
                     transcript.feed_all(packets, "capture")
         transcript.finish()
         said.append((transcript.carry(), transcript.counts))
     assert said[0] == said[1], said
-
-
-def _feed_each(transcript: Transcript, path: Path) -> None:
-    """Feed a capture segment by segment, and what could not be read of it where it is."""
-    holes, before_ns = list[tuple[int, int, int]](), 0
-    with suppress(WireError):
-        for number, packet in enumerate(read_packets(path), 1):
-            if packet.is_behind_hole:
-                holes.append((number, before_ns, packet.time_ns))
-            before_ns = packet.time_ns
-
-    def pass_holes(until: float) -> None:
-        while holes and holes[0][0] <= until:
-            _, begin_ns, end_ns = holes.pop(0)
-            transcript.pass_hole("capture", end_ns, begin_ns)
-
-    try:
-        for segment in read_capture(path):
-            pass_holes(segment.packet_no)
-            transcript.feed(segment, "capture")
-    finally:
-        pass_holes(inf)
 
 
 def event_logs(data: bytes) -> None:
