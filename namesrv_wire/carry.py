@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from namesrv_wire.closing import LATE_NS
@@ -53,6 +54,7 @@ def dump(server: Server) -> str:
         "namesrv_id": server.id,
         "confirmed": server.confirmed,
         "last_packet_ns": server.last_packet_ns,
+        "time_ns": server.ledger.time_ns,
         "last_slot": server.ledger.last_slot,
         "version": server.ledger.version,
         "life": None if server.life is None else server.life.dump(),
@@ -66,10 +68,31 @@ def dump(server: Server) -> str:
     texts = {name: canonical_json(value) for name, value in state.items()}
     # One by one: as objects many connections take far more memory than as text.
     texts["open"], texts["overdue"], texts["closed"] = (
-        f"[{','.join(canonical_json(connection.dump()) for connection in connections)}]"
+        f"[{','.join(canonical_json(connection.dump(server.last_packet_ns)) for connection in connections)}]"
         for connections in (server.idle.open_connections(), server.idle.overdue.values(), server.lingering.values())
     )
     return f"{{{','.join(f'{canonical_json(name)}:{texts[name]}' for name in sorted(texts))}}}"
+
+
+def are_alike(one: Mapping[str, str], other: Mapping[str, str], from_us: int) -> bool:
+    """Return whether what is read from two states of the same name servers on is the same.
+
+    `from_us`: no packet of it is earlier. What it revokes is left out: that is known to who began to read.
+    """
+    if one.keys() != other.keys():
+        return False
+    return all(
+        texts == other[name] or _told(json.loads(texts), from_us) == _told(json.loads(other[name]), from_us)
+        for name, texts in one.items()
+    )
+
+
+def _told(state: dict[str, Any], from_us: int) -> dict[str, Any]:
+    """Return a state without what has no effect on later packets."""
+    for connection in (*state["open"], *state["overdue"], *state["closed"]):
+        connection["times"] = [last for last in connection["times"] if last[1] >= from_us]
+    del state["provisional"]
+    return state
 
 
 def load(server: Server, text: str) -> list[Connection]:
@@ -93,7 +116,10 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     ledger.confirmed = ledger.confirmed or bool(state["confirmed"])
     ledger.last_slot = int(state["last_slot"])
     ledger.version = None if state["version"] is None else int(state["version"])
-    server.last_packet_ns = ledger.time_ns = int(state["last_packet_ns"])
+    server.last_packet_ns = int(state["last_packet_ns"])
+    # Another one if the clock went back.
+    ledger.time_ns = int(state.get("time_ns", server.last_packet_ns))
+    server.will_purge_after(server.last_packet_ns)
     server.life = None if state["life"] is None else Life.load(state["life"])
     server.hole = None if state.get("hole") is None else Hole(*state["hole"])
     server.hole_end_ns = int(state.get("hole_end_ns", 0))

@@ -69,6 +69,12 @@ class Packets:
     odd: dict[int, Packet]
     interface: list[int] | None = None
     """Where each was seen, if the capture tells: then packets may be there more than once."""
+    numbers: list[int] | None = None
+    """Their numbers, if some between them were left out."""
+
+    def number(self, index: int) -> int:
+        """Return which packet of its file one is, from 1."""
+        return self.first + index if self.numbers is None else self.numbers[index]
 
     def upto(self, size: int) -> Packets:
         """Return the first `size` of them."""
@@ -81,7 +87,7 @@ class Packets:
 
     def segment(self, index: int, endpoints: Endpoints) -> Segment | None:
         """Return a packet as `read_capture` yields it; None if that does not."""
-        key, number = self.keys[index], self.first + index
+        key, number = self.keys[index], self.number(index)
         if not key:
             return segment_of(number, self.odd[index], endpoints)
         payload = self.data[self.start[index] : self.stop[index]]
@@ -90,21 +96,87 @@ class Packets:
         return Segment(number, self.time_ns[index], *endpoints.pair(key), *header, payload, 0, interface)
 
 
-def read_columns(path: str | PathLike[str], position: Position | None = None) -> Iterator[Packets]:
+@dataclass(slots=True)
+class Headers:
+    """What `Packets` is made of, as arrays: of many packets most are looked at together and never one by one.
+
+    `offset`, `end`: where in the unpacked file the record of the first begins, and that of the last ends.
+    """
+
+    first: int
+    data: bytes
+    offset: int
+    end: int
+    is_plain: Truths
+    key: Ints
+    key_end: Ints
+    time_ns: Ints
+    seq: Ints
+    ack: Ints
+    flags: Ints
+    start: Ints
+    stop: Ints
+    odd: dict[int, Packet]
+    interface: list[int] | None
+
+    def packets(self, wanted: Ints | None = None) -> Packets:
+        """Return all of them, or those at these indices."""
+        columns = [self.time_ns, self.seq, self.ack, self.flags, self.start, self.stop, self.key, self.key_end]
+        numbers, odd = None, self.odd
+        if wanted is not None:
+            columns = [column[wanted] for column in columns]
+            numbers = (wanted + self.first).tolist()
+            odd = {at: odd[index] for at, index in enumerate(wanted.tolist()) if index in odd}
+        time_ns, seq, ack, flags, start, stop, key, key_end = (column.tolist() for column in columns)
+        keys = [self.data[low:high] for low, high in zip(key, key_end, strict=True)]
+        found = Packets(self.first, self.data, keys, time_ns, seq, ack, flags, start, stop, odd)
+        found.interface, found.numbers = self.interface, numbers
+        return found
+
+
+def read_columns(
+    path: str | PathLike[str],
+    position: Position | None = None,
+    start: tuple[int, int] | None = None,
+    stop: int | None = None,
+) -> Iterator[Packets]:
     """Yield the packets of a capture in file order, many at a time; memory does not grow with the file.
 
-    Formats and errors are those of `read_capture`; `position` follows.
+    Formats and errors are those of `read_capture`; `position` follows. `start`, `stop`: of a pcap, number and offset of the
+    first record that is wanted, and the offset at which the last of them ends, in the unpacked data.
+    """
+    records = read_headers(path, position, start, stop)
+    while True:
+        try:
+            headers = next(records)
+        except StopIteration as end:
+            number, offset = end.value
+            break
+        yield headers.packets()
+    if number and stop is not None:
+        raise CaptureError(path, offset, "the file has changed since it was looked through")
+    if number:
+        # What is left is no pcap, or no whole record, or cannot be read: `read_packets` says which.
+        yield from _one_by_one(path, number, offset, position)
+
+
+def read_headers(
+    path: str | PathLike[str],
+    position: Position | None = None,
+    start: tuple[int, int] | None = None,
+    stop: int | None = None,
+) -> Generator[Headers, None, tuple[int, int]]:
+    """Yield the packets of a pcap, as `read_columns`, up to what is no whole record.
+
+    Returns its number and offset, or twice 0 at the end.
     """
     with Path(path).open("rb") as raw:
         if position is not None:
             position.follow(raw)
-        start = raw.read(2)
+        magic = raw.read(2)
         raw.seek(0)
-        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if start == GZIP_MAGIC else raw
-        number, offset = yield from _whole_records(stream)
-    if number:
-        # What is left is no pcap, or no whole record, or cannot be read: `read_packets` says which.
-        yield from _one_by_one(path, number, offset, position)
+        stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if magic == GZIP_MAGIC else raw
+        return (yield from _whole_records(stream, start or (1, _HEADER), stop))
 
 
 def _one_by_one(path: str | PathLike[str], number: int, offset: int, position: Position | None) -> Iterator[Packets]:
@@ -148,28 +220,32 @@ class _Form:
         return _TYPED[self.link][1] if self.link in _TYPED else 0
 
 
-def _whole_records(stream: IO[bytes]) -> Generator[Packets, None, tuple[int, int]]:
-    """Yield the packets of a pcap up to what is no whole record; return its number and offset, or twice 0 at the file's end."""
+def _whole_records(
+    stream: IO[bytes], start: tuple[int, int], stop: int | None
+) -> Generator[Headers, None, tuple[int, int]]:
     number, offset = 1, 0
     try:
-        head = stream.read(_HEADER)
+        head = stream.read(_HEADER + _RECORD)
         form = _FORMS.get(int.from_bytes(head[:4], "big"))
         if form is None or len(head) < _HEADER:
             return 1, 0
         snap, link = Struct(form[0] + "II").unpack_from(head, 16)
         shape = _Form(*form, snap, link & 0xFFFF)
-        number, offset, data, is_end, first_s = 1, _HEADER, b"", False, 0
+        first_s = Struct(shape.order + "I").unpack_from(head, _HEADER)[0] if len(head) == _HEADER + _RECORD else 0
+        number, offset = start
+        data, is_end, read = b"", False, offset
+        stream.seek(offset)
         while not is_end:
-            chunk = stream.read(CHUNK_BYTES)
-            is_end = not chunk
+            chunk = stream.read(CHUNK_BYTES if stop is None else min(CHUNK_BYTES, stop - read))
+            is_end, read = not chunk, read + len(chunk)
             data += chunk
-            if number == 1 and len(data) >= _RECORD:
-                (first_s,) = Struct(shape.order + "I").unpack_from(data)
             while True:
                 starts, end = _chain(data, shape.order, first_s)
                 if not starts:
                     break
-                yield _columns(data, starts, shape, number)
+                found = _columns(data, starts, shape, number)
+                found.offset, found.end = offset, offset + end
+                yield found
                 number, offset, data = number + len(starts), offset + end, data[end:]
             if len(data) > MAX_PACKET_BYTES + _RECORD:
                 return number, offset
@@ -218,7 +294,7 @@ def _headers(data: bytes, starts: list[int], form: _Form) -> NDArray[np.void]:
     return found
 
 
-def _columns(data: bytes, starts: list[int], form: _Form, number: int) -> Packets:
+def _columns(data: bytes, starts: list[int], form: _Form, number: int) -> Headers:
     """Return the packets whose records begin at `starts`. Of what is no plain packet the numbers mean nothing."""
     header = _headers(data, starts, form)
 
@@ -242,19 +318,11 @@ def _columns(data: bytes, starts: list[int], form: _Form, number: int) -> Packet
         at, length = starts[index] + _RECORD, int(kept[index])
         lost = 0 if length < form.snap else max(0, int(header["sent"][index]) - length)
         odd[index] = Packet(int(time_ns[index]), form.link, data[at : at + length], lost)
-    return Packets(
-        number,
-        data,
-        [data[low:high] for low, high in zip(key.tolist(), key_end.tolist(), strict=True)],
-        time_ns.tolist(),
-        np.where(is_four, header["seq4"], header["seq6"]).tolist(),
-        np.where(is_four, header["ack4"], header["ack6"]).tolist(),
-        np.where(is_four, header["flags4"], header["flags6"]).tolist(),
-        (tcp + size).tolist(),
-        stop.tolist(),
-        odd,
-        _interfaces(header, form.link),
+    seq, ack, flags = (
+        np.where(is_four, header[f"{name}4"], header[f"{name}6"]).astype(np.int64) for name in ("seq", "ack", "flags")
     )
+    where = _interfaces(header, form.link)
+    return Headers(number, data, 0, 0, is_plain, key, key_end, time_ns, seq, ack, flags, tcp + size, stop, odd, where)
 
 
 def _interfaces(header: NDArray[np.void], link: int) -> list[int] | None:

@@ -120,6 +120,17 @@ _NOT_AS_IT_IS = frozenset(
 """What a dump leaves out or writes in its own way."""
 
 
+_ENDED: Final[Values] = {
+    "client_fin_ns": None,
+    "first_active_ns": None,
+    "idle_ns": None,
+    "idle_seq": 0,
+    "last_byte_ns": 0,
+    "last_source": ["", 0],
+}
+"""What a dump says of a connection that has ended, of which this does not matter any more."""
+
+
 class Connection:
     """A connection that the name server accepted, or that was open when the capture began."""
 
@@ -224,15 +235,18 @@ class Connection:
         self.times[code] = at_us, nth
         return nth
 
-    def dump(self) -> dict[str, Any]:
-        """Return the state as JSON values."""
+    def dump(self, time_ns: int) -> dict[str, Any]:
+        """Return the state as JSON values, as far as it matters after `time_ns`."""
         state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in _NOT_AS_IT_IS}
         state["last_source"] = list(self.last_source)
+        if self.closed_ns is not None:
+            state |= _ENDED
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
         state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
         state["orphans"] = [pending.dump() for pending in self.orphans]
         state["reverse"] = list(self.reverse.items())
-        state["times"] = [[code, *last] for code, last in self.times.items()]
+        # None of an earlier microsecond can come again.
+        state["times"] = [[code, *last] for code, last in self.times.items() if last[0] >= time_ns // 1_000]
         state["client_seen"] = sorted(self.client_seen)
         return state
 

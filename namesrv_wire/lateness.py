@@ -54,7 +54,7 @@ class Lateness:
     """
 
     def __init__(self, watermarks_us: Mapping[str, int], limit_days: int) -> None:
-        self.limit_days = limit_days
+        self.watermarks_us, self.limit_days = watermarks_us, limit_days
         self._earliest_day = {name: us // _DAY_US - limit_days for name, us in watermarks_us.items()}
         self._latest_of_file: dict[str, int] = {}
         self._last_of_file: dict[str, int] = {}
@@ -68,6 +68,12 @@ class Lateness:
         self._latest_of_file.clear()
         self._last_of_file.clear()
         self._steps.clear()
+
+    def add(self, latest_us: Mapping[str, int], refused: Counter[Reason]) -> None:
+        """Take in what another one has let through, and refused."""
+        for name, us in latest_us.items():
+            self.latest_us[name] = max(self.latest_us.get(name, us), us)
+        self.refused.update(refused)
 
     def lets_through(self, namesrv_id: str, first_us: int, last_us: int) -> bool:
         """Return whether rows of a capture may all pass that took effect between two times; they then count as passed."""

@@ -23,6 +23,7 @@ from namesrv_wire.sightings import is_elsewhere, place_of
 from namesrv_wire.tally import Tally
 
 MAX_SYNS: Final = 8_192
+_PURGE_NS: Final = LINGER_NS // 8
 
 
 class Hole(NamedTuple):
@@ -179,9 +180,9 @@ class Server:
             for connection in idle.given_up(time_ns):
                 self._end_by_timer(connection)
         self.last_packet_ns = max(self.last_packet_ns, time_ns)
-        if time_ns > self._purge_ns or len(self.lingering) > MAX_LINGERING:
+        if time_ns >= self._purge_ns or len(self.lingering) > MAX_LINGERING:
             self._purge()
-        self.calm_until_ns = min(idle.due_ns, self._purge_ns)
+        self.calm_until_ns = min(idle.due_ns, self._purge_ns - 1)
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Take in one segment of a connection; `begin` was called for it."""
@@ -199,7 +200,7 @@ class Server:
             cuts = mine.push(segment.seq, segment.payload, segment.lost, time_ns)
             advanced = mine.stream.position > before
             if advanced:
-                self._heard(connection, from_server=from_server)
+                self.heard(connection, from_server=from_server)
             else:
                 self.ledger.tally.copied_segments += not mine.stream.chunks
             for cut in cuts:
@@ -229,7 +230,7 @@ class Server:
             size, cutter = len(data), half.cutter
             stream.next_seq = (seq + size) & 0xFFFFFFFF
             stream.position += size
-            self._heard(connection, from_server=from_server)
+            self.heard(connection, from_server=from_server)
             if cutter.synced and not cutter.buffer and int.from_bytes(data[:4], "big") == size - 4 and size >= 8:
                 position = cutter.position
                 cutter.position += size
@@ -346,16 +347,20 @@ class Server:
         self._forget(self, connection)
 
     def _purge(self) -> None:
-        """Forget connections that ended long ago."""
-        now = self.ledger.time_ns
-        self._purge_ns = now + LINGER_NS // 8
+        """Forget connections that ended long ago, at times that do not depend on where reading began."""
+        now = self.ledger.time_ns // _PURGE_NS * _PURGE_NS
+        self.will_purge_after(now)
         while self.lingering:
             connection = next(iter(self.lingering.values()))
             if len(self.lingering) <= MAX_LINGERING and now - (connection.closed_ns or 0) <= LINGER_NS:
                 return
             self._drop(connection)
 
-    def _heard(self, connection: Connection, *, from_server: bool) -> None:
+    def will_purge_after(self, time_ns: int) -> None:
+        """Note that connections which ended long before this time are forgotten."""
+        self._purge_ns = (time_ns // _PURGE_NS + 1) * _PURGE_NS
+
+    def heard(self, connection: Connection, *, from_server: bool) -> None:
         """Note new bytes on a connection.
 
         The server's own show that it lives and has not closed this connection.

@@ -42,10 +42,11 @@ class Transcript:
         idle_ms: Mapping[str, int] | int = DEFAULT_IDLE_MS,
         namesrv: Collection[str] | None = None,
         carry: Mapping[str, str] | None = None,
+        decoders: tuple[BodyCache, KnownFrames] | None = None,
     ) -> None:
         self._idle_ms = idle_ms
         self._namesrv = None if namesrv is None else frozenset(namesrv)
-        self._decoders = (BodyCache(), KnownFrames())
+        self._decoders = decoders or (BodyCache(), KnownFrames())
         self._servers: dict[str, Server] = {}
         self._flows: dict[tuple[str, str], tuple[Server, Connection, bool | None]] = {}
         """By source and destination; whether the server sent it, or (None) it is of another sighting of the connection."""
@@ -59,14 +60,52 @@ class Transcript:
         self._foreign_connections = 0
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
+        self._past = Tally()
+        self._load(carry or {})
+        for server in self._servers.values():
+            for connection in server.connections.values():
+                waiting = (*connection.orphans, *connection.pending.values())
+                self.counted_before.update(pending.row.event_id for pending in waiting if pending.row)
+
+    def _load(self, states: Mapping[str, str]) -> None:
         for namesrv_id in sorted(self._namesrv or ()):
             self._server(namesrv_id)
-        for namesrv_id, state in (carry or {}).items():
+        for namesrv_id, state in states.items():
             server = self._server(namesrv_id)
             for connection in load(server, state):
                 self._enter(server, connection)
-                waiting = (*connection.orphans, *connection.pending.values())
-                self.counted_before.update(pending.row.event_id for pending in waiting if pending.row)
+
+    def resume(self, states: Mapping[str, str], tally: Tally, files: Collection[str], settled: Collection[str]) -> None:
+        """Go on where another transcript ended that went on from here.
+
+        `states`: its `carry()`; `tally`, `files`: what it `passed_on`, and met; `settled`: provisional rows that hold by now.
+        """
+        self._past.add(self.passed_on())
+        self._past.add(tally)
+        provisional = {
+            name: {event_id: table for event_id, table in of.items() if event_id not in settled}
+            for name, of in self.provisional.items()
+        }
+        known = {namesrv_id: server.ledger.files for namesrv_id, server in self._servers.items()}
+        for namesrv_id in [*self._servers]:
+            del self._servers[namesrv_id]
+        self._flows.clear()
+        self._handshakes.clear()
+        self._packets = self._foreign_connections = 0
+        self._load(states)
+        self.provisional = provisional
+        for namesrv_id, server in self._servers.items():
+            server.ledger.files |= {*known.get(namesrv_id, ()), *(files if server.confirmed else ())}
+
+    @property
+    def provisional(self) -> dict[str, dict[str, str]]:
+        """Rows by name server that an earlier end of capture made on the strength of what was known then: id and table."""
+        return {name: server.ledger.provisional for name, server in self._servers.items()}
+
+    @provisional.setter
+    def provisional(self, rows: Mapping[str, Mapping[str, str]]) -> None:
+        for name, server in self._servers.items():
+            server.ledger.provisional = dict(rows.get(name, {}))
 
     def feed(self, segment: Segment, source_file: str) -> list[AnyRow]:
         """Return the rows that follow from one segment; segments come in capture order."""
@@ -269,14 +308,26 @@ class Transcript:
     @property
     def counts(self) -> Tally:
         """The figures over all name servers; `packets` counts all segments that were fed."""
-        total = Tally()
-        for tally in self.counts_by_namesrv().values():
-            total.add(tally)
-        total.packets = self._packets
-        total.foreign_connections = self._foreign_connections + sum(
+        total = self.passed_on()
+        total.add(self._past)
+        total.foreign_connections += sum(
             server.tally.connections for server in self._servers.values() if not server.confirmed
         )
         return total
+
+    def passed_on(self) -> Tally:
+        """Return the figures, but for what `carry()` tells."""
+        total = Tally()
+        for tally in self.counts_by_namesrv().values():
+            total.add(tally)
+        total.packets, total.foreign_connections = self._packets, self._foreign_connections
+        return total
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Return whether all that is known is in `carry()`: nothing waits for another sighting, and no interface is known."""
+        seen = any(server.syns_seen for server in self._servers.values())
+        return not (seen or self._sightings.is_waiting or any(c.sighted_in for _, c, _ in self._flows.values()))
 
     def counts_by_namesrv(self) -> dict[str, Tally]:
         """Return the figures of each name server, by `ip:port`."""

@@ -49,7 +49,7 @@ def ingest(
 ) -> Ingested:
     """Read `inputs` and `snapshots`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
 
-    `tell` is told now and then how far it is. `width`: so many processes read parts of event logs.
+    `tell` is told now and then how far it is. `width`: so many processes read parts of files, and write.
 
     Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
@@ -76,7 +76,7 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
-        write_staged(house, staging, result, last_day, has_logs=has_logs)
+        write_staged(house, staging, result, last_day, width, has_logs=has_logs)
     if result.unaccounted:
         raise GateError(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "

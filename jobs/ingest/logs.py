@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from jobs.ingest.collecting import WRITTEN, as_staged, staged_schema
 from jobs.ingest.columns import columns_of_lines
 from jobs.ingest.sources import Source, is_packed
-from jobs.ingest.staging import WRITTEN, as_staged, staged_schema
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.lateness import Times, times_of
 from namesrv_wire.log_file import BLOCK_BYTES, Block, read_blocks

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 import pyarrow.compute as pc
 
 from jobs.conf import PipelineConf
 from jobs.ingest.bearing import Bearing, bearing_of, peek, until_ns
+from jobs.ingest.captured import Captured, in_order
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.logs import Part, ReadBlock, ReadPart, again, parts_of_logs, read_part, rows_in
 from jobs.ingest.progress import Progress
 from jobs.ingest.sources import Source, instant
 from jobs.ingest.staging import Staging
+from jobs.ingest.stretches import Readers, can_be_cut, read_together
 from jobs.ingest.tasks import done
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
@@ -27,16 +27,15 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import rows_of, with_microseconds
 from namesrv_wire.capture import CaptureStats, Endpoints, Segment, read_capture, snapshot_length
 from namesrv_wire.columns import Packets, read_columns
-from namesrv_wire.container import Position
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness
-from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row
+from namesrv_wire.rows import AnyRow, Row
+from namesrv_wire.tally import Tally
 from namesrv_wire.transcript import Transcript
 from schemas import bronze
 
 log = logging.getLogger(__name__)
 Values = dict[str, Any]
-_NS_PER_DAY = 86_400_000_000_000
 
 
 class Reading:
@@ -62,10 +61,15 @@ class Reading:
         self._width = width
         streams = list(rows_of(house.rows(bronze.OPEN_STREAMS)))
         carry = {row["namesrv_addr"]: row["state"] for row in streams}
-        self._transcript = _transcript(house.conf, namesrv_of, carry)
+        self._known = _known(house.conf, namesrv_of)
+        self._transcript = Transcript(*self._known, carry)
         # Captures that go back behind what was read: connections that are open now are not those of then.
-        self._earlier = _transcript(house.conf, namesrv_of, {})
-        self._known_from = _known_from(house)
+        self._earlier = Transcript(*self._known)
+        known_from = _known_from(house)
+        self._rows = {
+            transcript: Captured(staging, lateness, transcript.counted_before, of)
+            for transcript, of in ((self._transcript, None), (self._earlier, known_from))
+        }
         self._ranges = _ranges(house)
         self._progress = progress
         self.open_streams: list[Values] = []
@@ -143,25 +147,31 @@ class Reading:
         is_later = source.first_time_ns < first_ns
         transcript, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
-        self._add_all(transcript.step_back(endpoints, until), transcript)
+        self._rows[transcript].add_all(transcript.step_back(endpoints, until))
 
     def _read_capture(self, source: Source, transcript: Transcript, read_until: Mapping[str, int]) -> Values:
         """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
         counts = transcript.counts
         frames, packets, cut = counts.frames, counts.packets, counts.cut_frames
-        last_ns, error = None, None
-        try:
-            for some in _in_order(source.path, self._lateness.limit_days, self._progress.position):
-                self._progress.more("packets", len(some.keys))
-                rows, of_last = self._fed(some, source.path.name, transcript, read_until)
-                last_ns = of_last or last_ns
-                self._add_all(rows, transcript)
-        except (CaptureError, OSError) as stopped:
-            error = str(stopped)
-            if not (isinstance(stopped, CaptureError) and stopped.read_on):
-                transcript.pass_hole(source.path.name)
-            if isinstance(stopped, UnorderedError):
-                self._result.unordered.append(source.path.name)
+        last_ns, stopped = None, cast("CaptureError | OSError | None", None)
+        is_alone = self._width < 2 or transcript is self._earlier or bool(read_until) or not transcript.is_told_apart
+        if is_alone or not can_be_cut(source.path, source.bytes):
+            columns = read_columns(source.path, self._progress.position)
+            try:
+                for some in in_order(columns, source.path, self._lateness.limit_days):
+                    self._progress.more("packets", len(some.keys))
+                    rows, of_last = self._fed(some, source.path.name, transcript, read_until)
+                    last_ns = of_last or last_ns
+                    self._rows[transcript].add_all(rows)
+            except (CaptureError, OSError) as why:
+                stopped = why
+        else:
+            last_ns, stopped = self._read_shared(source)
+        error = None if stopped is None else str(stopped)
+        if stopped is not None and not (isinstance(stopped, CaptureError) and stopped.read_on):
+            transcript.pass_hole(source.path.name)
+        if isinstance(stopped, UnorderedError):
+            self._result.unordered.append(source.path.name)
         counts = transcript.counts
         cut -= counts.cut_frames
         if cut and error is None:
@@ -172,6 +182,32 @@ class Reading:
                 "ended, when name servers were up"
             )
         return source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
+
+    def _read_shared(self, source: Source) -> tuple[int | None, CaptureError | OSError | None]:
+        """Have tasks read a capture; return the time of the last segment, and why it was not read to its end."""
+        transcript, lateness = self._transcript, self._lateness
+        readers = Readers(
+            source.path.name,
+            f"capture-{len(self._result.sources)}",
+            self._staging.run,
+            *self._known,
+            lateness.watermarks_us,
+            lateness.limit_days,
+            transcript.counted_before,
+            transcript.provisional,
+        )
+        tally, files, settled, last_ns = Tally(), set[str](), set[str](), None
+        for stretch, found in read_together(readers, source.path, transcript.carry(), self._width):
+            self._staging.add_files(found.files, found.days, self._staging.reserve(found.count) - 1, 0)
+            lateness.add(found.latest_us, found.refused)
+            self._progress.more("packets", found.packets)
+            self._progress.reached(stretch.reached)
+            tally.add(found.tally)
+            files |= found.files_met
+            settled |= found.settled
+            last_ns = found.last_ns or last_ns
+        transcript.resume(found.carry, tally, files, settled)
+        return last_ns, found.stopped
 
     def _fed(
         self, packets: Packets, name: str, transcript: Transcript, read_until: Mapping[str, int]
@@ -194,39 +230,9 @@ class Reading:
                 rows += transcript.feed(segment, name)
         return rows, last_ns
 
-    def _add_all(self, rows: Sequence[AnyRow], transcript: Transcript) -> None:
-        """Stage rows of a capture."""
-        of_frames: defaultdict[str, list[FrameRow]] = defaultdict(list)
-        for row in rows:
-            if isinstance(row, FrameRow):
-                of_frames[row.namesrv_id].append(row)
-            else:
-                self._add(row, transcript)
-        for namesrv_id, found in of_frames.items():
-            effects = [row.effect_us for row in found]
-            if self._lateness.lets_through(namesrv_id, min(effects), max(effects)):
-                frame, counted = -1 - (transcript is self._earlier), transcript.counted_before
-                is_counted = [None if row.event_id in counted else frame for row in found] if counted else None
-                self._staging.add_frames(found, is_counted or [frame] * len(found))
-            else:
-                for each in found:
-                    self._add(each, transcript)
-
-    def _add(self, row: AnyRow, transcript: Transcript) -> None:
-        """Stage a row of a capture."""
-        values, is_earlier = row.values, transcript is self._earlier
-        # A late capture also begins somewhere, but in the middle of what is known.
-        is_beginning = is_earlier and values.get("kind") == "observed_from"
-        if is_beginning and self._known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
-            return
-        is_frame = row.table in FRAME_TABLES and values.get("event_id") not in transcript.counted_before
-        judged = self._lateness.judged(row, in_order=False)
-        # Below 0: not the number of a line.
-        self._staging.add(judged, frame=-1 - is_earlier if is_frame else None)
-
     def _finish(self, transcript: Transcript) -> None:
         """Stage what holds if nothing follows, and count what the transcript has met."""
-        self._add_all(transcript.finish(), transcript)
+        self._rows[transcript].add_all(transcript.finish())
         counts = transcript.counts
         self._result.frames += counts.frames
         self._result.pieces += counts.pieces
@@ -304,8 +310,8 @@ class Reading:
         return None
 
 
-def _transcript(conf: PipelineConf, namesrv_of: Mapping[str, str], carry: Mapping[str, str]) -> Transcript:
-    """Return what reads packets; it knows addresses alone."""
+def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...] | None]:
+    """Return what conf/ says for a `Transcript`, which knows addresses alone: idle limits, and name servers if it names some."""
     of_addresses = {addr: conf.namesrvs[name] for addr, name in namesrv_of.items() if name in conf.namesrvs}
     wanted = {**of_addresses, **conf.namesrvs}
     idle_ms = {
@@ -313,7 +319,7 @@ def _transcript(conf: PipelineConf, namesrv_of: Mapping[str, str], carry: Mappin
         for addr, said in wanted.items()
         if "channel_max_idle_ms" in said.settings
     }
-    return Transcript(idle_ms=idle_ms, namesrv=tuple(wanted) or None, carry=carry)
+    return idle_ms, tuple(wanted) or None
 
 
 def _ranges(house: Warehouse) -> list[tuple[int, int]]:
@@ -332,19 +338,3 @@ def _known_from(house: Warehouse) -> dict[str, int]:
     known = house.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_addr", "seq"], filter=is_beginning)
     first = known.group_by("namesrv_addr").aggregate([("seq", "min")])
     return dict(zip(first["namesrv_addr"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
-
-
-def _in_order(path: Path, limit_days: int, position: Position) -> Iterator[Packets]:
-    """Yield the packets of a capture up to one before which the clock goes back too far. Raises UnorderedError there."""
-    latest_ns = 0
-    for packets in read_columns(path, position):
-        times = np.array([latest_ns, *packets.time_ns], np.int64)
-        latest = np.maximum.accumulate(times)
-        behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
-        if len(behind):
-            at = int(behind[0])
-            yield packets.upto(at - 1)
-            back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
-            raise UnorderedError(path, packets.first + at - 1, f"the clock goes back {back}, beyond late.limit_days")
-        latest_ns = int(latest[-1])
-        yield packets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -15,6 +15,7 @@ from typing import TypeVar
 P = TypeVar("P")
 R = TypeVar("R")
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
+_TASKS = ("jobs.ingest.logs", "jobs.ingest.stretches", "jobs.ingest.writing")
 _AHEAD = 2
 """So many pieces a process are read, or wait to be taken."""
 
@@ -24,7 +25,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def done(task: Callable[[P], R], work: Iterable[P], width: int) -> Iterator[R]:
+def done(task: Callable[[P], R], work: Iterable[P], width: int) -> Generator[R, None, None]:
     """Yield what `task` returns for each piece of work, in their order; with a `width` of more than 1 by so many processes."""
     pieces = iter(work)
     first = list(islice(pieces, 2))
@@ -33,7 +34,7 @@ def done(task: Callable[[P], R], work: Iterable[P], width: int) -> Iterator[R]:
         return
     # Not forked from here, where threads of a JVM's gateway may run; what all need is imported once.
     context = get_context("forkserver")
-    context.set_forkserver_preload([task.__module__])
+    context.set_forkserver_preload([*_TASKS])
     with ProcessPoolExecutor(width, context) as pool:
         waiting: deque[Future[R]] = deque()
         try:

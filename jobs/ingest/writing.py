@@ -7,15 +7,19 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.ingest.collecting import WRITTEN
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.positions import give_own_positions
-from jobs.ingest.staging import WRITTEN, Staging, parts_of
+from jobs.ingest.staging import StagedFile, Staging, parts_of, together
+from jobs.ingest.tasks import done
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rules import reasons
@@ -27,13 +31,17 @@ from schemas.rules import BROKEN_RULE
 from schemas.table import STRING, Table
 
 _BYTES_AT_A_TIME, _ROWS_PER_FILE = 48 << 20, 131_072
+_LARGE_BYTES = 1 << 20
+"""Of staged files, so large that a process writes each."""
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 # What is filled in, besides.
 _NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
 Values = Mapping[str, Any]
 
 
-def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, *, has_logs: bool) -> None:
+def write_staged(
+    house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, width: int = 1, *, has_logs: bool
+) -> None:
     """Have what is new in the staged rows in the tables, and then what they refused, and count both in `result`.
 
     Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there. `has_logs`: some rows come
@@ -44,8 +52,9 @@ def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day:
     if has_logs:
         give_own_positions(house, staging)
     days = _revoke(house, staging)
+    written = _write_plain(house, staging, width) if width > 1 else {}
     for name in sorted(staging.tables & WRITTEN.keys()):
-        counted = _write_new(house, staging, WRITTEN[name])
+        counted = _write_new(house, staging, WRITTEN[name], written.get(name, Plain()))
         if name == bronze.ROUTE_OBSERVATIONS.name:
             result.observations += counted["new"]
         else:
@@ -59,7 +68,7 @@ def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day:
         staging.settle(bronze.QUARANTINE.name, max(days))
         for rows in staging.rows(bronze.QUARANTINE.name):
             result.reasons.update(rows["reason"].to_pylist())
-        counted = _write_new(house, staging, bronze.QUARANTINE)
+        counted = _write_new(house, staging, bronze.QUARANTINE, Plain())
         result.quarantined += counted["new"] + counted["repeated"]
     result.days = sorted(days)
 
@@ -138,9 +147,62 @@ def _shown(at: dt.datetime) -> str:
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
+def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Plain]:
+    """Have processes beside each other write staged files of which all rows are new, and none is refused; return what they are."""
+    parts = []
+    for table in bronze.RECORDED_TABLES:
+        # Of small ones several are written together.
+        files = [file for file in staging.files(table.name) if file.path.stat().st_size >= _LARGE_BYTES]
+        if files and not _are_met(house, staging, table):
+            parts += [PlainPart(house.path, house.run_id, table.name, file) for file in files]
+    found = defaultdict[str, Plain](Plain)
+    for part, plain in zip(parts, done(write_plain, parts, width), strict=True):
+        if plain is not None:
+            found[part.table].files.extend(plain.files)
+            found[part.table].frames += plain.frames
+            staging.take(part.table, part.file)
+    return found
+
+
+def _are_met(house: Warehouse, staging: Staging, table: Table) -> bool:
+    """Return whether keys of staged rows are stored."""
+    query = _MET.format(key=table.key[0], kept=f"kept_{table.name}")
+    keys = (pa.concat_tables(_keys_of(house, table, part)) for part in parts_of(house.files(table, staging.days)))
+    return any(staging.ask(query, keys=some).num_rows for some in keys)
+
+
+@dataclass(slots=True)
+class Plain:
+    """Data files of new rows, and for how many frames and lines these stand."""
+
+    files: list[DataFile] = field(default_factory=list)
+    frames: int = 0
+
+
+class PlainPart(NamedTuple):
+    """A staged file of a table, for a process that writes it into the warehouse at `root`."""
+
+    root: str
+    run_id: str
+    table: str
+    file: StagedFile
+
+
+def write_plain(part: PlainPart) -> Plain | None:
+    """Write the rows of a staged file as data files; None, if some break a rule."""
+    table, found = WRITTEN[part.table], Plain()
+    for rows in _in_memory(together(part.file.rows())):
+        if pc.any(pc.greater(pc.list_value_length(reasons(rows, table.name)), 0)).as_py():
+            return None
+        found.files += _of_days(rows, part.root, table, part.run_id)
+        found.frames += len(rows) - rows["_frame"].null_count
+    return found
+
+
+def _write_new(house: Warehouse, staging: Staging, table: Table, plain: Plain) -> Values:
     """Have the kept rows in `table` that it does not hold yet or holds otherwise, unless they are refused.
 
+    `plain`: those of them that are written already.
     Returns the frames for which rows stand: new, repeated, refused; and the days of new and changed rows, before and after.
     """
     day = "day" if "day" in table.column_names else "NULL::DATE"
@@ -172,11 +234,13 @@ def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
         staging.ask(f"INSERT INTO facts SELECT {facts} FROM judged", judged=judged)
     staging.ask(_OUTCOMES)
     _take_out(house, table, staging.ask("SELECT key FROM outcomes WHERE outcome = 'changed'")["key"].to_pylist(), files)
-    added = list(_new_files(house, staging, table))
+    added = [*plain.files, *_new_files(house, staging, table)]
     if added:
         house.change(table, added)
-    counted: Values = staging.ask(_COUNTED).to_pylist()[0]
-    return counted
+    counted = staging.ask(_COUNTED).to_pylist()[0]
+    counted["new"] += plain.frames
+    counted["days"] += [file.day for file in plain.files]
+    return dict(counted)
 
 
 _FACTS = """
@@ -195,9 +259,9 @@ SELECT _n, key, facts.day, old.day AS old_day, frames,
 FROM facts LEFT JOIN (SELECT DISTINCT ON (key) * FROM known) AS old USING (key)
 """
 _COUNTED = """
-SELECT count_if(outcome = 'new' AND frames > 0)::BIGINT AS new,
-       count_if(outcome = 'refused' AND frames > 0)::BIGINT AS refused,
-       sum(frames)::BIGINT - new - refused AS repeated,
+SELECT coalesce(count_if(outcome = 'new' AND frames > 0), 0)::BIGINT AS new,
+       coalesce(count_if(outcome = 'refused' AND frames > 0), 0)::BIGINT AS refused,
+       coalesce(sum(frames), 0)::BIGINT - new - refused AS repeated,
        coalesce(list(DISTINCT day) FILTER (is_changed AND day IS NOT NULL), [])
          || coalesce(list(DISTINCT old_day) FILTER (is_changed AND old_day IS NOT NULL), []) AS days
 FROM (SELECT *, outcome IN ('new', 'changed') AS is_changed FROM outcomes)
@@ -213,12 +277,16 @@ def _keys_of(house: Warehouse, table: Table, files: Iterable[DataFile]) -> Itera
 
 def _new_files(house: Warehouse, staging: Staging, table: Table) -> Iterator[DataFile]:
     """Write the wanted rows of `table` in files of one day, in which they are in order, and yield these."""
-    order = [(column, "ascending") for column in ("namesrv_id", "seq", table.key[0]) if column in table.column_names]
     wanted = (staging.of_batch(rows, _WANTED)[0] for rows in staging.rows(table.name))
     for rows in _in_memory(wanted):
-        for day in pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]:
-            of_day = rows if day is None else rows.filter(pc.field("day") == day)
-            yield write_file(_sorted(of_day, order), house.path, table, day, house.run_id)
+        yield from _of_days(rows, house.path, table, house.run_id)
+
+
+def _of_days(rows: pa.Table, root: str, table: Table, run_id: str) -> Iterator[DataFile]:
+    order = [(column, "ascending") for column in ("namesrv_id", "seq", table.key[0]) if column in table.column_names]
+    for day in pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]:
+        of_day = rows if day is None else rows.filter(pc.field("day") == day)
+        yield write_file(_sorted(of_day, order), root, table, day, run_id)
 
 
 def _in_memory(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:

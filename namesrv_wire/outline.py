@@ -1,0 +1,210 @@
+"""A capture looked through for where its connections are, at a fraction of what reading it costs.
+
+Packets that only carry a known connection on are passed over: of most it is enough to know how far they take it. Where the next
+stretch begins a few thousand are read. What this knows there is a guess, to be compared with what reading ends with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from namesrv_wire.capture import ACK, FIN, RST, SYN, Segment
+from namesrv_wire.columns import Headers, Ints, Truths
+from namesrv_wire.connection import Connection, Half
+from namesrv_wire.cutting import plausible_start
+from namesrv_wire.server import Server
+from namesrv_wire.transcript import DEFAULT_IDLE_MS, Transcript
+
+READ_BEFORE_END: Final = 2_000
+"""Packets that are read before a stretch begins: what is half done there began in these."""
+_READ_OF_EACH: Final = 12
+"""Packets of a connection that are read from its beginning: who speaks, in which version, whether it is a broker."""
+_BEHIND_BEGINNING: Final = 40
+_NEAR_END: Final = 12
+"""Packets of a connection that are read behind one that opens it, and before and behind one that ends it."""
+_OF_LIMIT: Final = 0.75
+"""In each time as long as this share of an idle limit the first and the last bytes of a connection count."""
+_OPENS_OR_ENDS: Final = SYN | FIN | RST
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+
+
+class _Kept(NamedTuple):
+    """Which packets are looked at. Of each: whether it is read, or if not whether the one before it on its way was left out."""
+
+    indices: Ints
+    is_read: list[bool]
+    is_jump: list[bool]
+
+
+class Outline(Transcript):
+    """A transcript that makes no rows, but knows afterwards where everything is, nearly always."""
+
+    def __init__(
+        self, idle_ms: Mapping[str, int] | int, namesrv: Collection[str] | None, carry: Mapping[str, str]
+    ) -> None:
+        super().__init__(idle_ms, namesrv, carry)
+        self._read: dict[Connection, int] = {connection: _READ_OF_EACH for _, connection, _ in self._flows.values()}
+        self._moved: dict[Half, None] = {}
+        limits = [idle_ms] if isinstance(idle_ms, int) else [*idle_ms.values(), DEFAULT_IDLE_MS]
+        self._bucket_ns = max(1, int(_OF_LIMIT * min(limits) * 1_000_000))
+
+    def look_through(self, headers: Headers, source_file: str, *, is_end: bool) -> None:
+        """Take in packets; `is_end`: behind them a stretch begins."""
+        size = len(headers.time_ns)
+        read_from = max(0, size - READ_BEFORE_END) if is_end else size
+        kept = self._kept(headers, read_from)
+        packets, flows, pair = headers.packets(kept.indices), self._flows, self._endpoints.pair
+        columns = (packets.keys, packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
+        for at, (key, time_ns, seq, ack, flags, start, stop) in enumerate(zip(*columns, strict=True)):
+            flow = flows.get(pair(key)) if key else None
+            if flow is not None and flow[2] is not None and flow[0].confirmed and not flags & _OPENS_OR_ENDS:
+                server, connection, from_server = flow
+                if not kept.is_read[at]:
+                    server.begin(time_ns, (source_file, packets.number(at)))
+                    if flags & ACK:
+                        connection.acks[not from_server] = ack
+                    if stop > start:
+                        self._pass(flow, seq, stop - start, is_jump=kept.is_jump[at])
+                    continue
+            segment = packets.segment(at, self._endpoints)
+            if segment is not None:
+                self._look_at(segment, source_file)
+        for server in self._servers.values():
+            server.ledger.take()
+        if is_end:
+            for half in self._moved:
+                half.cutter.synced = half.cutter.synced or not (half.cutter.buffer or half.cutter.is_stranger)
+            self._moved.clear()
+
+    def _look_at(self, segment: Segment, source_file: str) -> None:
+        """Read a segment as any transcript does."""
+        flow = self._flows.get((segment.src, segment.dst))
+        if flow is not None and flow[2] is not None and segment.payload:
+            half = flow[1].from_server if flow[2] else flow[1].from_client
+            if half in self._moved and not half.stream.ahead(segment.seq):
+                del self._moved[half]
+                half.cutter.synced = bool(plausible_start(segment.payload))
+            self._read[flow[1]] = self._read.get(flow[1], 0) + 1
+        self.feed(segment, source_file)
+
+    def _pass(self, flow: tuple[Server, Connection, bool | None], seq: int, size: int, *, is_jump: bool) -> None:
+        """Note that a connection has gone on by a segment of these sequence number and size, without reading it."""
+        server, connection, from_server = flow[0], flow[1], bool(flow[2])
+        half = connection.from_server if from_server else connection.from_client
+        stream, cutter = half.stream, half.cutter
+        before, time_ns = stream.position, server.ledger.time_ns
+        if not is_jump or stream.next_seq is None:
+            stream.push(seq, b"", size, time_ns)
+            stream.overdue(time_ns, connection.acks[from_server])
+        elif (ahead := stream.ahead(seq) + size) > 0:
+            stream.chunks, stream.hole_since_ns = [], None
+            stream.next_seq = (seq + size) & 0xFFFFFFFF
+            stream.position += ahead
+        if stream.position > before:
+            cutter.position, cutter.need, cutter.skip = stream.position, 4, 0
+            cutter.buffer.clear()
+            self._moved[half] = None
+            connection.pending.clear()
+            connection.orphans.clear()
+            server.heard(connection, from_server=from_server)
+
+    def _leave(self, server: Server, connection: Connection) -> None:
+        super()._leave(server, connection)
+        self._read.pop(connection, None)
+
+    def _kept(self, headers: Headers, read_from: int) -> _Kept:
+        """Return which packets are looked at."""
+        size = len(headers.time_ns)
+        both = _ends(headers)
+        has_bytes = headers.is_plain & (headers.stop > headers.start)
+        is_kept = ~headers.is_plain | (headers.flags & _OPENS_OR_ENDS > 0)
+        is_kept[read_from:] = True
+        way, connection = _numbered(both[:, 0] * _MIX ^ both[:, 1]), _numbered(both[:, 0] ^ both[:, 1])
+        # Packets near the beginning and the end of a connection, and all of one that may be no name server's.
+        is_first, unknown = headers.flags & SYN > 0, np.zeros(int(connection.max(initial=0)) + 1, bool)
+        is_last = is_kept & (np.arange(size) < read_from) & ~is_first
+        firsts = np.unique(way, return_index=True)[1]
+        for at in firsts[headers.is_plain[firsts]].tolist():
+            ends = self._endpoints.pair(headers.data[headers.key[at] : headers.key_end[at]])
+            flow = self._flows.get(ends)
+            servers = [flow[0]] if flow is not None else [*filter(None, map(self._servers.get, ends))]
+            if not any(server.confirmed for server in servers):
+                unknown[connection[at]] = True
+            elif flow is None or self._read.get(flow[1], 0) < _READ_OF_EACH:
+                is_first[at] = True
+        is_read = unknown[connection] | _are_near(connection, is_first, 0, _BEHIND_BEGINNING)
+        is_read |= _are_near(connection, is_last, _NEAR_END, _NEAR_END)
+        is_read[read_from:] = True
+        is_kept |= is_read
+        # Before what is read, how far it has come must be known.
+        bucket = headers.time_ns // self._bucket_ns * 2 + is_read
+        order = np.argsort(way, kind="stable")
+        is_kept[order[_edges(way[order], bucket[order])[1]]] = True
+        with_bytes = order[has_bytes[order]]
+        first, last = _edges(way[with_bytes], bucket[with_bytes])
+        is_kept[with_bytes[first | last]] = True
+        # A way with holes, copies or another order is put in order segment by segment.
+        is_new_way = np.r_[True, way[with_bytes][1:] != way[with_bytes][:-1]] if len(with_bytes) else np.zeros(0, bool)
+        reached = headers.seq[with_bytes] + headers.stop[with_bytes] - headers.start[with_bytes]
+        follows = (
+            np.r_[True, headers.seq[with_bytes][1:] == reached[:-1] & 0xFFFFFFFF] if len(with_bytes) else is_new_way
+        )
+        is_mixed = np.zeros(int(way.max(initial=0)) + 1, bool)
+        is_mixed[way[with_bytes][~(follows | is_new_way)]] = True
+        is_kept |= is_mixed[way] & has_bytes
+        is_jump = ~is_mixed[way]
+        is_jump[with_bytes[is_new_way]] = False
+        indices = np.flatnonzero(is_kept)
+        return _Kept(indices, is_read[indices].tolist(), is_jump[indices].tolist())
+
+
+def _ends(headers: Headers) -> NDArray[np.uint64]:
+    """Return source and target of each packet as numbers that tell them apart, but for chance."""
+    data, at = headers.data + bytes(40), headers.key
+    half = np.where(headers.is_plain, (headers.key_end - headers.key - 4) // 2, 4)
+
+    def word(where: Ints, kind: str) -> NDArray[np.uint64]:
+        found: NDArray[np.uint64] = np.ndarray(len(headers.data), kind, data, strides=(1,))[where].astype(np.uint64)
+        return found
+
+    ports = at + 2 * half
+    with np.errstate(over="ignore"):
+        ends = []
+        for side in (0, 1):
+            first = at + side * half
+            address = word(first, ">u4")
+            if (half > 4).any():
+                rest = word(first, ">u8") * _MIX ^ word(first + 8, ">u8")
+                address = np.where(half > 4, rest * _MIX, address)
+            ends.append((address << np.uint64(16) | word(ports + 2 * side, ">u2")) * _MIX)
+        found: NDArray[np.uint64] = np.stack(ends, axis=1)
+        return found
+
+
+def _numbered(values: NDArray[np.uint64]) -> Ints:
+    found: Ints = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return found
+
+
+def _are_near(connection: Ints, is_near: Truths, before: int, behind: int) -> Truths:
+    """Return which packets are one of these, or so few packets of their connection before or behind one."""
+    order = np.argsort(connection, kind="stable")
+    of, marked, place = connection[order], np.flatnonzero(is_near[order]), np.arange(len(order))
+    found = np.zeros(len(order), bool)
+    if len(marked):
+        later = np.searchsorted(marked, place)
+        following, last = marked[np.minimum(later, len(marked) - 1)], marked[np.maximum(later - 1, 0)]
+        is_before = (following >= place) & (following - place <= before) & (of[following] == of)
+        is_behind = (last <= place) & (place - last <= behind) & (of[last] == of)
+        found[order] = is_before | is_behind
+    return found
+
+
+def _edges(way: Ints, bucket: Ints) -> tuple[Truths, Truths]:
+    """Return which of packets in order of their ways are the first, and the last, of their way and bucket."""
+    changes = (way[1:] != way[:-1]) | (bucket[1:] != bucket[:-1])
+    return np.r_[np.ones(min(1, len(way)), bool), changes], np.r_[changes, np.ones(min(1, len(way)), bool)]
