@@ -76,6 +76,10 @@ class Packets:
         """Return which packet of its file one is, from 1."""
         return self.first + index if self.numbers is None else self.numbers[index]
 
+    def is_behind_hole(self, index: int) -> bool:
+        """Return whether in front of a packet the file could not be read; see `Packet`."""
+        return not self.keys[index] and self.odd[index].is_behind_hole
+
     def upto(self, size: int) -> Packets:
         """Return the first `size` of them."""
         odd = {index: packet for index, packet in self.odd.items() if index < size}

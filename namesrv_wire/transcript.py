@@ -250,7 +250,7 @@ class Transcript:
 
     def _segment(self, packets: Packets, index: int, source_file: str) -> Segment | None:
         """Return the segment of a packet, and note a hole in front of it."""
-        if not packets.keys[index] and packets.odd[index].is_behind_hole:
+        if packets.is_behind_hole(index):
             self._last_ns = packets.time_ns[index - 1] if index else self._last_ns
             self.pass_hole(source_file, packets.time_ns[index])
         return packets.segment(index, self._endpoints)

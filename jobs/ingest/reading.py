@@ -217,7 +217,7 @@ class Reading:
             return transcript.feed_all(packets, name)
         rows, last_ns, endpoints = list[AnyRow](), None, Endpoints()
         for index in range(len(packets.keys)):
-            if not packets.keys[index] and packets.odd[index].is_behind_hole:
+            if packets.is_behind_hole(index):
                 transcript.pass_hole(name, packets.time_ns[index])
             segment = packets.segment(index, endpoints)
             if segment is None:

@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from namesrv_wire.capture import read_capture
+from namesrv_wire.container import GZIP_MAGIC
 from namesrv_wire.errors import CaptureError
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
 _TRUTH = b'{"truth":'
 
@@ -81,7 +81,7 @@ def is_packed(path: Path) -> bool:
     """Return whether a file is compressed, or cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(2) == _GZIP_MAGIC
+            return file.read(2) == GZIP_MAGIC
     except OSError:
         return True
 
@@ -137,7 +137,7 @@ def _kind_and_time(path: Path) -> tuple[str, int]:
     """Return what kind of input a file is, by its first bytes, and the time of its first packet (0 if there is none)."""
     try:
         with path.open("rb") as file:
-            compressed = file.read(2) == _GZIP_MAGIC
+            compressed = file.read(2) == GZIP_MAGIC
         with gzip.open(path) if compressed else path.open("rb") as file:
             head = file.read(64).lstrip()
     except (OSError, EOFError):

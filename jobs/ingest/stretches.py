@@ -18,11 +18,12 @@ from typing import IO, NamedTuple
 
 from jobs.ingest.captured import Captured, in_order
 from jobs.ingest.collecting import STAGED, Collector, Run
+from jobs.ingest.sources import is_packed
 from jobs.ingest.tasks import done, rarely_collected
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.carry import are_alike
 from namesrv_wire.columns import Headers, read_columns, read_headers
-from namesrv_wire.container import GZIP_MAGIC, Position
+from namesrv_wire.container import Position
 from namesrv_wire.errors import CaptureError, Reason
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.lateness import Lateness
@@ -104,7 +105,7 @@ def can_be_cut(path: Path, size: int) -> bool:
     """Return whether a capture is so large that tasks may share it, and shows each packet once."""
     try:
         first = next(read_headers(path), None)
-        unpacked = size * (_PACKED if _is_packed(path) else 1)
+        unpacked = size * (_PACKED if is_packed(path) else 1)
     except OSError:
         return False
     return first is not None and first.interface is None and unpacked >= 2 * STRETCH_BYTES
@@ -115,11 +116,11 @@ def stretches(readers: Readers, path: Path, outline: Outline, position: Position
 
     What is packed is unpacked into a file for each. If there is damage, the last one begins before it and goes to the end.
     """
-    is_packed, records = _is_packed(path), _Records(path, position)
+    must_unpack, records = is_packed(path), _Records(path, position)
     begin, begin_at, latest_ns, carry = 1, _HEADER, 0, outline.carry()
     number, reached, unpacked, before_ns = 0, 0, None, 0
     for headers in records:
-        if is_packed:
+        if must_unpack:
             unpacked = unpacked or _Unpacked(readers.run.folder / f"{readers.name}-{number}.pcap", records.head)
             unpacked.write(headers)
         is_end = headers.end - begin_at >= STRETCH_BYTES
@@ -146,7 +147,7 @@ class _Records:
 
     def __init__(self, path: Path, position: Position) -> None:
         self._path, self._position = path, position
-        with gzip.open(path) if _is_packed(path) else path.open("rb") as file:
+        with gzip.open(path) if is_packed(path) else path.open("rb") as file:
             self.head = file.read(_HEADER)
         self.is_whole = False
 
@@ -171,11 +172,6 @@ class _Unpacked:
         stop = self._file.tell()
         self._file.close()
         return self._path, (number, _HEADER), stop
-
-
-def _is_packed(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == GZIP_MAGIC
 
 
 def read_together(

@@ -30,25 +30,23 @@ def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep:
     """
     for name, number in versions.items():
         files = delta_log.open_version(root, TABLES[name], number).files()
-        require_files(root, {name: files}, said, deep=deep)
+        require_files(root, TABLES[name], files, said, deep=deep)
 
 
-def require_files(root: str, files_of: Mapping[str, Sequence[DataFile]], said: str = "", *, deep: bool = False) -> None:
-    """Raise TamperedError for the first of the files of tables, by name, that cannot be read; see `require_readable`."""
-    for name, files in files_of.items():
-        table = TABLES[name]
-        system, folder = filesystem_of(table_path(root, table))
-        # One listing of the folder: asked for one by one, files of an object store are a request each.
-        listed = system.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True)) if files else []
-        sizes = {info.path: info.size for info in listed}
-        for file in files:
-            size = sizes.get(f"{folder}/{file.path}")
-            if size != file.size:
-                found = "it is not there" if size is None else f"it has {size} bytes, the log says {file.size}"
-                raise unreadable(root, table, file.path, found)
-            if deep or posixpath.basename(file.path) in said:
-                for _ in batches_of(root, table, [file]):
-                    pass
+def require_files(root: str, table: Table, files: Sequence[DataFile], said: str = "", *, deep: bool = False) -> None:
+    """Raise TamperedError for the first of the files of a table that cannot be read; see `require_readable`."""
+    system, folder = filesystem_of(table_path(root, table))
+    # One listing of the folder: asked for one by one, files of an object store are a request each.
+    listed = system.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True)) if files else []
+    sizes = {info.path: info.size for info in listed}
+    for file in files:
+        size = sizes.get(f"{folder}/{file.path}")
+        if size != file.size:
+            found = "it is not there" if size is None else f"it has {size} bytes, the log says {file.size}"
+            raise unreadable(root, table, file.path, found)
+        if deep or posixpath.basename(file.path) in said:
+            for _ in batches_of(root, table, [file]):
+                pass
 
 
 def differences(house: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> list[str]:
@@ -74,10 +72,12 @@ def require_whole(house: Warehouse) -> None:
     Of topic_configs, which may be large, each row is held against its digest where it is used.
     """
     last = house.ledger().last
-    if last is not None:
-        require_files(house.path, {name: house.files_of(last, TABLES[name]) for name in last.versions})
-    for table in bronze.TABLES if last is not None else ():
-        if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE and last is not None:
+    if last is None:
+        return
+    for name in last.versions:
+        require_files(house.path, TABLES[name], house.files_of(last, TABLES[name]))
+    for table in bronze.TABLES:
+        if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE:
             for wrong in differences(house, table, last, {}):
                 raise TamperedError(wrong)
 
