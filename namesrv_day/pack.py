@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,7 @@ from namesrv_day.plan import raw_beats, raw_filter, runs, uneventful
 from namesrv_day.rows import conformed, empty, table_of
 from namesrv_day.slices import history_rows, outcome_rows, refresh_rows
 from namesrv_day.sql import ask
-from namesrv_day.start import facts_in, intervals_from, started
+from namesrv_day.start import facts_in, intervals_from, map_orders_in, started
 from namesrv_day.timed import Timed, topic_tables_of
 from namesrv_day.trial import failed_trials
 from namesrv_day.unit import OutcomeOf, Refreshes, UnitReplay
@@ -42,7 +42,8 @@ class PackInput:
 
     `nodes`: (node, unit, is_quiet) of the pack; `eventful`: (unit, period), at least of its units; `hours`: the beats of the
     day, at least its own; `others`: all other events of the day (`day_events`), at least its own, where they take effect.
-    `open_rows`: what was open when the day began, and past_knowledge, at least its own. `topic_configs` gives the rows of
+    `open_rows`: what was open when the day began, and past_knowledge, at least its own; `map_orders`: what these do not tell of
+    the order of maps. `topic_configs` gives the rows of
     digests; `raw_beats` the single beats (`day_events`) of addresses, None for those without, in periods.
     """
 
@@ -55,6 +56,7 @@ class PackInput:
     open_rows: Frames
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     raw_beats: Callable[[list[str | None], list[int]], pa.Table]
+    map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,14 @@ class _Replays:
         carried = _Carried(given.open_rows, nodes)
         rows = _events(given, nodes, eventful)
         timed = Timed(rows, topic_tables_of(given.topic_configs(topic_digests(rows))))
+        # Inner maps are looked at in their order by answers alone.
+        orders = [
+            order
+            for order in map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
+            if given.context.has_unknown_past or not order.is_inner
+        ]
         for unit in (units := sorted(pc.unique(nodes["unit"]).to_pylist())):
-            start_state = started(given.context, carried.intervals[unit], carried.facts[unit])
+            start_state = started(given.context, carried.intervals[unit], carried.facts[unit], orders)
             replay = UnitReplay(given.context, start_state, timed.reports)
             try:
                 replay.take(timed.numbered(*timed.spans.get(unit, (0, 0))))

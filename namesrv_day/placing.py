@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.profile import Namesrv
+from namesrv_day.context import frame
 from namesrv_day.day_events import Frames
 from namesrv_day.mentions import WRITE_PERMISSIONS, mentioned
 from namesrv_day.sql import ask
@@ -22,6 +23,8 @@ from schemas.table import LONG, STRING
 
 ELSEWHERE, KV_UNIT, WHOLE_UNIT = "elsewhere", "kv", "whole"
 """Units, and their nodes, of what belongs to no broker; the unit of everything where something of the past is unknown."""
+_LOOKED_UP = frozenset({"broker_addr_table", "broker_live_table"})
+"""Tables in which the first of several that fit is taken."""
 _LOOKED_AT = ("kind", "code", "broker_addr", "broker_name", "channel_id", "remote_addr", "topic", "queue_datas")
 _CODES = {
     "deletion": int(RequestCode.DELETE_TOPIC_IN_NAMESRV),
@@ -39,7 +42,8 @@ def nodes_of(
     """
     edges, crossings = mentioned(events, hours, open_rows)
     unit_of = components(edges)
-    if unit_of and must_stay_whole(edges, namesrv, crossings):
+    orders = frame(open_rows, gold.MAP_ORDERS)["map_table"].to_pylist()
+    if unit_of and must_stay_whole(edges, namesrv, crossings, has_grown=bool(_LOOKED_UP.intersection(orders))):
         unit_of = dict.fromkeys(unit_of, min(unit_of))
     unit_of |= {KV_UNIT: KV_UNIT, ELSEWHERE: ELSEWHERE}
     found = [WHOLE_UNIT] * len(unit_of) if whole else list(unit_of.values())

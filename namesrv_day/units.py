@@ -37,7 +37,9 @@ def components(edges: Iterable[Edge]) -> dict[str, str]:
     return {node: unit_of(node) for node in parent}
 
 
-def must_stay_whole(edges: Iterable[Edge], namesrv: Namesrv, crossings: Collection[str] = ()) -> bool:
+def must_stay_whole(
+    edges: Iterable[Edge], namesrv: Namesrv, crossings: Collection[str] = (), *, has_grown: bool = False
+) -> bool:
     """Return whether a name server cannot be split, because something that crosses units could happen.
 
     4.x: two addresses registered over one channel - a scan that meets the second behind its iterator ends the periodic scan
@@ -45,7 +47,7 @@ def must_stay_whole(edges: Iterable[Edge], namesrv: Namesrv, crossings: Collecti
     in the order of a map loses it. Both: an address of two names or a channel of two addresses, of which the first in the
     order of a map is taken, where there are so many names or addresses that the map may have grown, which changes its order;
     null keys that end a request by what others have in the tables; a topic
-    registered for several names, of which the first is kept if the topic is there.
+    registered for several names, of which the first is kept if the topic is there. `has_grown`: such a map had grown before.
     """
     nodes: dict[str, set[str]] = {"n": set(), "a": set(), "c": set()}
     addr_of, name_of = dict[str, str](), dict[str, str]()
@@ -60,7 +62,7 @@ def must_stay_whole(edges: Iterable[Edge], namesrv: Namesrv, crossings: Collecti
             addr_shared |= name_of.setdefault(by_kind["a"], by_kind["n"]) != by_kind["n"]
     for profile in (namesrv.profile, *(later.profile for _, later in namesrv.later)):
         capacities = profile.capacities
-        grown = 4 * len(nodes["n"]) >= 3 * capacities.broker or 4 * len(nodes["a"]) >= 3 * capacities.live
+        grown = has_grown or 4 * len(nodes["n"]) >= 3 * capacities.broker or 4 * len(nodes["a"]) >= 3 * capacities.live
         if (
             set(crossings) - (_CROSSING_IN_4X if profile.concurrent_maps else set())
             or (channel_shared and not profile.concurrent_maps)

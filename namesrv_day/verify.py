@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ from namesrv_day.context import RawBeats, frame
 from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.rows import conformed, empty, rows_of, with_microseconds
 from namesrv_day.sql import ask
-from namesrv_day.start import intervals_in
+from namesrv_day.start import intervals_in, map_orders_in
 from namesrv_day.unseen import EVER, unseen
 from schemas import bronze, codec, gold
 from schemas.table import BOOLEAN, INT, STRING, Table
@@ -48,7 +48,7 @@ class VerifyInput:
     these rows with their numbers (`row`). `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats and
     registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
     tables, event_outcomes and order_decisions. `namesrv`: as the day was replayed. `unread`: from when and until when
-    (microseconds; None: it still was) connections to it were open that cannot be read.
+    (microseconds; None: it still was) connections to it were open that cannot be read. `map_orders`: those of the day before.
     """
 
     namesrv_id: str
@@ -60,6 +60,7 @@ class VerifyInput:
     raw_beats: RawBeats
     replayed: Frames
     unread: Sequence[tuple[int, int | None]] = ()
+    map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
 
 
 class Verified(NamedTuple):
@@ -150,6 +151,7 @@ class _Judge:
         histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
         intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
+        self._orders = map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
         self._timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
         questions, self._question_of = _distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
         replies, self._reply_of = _distinct(said, TOLD)
@@ -255,7 +257,7 @@ class _Judge:
     def _registry(self) -> Registry:
         """Return the registry as the day began."""
         registry = Registry(self._given.namesrv.profile)
-        restored(registry, self._carried)
+        restored(registry, self._carried, self._orders)
         return registry
 
 

@@ -9,12 +9,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from namesrv_core.history.map_orders import MapOrder
 from namesrv_core.history.snapshot import snapshot_of
 from namesrv_core.history.verification import Observed
 from namesrv_core.inference.settings import Setting, Source, text_of, value_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import Step
+from namesrv_core.machine.java_map import Shape
 from namesrv_core.machine.past import ANY, Entity, Fact
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
@@ -224,6 +226,37 @@ def fact_of(row: Row) -> Fact:
         other = int(other)
     entity = Entity(row["about"], ANY if row["any_one"] else row["one"], ANY if row["any_other"] else other)
     return Fact(row["what"], entity, row["number"])
+
+
+# -- the order of maps --------------------------------------------------------------------------------------------------
+
+
+def map_order_row(order: MapOrder) -> dict[str, Any]:
+    """Return the row of `order` in `map_orders`, without `namesrv_id` and `day`."""
+    return {
+        "map_table": order.table,
+        "is_inner": order.is_inner,
+        "outer_key": order.outer,
+        "capacity": order.shape.capacity,
+        "keys": [
+            {
+                "cluster_name": key.cluster_name if isinstance(key, LiveKey) else None,
+                "key": key.broker_addr if isinstance(key, LiveKey) else key,
+                "node": node,
+            }
+            for key, node in order.shape.placed
+        ],
+    }
+
+
+def map_order_of(row: Row) -> MapOrder:
+    """Return the order of a row of `map_orders`."""
+    of_live_keys = row["map_table"] in _KEYED_BY_LIVE_KEY
+    placed = ((LiveKey(of["cluster_name"], of["key"]) if of_live_keys else of["key"], of["node"]) for of in row["keys"])
+    return MapOrder(row["map_table"], row["is_inner"], row["outer_key"], Shape(row["capacity"], tuple(placed)))
+
+
+_KEYED_BY_LIVE_KEY = ("broker_live_table", "filter_server_table")
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------

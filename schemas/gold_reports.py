@@ -95,6 +95,29 @@ PAST_KNOWLEDGE = Table(
     ),
     key=("day", "namesrv_id", "what", "about", "one", "other", "any_one", "any_other"),
 )
+MAP_ORDERS = Table(
+    "map_orders",
+    "gold",
+    "one map of a name server that was, at the end of the day, in another order than the rows of the histories tell",
+    (
+        NAMESRV_ID,
+        Column("map_table", STRING, "Table of the registry: topic_queue_table, broker_live_table ...", required=True),
+        Column("is_inner", BOOLEAN, "It is the map under outer_key; FALSE: the table's own", required=True),
+        Column(
+            "outer_key", STRING, "Topic, cluster or namespace whose map it is; NULL: the table's own, or a null key"
+        ),
+        Column("capacity", INT, "Number of buckets: it grew with what the map held, and never shrinks", required=True),
+        Column(
+            "keys",
+            list_of(struct_of(cluster_name=STRING, key=STRING, node=INT)),
+            "Keys of the buckets in which they do not stand by age, in Java's order; cluster_name belongs to live entries of "
+            "5.x. node NULL: the bucket is a list; in a tree: the parent's place in it (-1: the root) times two, plus one if red",
+            required=True,
+        ),
+        DAY,
+    ),
+    key=("day", "namesrv_id", "map_table", "is_inner", "outer_key"),
+)
 ROUTE_CHANGES = Table(
     "route_changes",
     "gold",
@@ -338,6 +361,7 @@ REPORT_TABLES = (
     EVENT_OUTCOMES,
     REFRESHES_HOURLY,
     PAST_KNOWLEDGE,
+    MAP_ORDERS,
     ROUTE_CHANGES,
     EXPIRED_BROKERS,
     ORPHANED_TOPICS,

@@ -30,6 +30,7 @@ from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.digest import Digest, Slice, slices_of
 from namesrv_day.findings import About, stand_otherwise
 from namesrv_day.flags import FlagInput, flag, unsettled_until_start
+from namesrv_day.map_orders import map_orders
 from namesrv_day.numbers import outcome_counts
 from namesrv_day.pack import merged_outcomes
 from namesrv_day.registered import Recorded
@@ -50,7 +51,7 @@ FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.
 VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 GOES_ON = "is_carried_to_the_next_day"
 GOING_ON = (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)
-WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES,), FLAGS: FLAGGED, VERIFY: VERIFIED}
+WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES, gold.MAP_ORDERS), FLAGS: FLAGGED, VERIFY: VERIFIED}
 """The tables whose slices each part of the pass writes."""
 
 
@@ -151,8 +152,16 @@ def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]
     return compared(slices, told, served(recorded, unsettled_until_start(slices)), about)
 
 
-def _outcomes(work: JudgeWork, _: Frames) -> dict[str, pa.Table]:
-    return {gold.EVENT_OUTCOMES.name: merged_outcomes([stash.take(work.outcomes, "outcomes")])}
+def _outcomes(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
+    outcomes = merged_outcomes([stash.take(work.outcomes, "outcomes")])
+    made = {gold.EVENT_OUTCOMES.name: outcomes}
+    of = work.of
+    orders = map_orders({**slices, **made}, _map_orders_before(of), work.namesrv, of.namesrv_id, of.day)
+    return {**made, gold.MAP_ORDERS.name: orders}
+
+
+def _map_orders_before(of: NamesrvWork) -> pa.Table:
+    return of.before.of(of.namesrv_id).rows(gold.MAP_ORDERS)
 
 
 def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
@@ -204,7 +213,16 @@ def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
         return pa.concat_tables([SINGLES.empty_table(), *found])
 
     given = VerifyInput(
-        of.namesrv_id, of.day, work.namesrv, answers_of(of), singles, today, partial(raw_beats, of), slices, work.unread
+        of.namesrv_id,
+        of.day,
+        work.namesrv,
+        answers_of(of),
+        singles,
+        today,
+        partial(raw_beats, of),
+        slices,
+        work.unread,
+        _map_orders_before(of),
     )
     found = verdicts(given)
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}

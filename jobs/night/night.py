@@ -52,7 +52,7 @@ _ONE_DAY = dt.timedelta(days=1)
 
 _SCAN_LIFE = ("scan_failed", "started", "stopped")
 _BEGINNINGS = ("started", "observed_from")
-_CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE)
+_CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE, gold.MAP_ORDERS)
 # Below, a name server's day is one pack: it takes less than a task does.
 _ROWS_PER_PACK = 20_000
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).

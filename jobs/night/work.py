@@ -150,6 +150,7 @@ def replay_units(work: PackWork) -> PackReplayed:
             _open_rows(before),
             partial(topic_configs, of.today),
             partial(_single_beats, of, plan["moves"], with_answers=context.has_unknown_past),
+            before.rows(gold.MAP_ORDERS),
         )
     )
     stashed = stash.put(of.staging, {"outcomes": done.outcomes})
@@ -169,13 +170,14 @@ def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tupl
 
 def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
     before, ever = work.before.of(work.namesrv_id), work.ever.of(work.namesrv_id)
+    map_orders = {gold.MAP_ORDERS.name: before.rows(gold.MAP_ORDERS)}
     return SettleInput(
         work.namesrv_id,
         work.day,
         frames,
         partial(raw_beats, work),
         partial(topic_configs, work.today),
-        carried=ChainMap({gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before)),
+        carried=ChainMap({**map_orders, gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before)),
         ever={
             bronze.NAMESRV_EVENTS.name: ever.rows(bronze.NAMESRV_EVENTS),
             bronze.SNAPSHOTS.name: ever.rows(bronze.SNAPSHOTS),
@@ -191,7 +193,8 @@ def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
 
 def _open_rows(before: OfNamesrv) -> ChainMap[str, pa.Table]:
     """Return the rows that were open when the day began, and what was known of the past, each table read when it is asked for."""
-    return ChainMap(before.frames(gold.HISTORY_TABLES, _IS_OPEN), before.frames([gold.PAST_KNOWLEDGE]))  # type: ignore[arg-type]  # it only reads
+    others = before.frames([gold.PAST_KNOWLEDGE])
+    return ChainMap(before.frames(gold.HISTORY_TABLES, _IS_OPEN), others)  # type: ignore[arg-type]  # it only reads
 
 
 def hours_of(work: NamesrvWork) -> pa.Table:
@@ -229,8 +232,9 @@ def _keys_in(nodes: pa.Table) -> dict[str, tuple[str, pa.Array]]:
 
 
 def _keys(before: OfNamesrv) -> dict[str, pa.Table]:
-    """Return of the open rows what a plan looks at."""
-    return {table.name: before.rows(table, columns, _IS_OPEN) for table, columns in KEYS.items()}
+    """Return of the open rows what a plan looks at, and map_orders."""
+    keys = {table.name: before.rows(table, columns, _IS_OPEN) for table, columns in KEYS.items()}
+    return {**keys, gold.MAP_ORDERS.name: before.rows(gold.MAP_ORDERS)}
 
 
 def topic_configs(files: Files, digests: pa.ChunkedArray) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from namesrv_core.history.map_orders import MapOrder, reorder
 from namesrv_core.machine.draft import Certainty
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.registry import Change, Registry, TableName
@@ -250,8 +251,11 @@ def _beaten(interval: Interval, beat_ms: int | None) -> Interval:
     return interval if beat_ms is None else interval._replace(last_update_ms=beat_ms)
 
 
-def restored(registry: Registry, carried: Iterable[Interval]) -> None:
-    """Put the day before's open intervals into an empty registry, in the order in which their keys entered its maps."""
+def restored(registry: Registry, carried: Iterable[Interval], orders: Iterable[MapOrder] = ()) -> None:
+    """Put the day before's open intervals into an empty registry, in the order in which their keys entered its maps.
+
+    `orders`: of maps whose order that does not tell.
+    """
     carried = list(carried)
     rows = [interval for interval in carried if interval.table in TABLE_OF]
     # The outer keys first: a row's place among those of its broker name is not its topic's place among the topics.
@@ -265,6 +269,7 @@ def restored(registry: Registry, carried: Iterable[Interval]) -> None:
         registry.apply([change], interval.last_update_ms or 0)
     for name, group in _groups_of(carried).items():
         registry.apply([Change("broker_addr_table", (name,), group)], 0)
+    reorder(registry, orders)
 
 
 def _groups_of(carried: Iterable[Interval]) -> dict[str | None, BrokerData]:

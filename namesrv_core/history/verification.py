@@ -15,9 +15,8 @@ from namesrv_core.asking.answers import answer, remark_matches
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.dispatch import answer_to
 from namesrv_core.asking.parts import parts_read
-from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.timeline import StateChange, Walk
 from namesrv_core.machine.events import Event
-from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
@@ -176,9 +175,9 @@ class _States:
         part_of: PartOf | None,
     ) -> None:
         self._registry = registry
+        self._walk = Walk(registry, namesrv, starts)
         self._timeline = timeline
         self._namesrv = namesrv
-        self._starts = sorted(starts, reverse=True)
         self._versions = Versions()
         self._expected: dict[Question | Event, _Expected] = {}
         self._judged: dict[tuple[Question | Event, Answer], Verdict] = {}
@@ -188,16 +187,9 @@ class _States:
     def advance_to(self, number: int) -> None:
         while self._versions.number < number:
             change = self._timeline[self._versions.number]
-            self._start_before(change.seq)  # after a stop, a start changes nothing
-            self._registry.apply(change.changes, change.seq // NS_PER_MS)
+            if self._walk.take(change):
+                self._expected = {}
             self._versions.note(change.changes)
-            self._start_before(change.seq + 1)
-
-    def _start_before(self, seq: int) -> None:
-        """Let the process start anew where it did before `seq`."""
-        while self._starts and self._starts[-1] < seq:
-            self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
-            self._expected = {}
 
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Generic, TypeVar
+from itertools import groupby
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from namesrv_core.machine.java_tree import Rank, Tree
 
@@ -55,6 +56,17 @@ def as_long(number: int) -> int:
 def table_size_for(capacity: int) -> int:
     """Return the smallest power of two that is not below `capacity`."""
     return 1 << max(0, capacity - 1).bit_length()
+
+
+class Shape(NamedTuple):
+    """What a map's content does not tell of its order: the number of buckets, and the order within some of them.
+
+    `placed`: the keys of those buckets in the order of iteration, each with its node: what `Tree.shape` says of it where the
+    bucket is a tree, None where it is a list.
+    """
+
+    capacity: int
+    placed: tuple[tuple[Any, int | None], ...] = ()
 
 
 class JavaMap(dict[K, V], Generic[K, V]):
@@ -144,6 +156,32 @@ class JavaMap(dict[K, V], Generic[K, V]):
         """Yield the entries in Java's iteration order."""
         return ((key, self[key]) for key in self.java_keys())
 
+    def shape_unlike(self, fresh: JavaMap[K, V]) -> Shape | None:
+        """Return the shape if it is not that of `fresh`, a map into which the same keys were put; None if it is."""
+        if (
+            self.capacity == fresh.capacity
+            and not (self._trees or fresh._trees)
+            and self.java_keys() == fresh.java_keys()
+        ):
+            return None
+        own, other = self._shape(fresh), fresh._shape(fresh)
+        return None if own == other else own
+
+    def reshape(self, shape: Shape) -> None:
+        """Give a map into which keys were put the shape that `shape_unlike` told of one of the same keys.
+
+        Of other keys the shape says nothing, and a tree of which some are missing is a list.
+        """
+        self._order, self._filled, self._trees = None, None, {}
+        self.capacity = shape.capacity
+        for bucket, of_bucket in groupby(shape.placed, lambda placed: self.bucket_of(placed[0])):
+            placed = list(of_bucket)
+            keys, nodes = [key for key, _ in placed], [node for _, node in placed if node is not None]
+            if len(nodes) == len(keys) and all(key in self for key in keys):
+                self._trees[bucket] = Tree.with_shape(keys, nodes, list(map(self._rank, keys)), self.concurrent)
+            else:
+                self._stand(keys)
+
     def bucket_of(self, key: K) -> int:
         """Return the bucket of `key`: the hash with its upper half folded in, modulo the capacity."""
         value = self._hash_of(key)
@@ -152,6 +190,20 @@ class JavaMap(dict[K, V], Generic[K, V]):
     @property
     def _full(self) -> int:
         return self.capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
+
+    def _shape(self, fresh: JavaMap[K, V]) -> Shape:
+        """Return the shape, with those buckets that are trees, or in which keys stand otherwise than in the dict `fresh`."""
+        plain: dict[int, list[K]] = {}
+        for key in fresh:
+            plain.setdefault(self.bucket_of(key), []).append(key)
+        placed: list[tuple[K, int | None]] = []
+        for bucket, of_bucket in groupby(self.java_keys(), self.bucket_of):
+            keys, tree = list(of_bucket), self._trees.get(bucket)
+            if tree is not None:
+                placed += zip(keys, tree.shape(), strict=True)
+            elif keys != plain.get(bucket):
+                placed += ((key, None) for key in keys)
+        return Shape(self.capacity, tuple(placed))
 
     def _enter(self, key: K, value: V) -> None:
         if not self.computes:

@@ -103,6 +103,10 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             "What holds for every part of a key names none.",
         ),
     ),
+    "map_orders": (
+        Rule("capacity_is_a_power_of_two", "bit_count(capacity) = 1", "capacity is a power of two."),
+        Rule("only_inner_maps_lie_under_a_key", "is_inner OR outer_key IS NULL", "A table's own map has no outer_key."),
+    ),
     "refreshes_hourly": (
         Rule("hour_was_refreshed", "refreshes >= 1", "An hour without refresh has no row."),
         Rule(

@@ -1,17 +1,15 @@
 """Wherever a log of events is cut into days, the state, the histories and the outcomes are those of one run.
 
-At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from them. That
-a 4.x scan has ended for good is no row: it is read from the outcomes before the cut, as the jobs read it. What is not
-carried, and what these tests therefore keep out of the way of a cut:
-
-* unregistrations that were only queued (5.x): the jobs never defer one; where a log does, it is not cut while some wait;
-* the number of buckets of a map that has grown beyond its first size, and the order inside a bucket that a
-  ConcurrentHashMap's growth leaves (`test_capacity_of_a_grown_map_is_not_carried`).
+At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from them; where
+its maps would be in another order, that is told beside. That a 4.x scan has ended for good is no row: it is read from
+the outcomes before the cut, as the jobs read it. Not carried, and therefore kept out of the way of a cut, are
+unregistrations that were only queued (5.x): the jobs never defer one; where a log does, it is not cut while some wait.
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,9 +21,11 @@ from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Outcome, Registry, Step, take
 from namesrv_core.history.intervals import Histories, Interval, restored
+from namesrv_core.history.map_orders import MapOrder, orders_unlike
 from namesrv_core.machine import events
-from namesrv_core.machine.profile import V4_9_7
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicTable
+from namesrv_core.machine.java_map import Shape, string_hash
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_core.trace.trace import Trace
@@ -112,9 +112,16 @@ def cut(run: Run, namesrv: Namesrv) -> Run:
     }, "a row says something else than its interval"
     registry = Registry(namesrv.profile)
     registry.scan_halted = scan_halted(run.steps)
-    restored(registry, rows)
+    restored(registry, rows, orders_of(run.registry, rows))
     carried = Histories(carried_over(interval) for interval in rows)
     return Run(registry, carried, (*run.closed, *run.histories.open_intervals()), run.steps)
+
+
+def orders_of(registry: Registry, rows: Iterable[Interval]) -> list[MapOrder]:
+    """Return what the rows do not tell of the order of the registry's maps."""
+    fresh = Registry(registry.profile)
+    restored(fresh, rows)
+    return list(orders_unlike(registry, fresh))
 
 
 def merged(run: Run) -> dict[tuple[object, ...], Interval]:
@@ -348,27 +355,77 @@ def test_lease_that_ends_overnight_expires_before_the_first_event_of_the_day() -
     assert scanned.timed.effect_us == (START_MS + 125_000) * 1_000
 
 
-# -- what is not carried
-# -----------------------------------------------------------------------------------------------
+# -- the shape of maps
+# -----------------------------------------------------------------------------------------
+
+# All of one hash, and a few of others.
+CROWD = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)]
+NAMES = [*CROWD, *(f"broker-{number}" for number in range(40))]
+TOPICS = [*("T" + name for name in CROWD), *(f"topic-{number}" for number in range(4))]
 
 
-def test_capacity_of_a_grown_map_is_not_carried() -> None:
-    """A known limit: thirteen broker names once, two now.
+def joined(name: str, *topics: str) -> events.RegisterBroker:
+    table = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in topics])
+    return events.RegisterBroker("C", f"{name}:1", name, 0, None, DataVersion(0, 1, 1), table, ("f",), name)
 
-    The real map of the names stays large, the restored one is small.
-    """
+
+def left(name: str) -> events.UnregisterBroker:
+    return events.UnregisterBroker("C", f"{name}:1", name, 0)
+
+
+@st.composite
+def crowded_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
+    """Brokers come in crowds and go in crowds, topics of one hash with them: maps grow, buckets become trees and lists."""
+    namesrv = Namesrv(draw(st.sampled_from([V4_9_7, V5_4_0])))
+    log: list[events.Event] = []
+    # A broker that registers one topic alone is refused by 5.x.
+    topics = st.lists(st.sampled_from(TOPICS), min_size=2, max_size=12, unique=True)
+    for joins, names, of in draw(
+        st.lists(
+            st.tuples(st.booleans(), st.lists(st.sampled_from(NAMES), min_size=12, max_size=30), topics), max_size=5
+        )
+    ):
+        log += [joined(name, *of) if joins else left(name) for name in names]
+        log += [] if joins else [events.DeleteTopic(topic, None) for topic in of]
+    return [Timed(event, START_MS + number) for number, event in enumerate(log)], namesrv
+
+
+@given(crowded_logs())
+def test_no_cut_is_seen_where_maps_grow_and_buckets_are_crowded(made: tuple[list[Timed], Namesrv]) -> None:
+    """Tables that grew and shrank, trees and what is left of them: after each event all maps iterate as if uncut."""
+    require_no_cut_seen(*made)
+
+
+@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+def test_crowded_logs_reach_what_they_are_about(profile: Profile) -> None:
+    """The test above means something: there are trees, and tables larger than their content needs."""
+    registry, namesrv = Registry(profile), Namesrv(profile)
+    for name in NAMES:
+        take(registry, joined(name, *TOPICS), START_MS, namesrv)
+    for name in NAMES[18:]:
+        take(registry, left(name), START_MS, namesrv)
+    names, topics = registry.topic_queue_table["topic-0"], registry.topic_queue_table
+    assert (names.capacity, len(names)) == (128, 18)
+    assert len({string_hash(topic) for topic in TOPICS}) == 5
+    assert names._trees
+    assert topics._trees
+
+
+def test_a_grown_map_is_told_and_one_that_is_full_is_not() -> None:
+    """Thirteen broker names once, two now: the map of the names stays large, and only that is told."""
     namesrv = Namesrv(V4_9_7)
-    queue_data = QueueData(4, 4, 6, 0)
     run = fresh(namesrv)
     names = [f"broker-{number}" for number in range(13)]
     for number, name in enumerate(names):
-        table = TopicTable([TopicConfig("T", *queue_data)])
-        event = events.RegisterBroker("C", f"10.0.0.{number}:1", name, 0, None, DataVersion(0, 1, 1), table, None, name)
-        run = proceed(run, Timed(event, START_MS), number, namesrv)
+        run = proceed(run, Timed(joined(name, "T"), START_MS), number, namesrv)
+    assert orders_of(run.registry, run.histories.open_intervals()) == []
     for number, name in enumerate(names[2:], start=2):
-        gone = events.UnregisterBroker("C", f"10.0.0.{number}:1", name, 0)
-        run = proceed(run, Timed(gone, START_MS), 100 + number, namesrv)
-    assert run.registry.topic_queue_table["T"].capacity == 32
+        run = proceed(run, Timed(left(name), START_MS), 100 + number, namesrv)
+    told = orders_of(run.registry, run.histories.open_intervals())
+    assert told == [
+        MapOrder("topic_queue_table", True, "T", Shape(32)),
+        MapOrder("cluster_addr_table", True, "C", Shape(32)),
+    ]
     again = cut(run, namesrv).registry
-    assert again.topic_queue_table["T"].capacity == 16
+    assert again.topic_queue_table["T"].capacity == 32
     assert state_of(again) == state_of(run.registry)

@@ -142,5 +142,5 @@ def test_no_table_tells_the_roads_apart(name: str, profile: Profile, monkeypatch
 def test_no_table_tells_units_from_the_whole(name: str, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where something of a scene acts beyond its unit, its name server is replayed as one."""
     life, plain = told_of(name, profile)
-    monkeypatch.setattr(placing, "must_stay_whole", lambda *_: True)
+    monkeypatch.setattr(placing, "must_stay_whole", lambda *_, **__: True)
     assert told_apart(unnumbered(plain), unnumbered(life.replayed(road=False, packs=1))) == {}

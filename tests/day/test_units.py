@@ -65,6 +65,12 @@ def test_a_map_may_have_grown_when_three_quarters_are_full(
     assert must_stay_whole([*fleet(brokers), *TWO_NAMES], Namesrv(V4_9_7)) is whole
 
 
+def test_a_map_that_had_grown_before_has_not_shrunk() -> None:
+    """Of few names today: how large the map is was told by the day before."""
+    assert must_stay_whole([*fleet(2), *TWO_NAMES], Namesrv(V5_4_0), has_grown=True)
+    assert not must_stay_whole(fleet(2), Namesrv(V5_4_0), has_grown=True)
+
+
 @pytest.mark.parametrize("crossing", [NO_ADDR, NO_KEY, SEVERAL_BROKERS, SEVERAL_CLUSTERS])
 def test_what_acts_beyond_its_unit_keeps_the_name_server_whole(crossing: str) -> None:
     """A null address in a group and a name in two clusters do nothing to others in 5.x."""

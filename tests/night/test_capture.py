@@ -104,7 +104,7 @@ def test_units_replayed_apart_give_what_the_whole_name_server_gives(
     whole: Capture, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Splitting a name server into units changes only the numbers of changes in one event and the age of outer keys."""
-    monkeypatch.setattr(placing, "must_stay_whole", lambda *_: True)
+    monkeypatch.setattr(placing, "must_stay_whole", lambda *_, **__: True)
     together = night(copied)
     assert together.verify == whole.summary.verify
     histories = {table.name for table in gold.HISTORY_TABLES}

@@ -1,0 +1,181 @@
+"""Maps that grew, and crowded buckets, over midnight: the next day's answers are those of a name server that went on."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from jobs.night.judging import OUTCOMES, WRITES
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile, Question, Registry, answer, take
+from namesrv_core.machine import events
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from schemas import gold
+from tests.day.lives import MIDNIGHT_MS, NAMESRV, Line
+from tests.night.nights import night, publish, rows, step
+
+CROWD = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)]
+"""Names of one hash."""
+NAMES = [*CROWD, *(f"broker-{number}" for number in range(40))]
+QUESTIONS = [(105, "T"), (105, "U"), (106, None), (206, None), (304, None), (224, "C"), (311, None)]
+PROTOCOL = {V4_9_7: 407, V5_4_0: 493}
+GENERATIONS = pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+
+
+class Server:
+    """A name server that goes on over midnight, and what is recorded of it; times are seconds from midnight."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.namesrv, self.registry = Namesrv(profile), Registry(profile)
+        self.lines: list[Line] = []
+        self._serial = itertools.count()
+        self.line(-100, "namesrv", event="started")
+        self.line(-99.9, "namesrv", event="identified", version=PROTOCOL[profile])
+
+    def line(self, at_s: float, kind: str, **fields: object) -> None:
+        """Write a line."""
+        head = {"schema": "namesrv-event/1", "namesrv_id": NAMESRV, "time": MIDNIGHT_MS + round(at_s * 1_000)}
+        self.lines.append({**head, "kind": kind, **fields})
+
+    def take(self, at_s: float, event: events.Event, kind: str, /, **fields: object) -> None:
+        """Take an event, answer its request with success, and answer all questions then."""
+        take(self.registry, event, MIDNIGHT_MS + round(at_s * 1_000), self.namesrv)
+        self.line(at_s, kind, **fields)
+        for number, (code, subject) in enumerate(QUESTIONS):
+            found = answer(self.registry, Question(code, subject), self.namesrv)
+            told = {"response_code": found.code, "remark": found.remark, "body": found.body}
+            told |= {"response_version": PROTOCOL[self.namesrv.profile], "channel_id": "9.9.9.9:1#1"}
+            asked = {"code": code, "subject": subject, "standard_json": True, "nth": next(self._serial)}
+            self.line(at_s + (number + 1) / 1_000, "observation", **asked, **told)
+
+    def joins(self, at_s: float, name: str, *topics: str, addr: str = "", cluster: str = "C") -> None:
+        """Take a broker's registration over a connection of its address."""
+        addr = addr or f"{name}:1"
+        table, version = TopicTable([TopicConfig(topic, 4, 4, 6, 1) for topic in topics]), DataVersion(0, 1, 1)
+        channel = f"{addr}#1"
+        event = events.RegisterBroker(cluster, addr, name, 0, None, version, table, (), channel, False)
+        broker = {"cluster_name": cluster, "broker_name": name, "broker_addr": addr, "broker_id": 0}
+        told = {"request_version": PROTOCOL[self.namesrv.profile], "response_code": 0, "enable_acting_master": False}
+        of = [
+            {"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 1}
+            for topic in topics
+        ]
+        more = {"channel_id": channel, "data_version": version._asdict(), "topics": of, "filter_servers": []}
+        self.take(at_s, event, "registration", **broker, **told, **more)
+
+    def leaves(self, at_s: float, name: str) -> None:
+        """Take a broker's unregistration."""
+        broker = {"cluster_name": "C", "broker_name": name, "broker_addr": f"{name}:1", "broker_id": 0}
+        self.take(at_s, events.UnregisterBroker("C", f"{name}:1", name, 0), "unregistration", response_code=0, **broker)
+
+    def deletes(self, at_s: float, topic: str) -> None:
+        """Take the deletion of a topic."""
+        self.take(at_s, events.DeleteTopic(topic, None), "admin", code=216, topic=topic, response_code=0)
+
+    def ends(self, at_s: float, addr: str) -> None:
+        """Take the end of a broker's connection."""
+        self.take(at_s, events.ChannelDestroyed(f"{addr}#1", addr), "channel", event="close", channel_id=f"{addr}#1")
+
+    def written(self, folder: Path) -> Path:
+        """Return the event log."""
+        path = folder / "log.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+        return path
+
+
+def crowds(profile: Profile, seed: int) -> Server:
+    """Return a name server to which crowds of brokers come and from which they go, before and after midnight."""
+    server, draw = Server(profile), Random(seed)
+    topics = ["T", "U", *(f"t{name}" for name in CROWD)]
+    for hour, shares in ((-90, (1.0, 0.7)), (10, (0.5, 0.4))):
+        for number, name in enumerate(draw.sample(NAMES, round(len(NAMES) * shares[0]))):
+            server.joins(hour + number / 10, name, *topics[:2], *draw.sample(topics, 12))
+        for number, name in enumerate(draw.sample(NAMES, round(len(NAMES) * shares[1]))):
+            server.leaves(hour + 10 + number / 10, name)
+        for number, topic in enumerate(draw.sample(topics[2:], 11)):
+            server.deletes(hour + 20 + number / 10, topic)
+    return server
+
+
+@GENERATIONS
+@pytest.mark.parametrize("seed", range(3))
+def test_midnight_changes_no_byte_where_maps_grew_and_buckets_were_crowded(
+    profile: Profile, seed: int, tmp_path: Path
+) -> None:
+    """Every answer of the second day is equal byte for byte, lists in their order among them; each broker is a unit."""
+    server = crowds(profile, seed)
+    said = night(tmp_path / "w", server.written(tmp_path))
+    assert (said.days, said.quarantined) == (["2026-01-02", "2026-01-03"], 0)
+    answers = sum(line["kind"] == "observation" for line in server.lines)
+    counts = {name: said.verify[name] for name in ("answers", "matched", "same_order", "same_bytes")}
+    assert counts == dict.fromkeys(counts, answers)
+    told = {(row["map_table"], row["is_inner"]) for row in rows(tmp_path / "w", gold.MAP_ORDERS)}
+    assert ("topic_queue_table", True) in told
+    assert any(of["node"] is not None for row in rows(tmp_path / "w", gold.MAP_ORDERS) for of in row["keys"])
+
+
+@GENERATIONS
+def test_who_is_taken_down_follows_the_order_of_a_table_that_grew_the_day_before(
+    profile: Profile, tmp_path: Path
+) -> None:
+    """Two names on one address: the first in the table loses it; which one that is depends on how large the table is."""
+    server = Server(profile)
+    crowd = [f"broker-{number}" for number in range(200)]
+    for number, name in enumerate(crowd):
+        server.joins(-90 + number / 10, name, "T", "U")
+    for number, name in enumerate(crowd):
+        server.leaves(-60 + number / 10, name)
+    one, other = two_that_change_places(server)
+    server.joins(10, one, "T", "U", addr="1.1.1.1:1")
+    server.joins(11, other, "T", "U", addr="1.1.1.1:1")
+    server.ends(20, "1.1.1.1:1")
+    said = night(tmp_path / "w", server.written(tmp_path))
+    assert (said.verify["matched"], said.verify["same_bytes"]) == (said.verify["answers"],) * 2
+
+
+def two_that_change_places(server: Server) -> tuple[str, str]:
+    """Return names of which the second comes first in the table as it is, and the first in a fresh one."""
+    grown, fresh = server.registry.broker_addr_table, Registry(server.namesrv.profile).broker_addr_table
+    assert not grown
+    assert grown.capacity > fresh.capacity
+    pairs = itertools.permutations([f"name-{number}" for number in range(100)], 2)
+    return next(
+        (one, other)
+        for one, other in pairs
+        if grown.bucket_of(other) < grown.bucket_of(one) and fresh.bucket_of(one) < fresh.bucket_of(other)
+    )
+
+
+def test_nothing_is_written_where_the_rows_tell_the_order(tmp_path: Path) -> None:
+    """A few brokers that come and go, as nearly everywhere."""
+    server = Server(V5_4_0)
+    for number, name in enumerate(NAMES[-6:]):
+        server.joins(-80 + number, name, "T", "U", "V")
+    server.leaves(-60, NAMES[-1])
+    server.deletes(-59, "T")
+    server.joins(10, NAMES[-1], "T", "U", "V")
+    said = night(tmp_path / "w", server.written(tmp_path))
+    assert said.verify["same_bytes"] == said.verify["answers"] > 0
+    assert rows(tmp_path / "w", gold.MAP_ORDERS) == []
+
+
+def test_steps_by_hand_and_a_later_night_go_on_as_one_night_does(tmp_path: Path) -> None:
+    """The orders come with the outcomes; a night that begins with the second day starts from those of the first."""
+    assert gold.MAP_ORDERS in WRITES[OUTCOMES]
+    server = crowds(V5_4_0, 0)
+    whole = night(tmp_path / "w", server.written(tmp_path))
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    for path, is_second in ((first, False), (second, True)):
+        lines = [line for line in server.lines if (line["time"] >= MIDNIGHT_MS) is is_second]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    night(tmp_path / "w2", first)
+    later = night(tmp_path / "w2", second)
+    assert later.verify["same_bytes"] == later.verify["answers"]
+    one, other = (sorted(map(repr, rows(tmp_path / name, gold.MAP_ORDERS))) for name in ("w", "w2"))
+    assert one == other
+    for name in ("replay", "flag", "verify"):
+        step(tmp_path / "w2", name)
+    assert publish(tmp_path / "w2").digests == whole.digests
