@@ -42,9 +42,10 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
         not event.cluster_name or event.cluster_name in registry.cluster_addr_table
     ):
         return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
-    queue_datas = registry.topic_queue_table.get(event.topic, ())
-    names = registry.cluster_addr_table.get(event.cluster_name, ()) if event.cluster_name else queue_datas
-    for name in list(queue_datas):
+    queue_datas = registry.topic_queue_table.get(event.topic)
+    present = () if queue_datas is None else queue_datas.java_keys()
+    names = registry.cluster_addr_table.get(event.cluster_name, ()) if event.cluster_name else present
+    for name in present:
         if name in names:
             draft.put("topic_queue_table", (event.topic, name), None)
     return draft.step(Outcome.APPLIED)

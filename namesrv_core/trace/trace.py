@@ -20,6 +20,7 @@ from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import apply_step, step
+from namesrv_core.machine.tables import KvConfigTable
 from namesrv_core.trace.trace_events import event_of, flag, integer, members, text
 from namesrv_core.trace.trace_json import (
     Json,
@@ -97,8 +98,7 @@ class Trace:
         self.registry.scan_halted = False
         res = _result(op, taken, live_order, self.namesrv)
         if op == "restart" and flag(ev, "keep_kv") is False:
-            self.registry.kv_config_table.clear()
-            self.registry.kv_config_table.capacity = 16
+            self.registry.kv_config_table = KvConfigTable()
             self._state = StateText(self.registry)
         return res
 

@@ -13,6 +13,7 @@ from jobs.night.judging import OUTCOMES, WRITES
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_day import map_orders
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, NAMESRV, Line
 from tests.night.nights import night, publish, rows, step
@@ -179,3 +180,18 @@ def test_steps_by_hand_and_a_later_night_go_on_as_one_night_does(tmp_path: Path)
     for name in ("replay", "flag", "verify"):
         step(tmp_path / "w2", name)
     assert publish(tmp_path / "w2").digests == whole.digests
+
+
+@GENERATIONS
+def test_what_happened_to_many_topics_is_walked_once(
+    profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two days of crowds, topics in common and topics of their own: the same rows as where all rows are walked."""
+    log = crowds(profile, 3).written(tmp_path)
+    night(tmp_path / "w", log)
+    monkeypatch.setattr(map_orders, "_LARGE", frozenset())
+    night(tmp_path / "all", log)
+    told, of_all = (sorted(map(repr, rows(tmp_path / name, gold.MAP_ORDERS))) for name in ("w", "all"))
+    assert told == of_all
+    inner = [row for row in rows(tmp_path / "w", gold.MAP_ORDERS) if row["is_inner"]]
+    assert len({(row["capacity"], repr(row["keys"])) for row in inner}) < len(inner)
