@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.events import StateKnown
-from namesrv_core.machine.registry import Change, Registry, TableName
-from namesrv_core.machine.tables import NestedTable
+from namesrv_core.machine.registry import Change, Registry
 
 
 def start(registry: Registry) -> Step:
@@ -36,19 +33,31 @@ def restore(registry: Registry, event: StateKnown) -> Step:
     if event.knows_kv:
         lost += [
             Change("kv_config_table", (namespace, key), None)
-            for namespace, entries in registry.kv_config_table.java_items()
-            for key in (*entries.java_keys(), None)
+            for namespace, entries in registry.kv_config_table.items()
+            for key in (*entries, None)
         ]
     return Step(Outcome.RESTORED, (*lost, *event.changes))
 
 
 def _lost(registry: Registry) -> tuple[Change, ...]:
-    changes = _all_gone("topic_queue_table", registry.topic_queue_table)
-    changes += [Change("broker_addr_table", (name,), None) for name in registry.broker_addr_table.java_keys()]
-    changes += _all_gone("cluster_addr_table", registry.cluster_addr_table)
-    changes += [Change("broker_live_table", key, None) for key in registry.broker_live_table.java_keys()]
-    changes += [Change("filter_server_table", key, None) for key in registry.filter_server_table.java_keys()]
-    changes += _all_gone("topic_queue_mapping_info_table", registry.topic_queue_mapping_info_table)
+    changes = [
+        Change("topic_queue_table", (topic, name), None)
+        for topic, queue_datas in registry.topic_queue_table.items()
+        for name in queue_datas
+    ]
+    changes += [Change("broker_addr_table", (name,), None) for name in registry.broker_addr_table]
+    changes += [
+        Change("cluster_addr_table", (cluster, name), None)
+        for cluster, names in registry.cluster_addr_table.items()
+        for name in names
+    ]
+    changes += [Change("broker_live_table", key, None) for key in registry.broker_live_table]
+    changes += [Change("filter_server_table", key, None) for key in registry.filter_server_table]
+    changes += [
+        Change("topic_queue_mapping_info_table", (topic, bname), None)
+        for topic, mappings in registry.topic_queue_mapping_info_table.items()
+        for bname in mappings
+    ]
     if registry.pending_unregister:
         changes.append(Change("pending_unregister", (), ()))
     if registry.scan_halted:
@@ -56,16 +65,11 @@ def _lost(registry: Registry) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def _all_gone(table: TableName, rows: NestedTable[Any]) -> list[Change]:
-    """Return a removal of each row, in the order of iteration: that of putting is not the same after a restored midnight."""
-    return [Change(table, (outer, key), None) for outer, inner in rows.java_items() for key in inner.java_keys()]
-
-
 def _lost_null_values(registry: Registry) -> tuple[Change, ...]:
     """The file holds no nulls: a key whose value is null does not come back."""
     return tuple(
         Change("kv_config_table", (namespace, key), None)
-        for namespace, entries in registry.kv_config_table.java_items()
-        for key, value in entries.java_items()
+        for namespace, entries in registry.kv_config_table.items()
+        for key, value in entries.items()
         if value.text is None
     )

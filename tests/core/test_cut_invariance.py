@@ -375,20 +375,18 @@ def left(name: str) -> events.UnregisterBroker:
 
 @st.composite
 def crowded_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
-    """Brokers come and go in crowds, topics of one hash with them, between starts: maps grow, buckets become trees and lists."""
+    """Brokers come in crowds and go in crowds, topics of one hash with them: maps grow, buckets become trees and lists."""
     namesrv = Namesrv(draw(st.sampled_from([V4_9_7, V5_4_0])))
     log: list[events.Event] = []
     # A broker that registers one topic alone is refused by 5.x.
     topics = st.lists(st.sampled_from(TOPICS), min_size=2, max_size=12, unique=True)
-    happening = st.sampled_from(["join"] * 3 + ["leave"] * 3 + ["start"])
-    for what, names, of in draw(
-        st.lists(st.tuples(happening, st.lists(st.sampled_from(NAMES), min_size=12, max_size=30), topics), max_size=5)
+    for joins, names, of in draw(
+        st.lists(
+            st.tuples(st.booleans(), st.lists(st.sampled_from(NAMES), min_size=12, max_size=30), topics), max_size=5
+        )
     ):
-        if what == "start":
-            log.append(events.NamesrvStarted())
-            continue
-        log += [joined(name, *of) if what == "join" else left(name) for name in names]
-        log += [events.DeleteTopic(topic, None) for topic in of] if what == "leave" else []
+        log += [joined(name, *of) if joins else left(name) for name in names]
+        log += [] if joins else [events.DeleteTopic(topic, None) for topic in of]
     return [Timed(event, START_MS + number) for number, event in enumerate(log)], namesrv
 
 
