@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import STANDARD_JSON_SINCE
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import with_microseconds
 from schemas import bronze, codec
@@ -86,7 +87,11 @@ def day_events(
 
 
 def observation_rows(observations: pa.Table) -> pa.Table:
-    """Return answers with the columns of which the codec makes questions and answers, and ids and positions."""
+    """Return answers with the columns of which the codec makes questions and answers, and ids and positions.
+
+    Those about the configuration show nothing of the registry, and are left out.
+    """
+    observations = observations.filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)
     standard = pc.or_kleene(
         observations["standard_json"], pc.greater_equal(observations["request_version"], STANDARD_JSON_SINCE)
     )

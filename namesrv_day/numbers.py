@@ -41,7 +41,10 @@ def outcome_counts(frames: Frames) -> Counter[str]:
 
 
 def settings_in_force(namesrv_settings: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the last value of each setting by name server, with its source and the answers for and against it."""
+    """Return the last value of each setting by name server, with its source and the answers for and against it.
+
+    Not of the whole configuration, which is long.
+    """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ask(_LAST_SETTINGS, {"namesrv_settings": namesrv_settings}).to_pylist():
         found.setdefault(row["namesrv_id"], {})[row["setting"]] = row["last"]
@@ -55,7 +58,7 @@ SELECT
         {'value': value, 'source': source, 'answers_for': answers_for, 'answers_against': answers_against},
         {'day': day, 'from_seq': from_seq}
     ) AS last
-FROM namesrv_settings GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting
+FROM namesrv_settings WHERE setting <> 'configuration' GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting
 """
 
 

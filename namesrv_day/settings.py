@@ -23,6 +23,7 @@ from namesrv_core.inference.settings import (
     settle,
     statement_of,
 )
+from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_of_version
 from namesrv_day.context import SettleInput, frame
@@ -147,10 +148,13 @@ def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:
 
 
 def _changes(given: SettleInput) -> Iterable[dict[str, Any]]:
-    """Yield the changes of its configuration that the name server accepted, as facts of its life."""
-    wanted = (pc.field("code") == 318) & (pc.field("response_code") == 0) & ~pc.field("one_way")
-    for row in rows_of(frame(given.today, bronze.ADMIN_EVENTS).filter(wanted)):
-        yield {**row, "kind": "changed", "properties": row["config_value"]}
+    """Yield the changes of its configuration that the name server accepted, or (doubtful) may have, as facts of its life."""
+    told = frame(given.today, bronze.ADMIN_EVENTS).filter(pc.field("code") == RequestCode.UPDATE_NAMESRV_CONFIG)
+    for row in rows_of(told):
+        if row["one_way"] or row["response_code"] is None:
+            yield {**row, "kind": "doubtful", "properties": row["config_value"]}
+        elif row["response_code"] == ResponseCode.SUCCESS:
+            yield {**row, "kind": "changed", "properties": row["config_value"]}
 
 
 def _in_order(fact: Mapping[str, Any]) -> tuple[int, str]:
@@ -176,8 +180,19 @@ def _lives(facts: Facts, before: Mapping[str, Setting]) -> list[Life]:
 
 
 def _statements(facts: Facts) -> list[Statement]:
-    said = (fact for fact in facts if fact["kind"] in ("configured", "changed"))
-    return [statement_of(f["seq"], f["event_id"], f["properties"] or "", changes=f["kind"] == "changed") for f in said]
+    return [
+        Statement(fact["seq"], fact["event_id"], {}, changes=False, is_certain=False)
+        if kind == "recording_gap"
+        else statement_of(
+            fact["seq"],
+            fact["event_id"],
+            fact["properties"] or "",
+            changes=kind != "configured",
+            is_certain=kind != "doubtful",
+        )
+        for fact in facts
+        if (kind := fact["kind"]) in ("configured", "changed", "doubtful", "recording_gap")
+    ]
 
 
 def _brokers_version(given: SettleInput) -> str:

@@ -21,12 +21,14 @@ import pyarrow.compute as pc
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.timeline import timeline_of
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
 from namesrv_day.answered import ASKED, SINGLES, TOLD
+from namesrv_day.configured import compared
 from namesrv_day.context import RawBeats, frame
 from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.rows import conformed, empty, rows_of, with_microseconds
@@ -47,8 +49,9 @@ class VerifyInput:
     `answers`: its condensed answers, as `answered.HOURS`; `singles` looks up single ones, as `answered.SINGLES`, of some of
     these rows with their numbers (`row`). `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats and
     registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
-    tables, event_outcomes and order_decisions. `namesrv`: as the day was replayed. `unread`: from when and until when
-    (microseconds; None: it still was) connections to it were open that cannot be read. `map_orders`: those of the day before.
+    tables, event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and
+    until when (microseconds; None: it still was) connections to it were open that cannot be read. `map_orders`: those of the
+    day before.
     """
 
     namesrv_id: str
@@ -75,7 +78,7 @@ def verdicts(given: VerifyInput) -> Verified:
     said = answers_of(given)
     if not said.num_rows:
         return Verified(empty(gold.ANSWER_CHECKS), empty(gold.ROUTE_MISMATCHES))
-    judged, answers = _Judge(said, given).judged()
+    judged, answers = _judged(said, given)
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
     mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, "said": said, **replayed})
@@ -103,7 +106,8 @@ def answers_of(given: VerifyInput) -> pa.Table:
     the row, `answers` how many it stands for. A log that keeps no more of a response than its code (`response_fields` NULL)
     says nothing to judge.
     """
-    parts = [_of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)]
+    observed = _of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)
+    parts = [observed.filter(~_ABOUT_CONFIGURATION)]
     for table in bronze.EVENT_TABLES:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
@@ -114,10 +118,12 @@ def answers_of(given: VerifyInput) -> pa.Table:
             said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
             said = said.append_column("answers", pa.repeat(1, told.num_rows))
             parts.append(_of_kind(said.drop_columns("event_time"), table))
+    parts.append(observed.filter(_ABOUT_CONFIGURATION))  # last: they are judged apart
     answers = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
     return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
 
 
+_ABOUT_CONFIGURATION = pc.field("code") == RequestCode.GET_NAMESRV_CONFIG
 _MERGED = f"""
 SELECT {", ".join((*ASKED, *TOLD))}, hour, sum(answers)::BIGINT AS answers, min(request_seq) AS request_seq, max(seq) AS seq
 FROM answers GROUP BY ALL
@@ -133,6 +139,28 @@ def _events(given: VerifyInput, table: Table, columns: Sequence[str], where: pc.
 
 def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
     return rows.append_column("kind", pa.repeat(table.name, rows.num_rows))
+
+
+# -- what is known of the configuration --------------------------------------------------------------------------------
+
+
+def _judged(said: pa.Table, given: VerifyInput) -> tuple[pa.Table, pa.Table]:
+    """Return verdicts, and the answers for which they stand, as `_Judge.judged`; of the configuration, too."""
+    configured = said.filter(_ABOUT_CONFIGURATION)
+    judged, answers = _Judge(said.slice(0, said.num_rows - configured.num_rows), given).judged()
+    if not configured.num_rows:
+        return judged, answers
+    singles = given.singles(configured)
+    settings, told = frame(given.replayed, gold.NAMESRV_SETTINGS), frame(given.today, bronze.ADMIN_EVENTS)
+    tables = {"found": compared(singles, configured, settings, told)}
+    found = ask(_CONFIGURED, tables, before=answers.num_rows).select(judged.column_names).cast(judged.schema)
+    more = _numbered(singles, configured.slice(0, 0), first=answers.num_rows)
+    return pa.concat_tables([judged, found]), pa.concat_tables([answers, more.cast(answers.schema)])
+
+
+_CONFIGURED = """
+SELECT * EXCLUDE (said, place), [place + $before] AS rows, 1::BIGINT AS answers, FALSE AS unseen, FALSE AS is_late FROM found
+"""
 
 
 # -- what the registry says --------------------------------------------------------------------------------------------
@@ -172,6 +200,7 @@ class _Judge:
             if looked_up.any():
                 singles = pa.concat_tables([singles, self._given.singles(said.filter(pa.array(looked_up)))])
             is_single |= looked_up
+            singles = singles.sort_by([("seq", "ascending"), ("event_id", "ascending")])
             answers = _numbered(singles, said.filter(pa.array(~is_single)))
             judged = self._verdicts(answers)
             wrong = answers["said"].take(judged.filter(~pc.field("matched"))["rows"].combine_chunks().flatten())
@@ -197,6 +226,7 @@ class _Judge:
         late = {verdict.observed.event_id for verdict in again if verdict.matched}
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
         columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
+        columns["is_open"] = pa.repeat(False, len(observed))
         columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._said["code"].take(answers["said"].take(alike["row"]))
@@ -266,15 +296,14 @@ def _single(said: pa.Table) -> pa.Table:
     return conformed(said.append_column("said", said["row"]), SINGLES)
 
 
-def _numbered(singles: pa.Table, condensed: pa.Table) -> pa.Table:
+def _numbered(singles: pa.Table, condensed: pa.Table, first: int = 0) -> pa.Table:
     """Return single answers and condensed ones, which stand for many that are as good as the last of them, with their `row`."""
-    singles = singles.sort_by([("seq", "ascending"), ("event_id", "ascending")])
     last = condensed.select(["answers", "seq"]).append_column("said", condensed["row"])
     last = last.append_column("request_seq", last["seq"])
     answers = pa.concat_tables(
         [singles.append_column("answers", pa.repeat(1, singles.num_rows)), last], promote_options="default"
     )
-    return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
+    return answers.append_column("row", pa.array(np.arange(first, first + answers.num_rows)))
 
 
 _UNDER_WAY_NS = 20 * NS_PER_MS  # measured: 10.2 ms on a busy machine, 3 ms on others
@@ -351,10 +380,12 @@ SELECT
     event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
     effect_time AS answer_time, decision_id,
     coalesce(
-        classification, if(unseen, 'unseen_broker', if(is_late, 'removal_under_way', 'mismatched'))
+        classification,
+        CASE WHEN unseen THEN 'unseen_broker' WHEN is_late THEN 'removal_under_way' WHEN is_open THEN 'unknown_past'
+        ELSE 'mismatched' END
     ) AS classification,
     coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
-FROM (SELECT unnest(rows) AS row, expected, unseen, is_late FROM judged WHERE NOT matched)
+FROM (SELECT unnest(rows) AS row, expected, unseen, is_late, is_open FROM judged WHERE NOT matched)
 JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
 JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
 LEFT JOIN explained USING (event_id)

@@ -32,7 +32,7 @@ EVENT_TABLES: Final[dict[int, str]] = {
 }
 """Request codes that become events, with their bronze table."""
 
-OBSERVED: Final[frozenset[int]] = frozenset(int(code) for code in QUESTIONS)
+OBSERVED: Final[frozenset[int]] = frozenset({*map(int, QUESTIONS), int(RequestCode.GET_NAMESRV_CONFIG)})
 """Request codes whose answers become rows of `route_observations`."""
 
 CONFIRMING: Final[frozenset[int]] = frozenset(set(REQUEST_NAMES) - {904, 905})

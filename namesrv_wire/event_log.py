@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, cast
 
+from namesrv_core.inference.configuration import shown_text, told_text
+from namesrv_core.machine.codes import RequestCode
 from namesrv_wire.bodies import topic_table
 from namesrv_wire.codes import EVENT_TABLES, request_name
 from namesrv_wire.errors import DecodeError, Reason
@@ -78,6 +80,7 @@ def rows_of_line(line: bytes, source_file: str, number: int) -> list[Row]:
     rows = [*_topics(kind, value, columns)]
     values = _envelope(value, columns, source_file, number)
     _complete(kind, values)
+    _shorten(kind, values)
     return [*rows, Row(kind.table, values, seq_is_given=value.get("seq") is not None)]
 
 
@@ -152,6 +155,17 @@ def _complete(kind: Kind, values: Values) -> None:
         at = "event_time" if kind.table == "heartbeats" else "effect_time"
         own = (values[name] for name in ("namesrv_id", "channel_id", "code", at, "nth"))
         values["stated_id"] = None if values["event_id"] == timed_id(*own) else values["event_id"]
+
+
+def _shorten(kind: Kind, values: Values) -> None:
+    """Keep of texts about the configuration what captures keep of them."""
+    code = values.get("code")
+    if code == RequestCode.UPDATE_NAMESRV_CONFIG and values["config_value"] is not None:
+        values["config_value"] = told_text(values["config_value"], again=True)
+    elif code == RequestCode.GET_NAMESRV_CONFIG and values.get("body") is not None:
+        values["body"] = shown_text(values["body"], again=True)
+    elif kind.table == "namesrv_events" and values["kind"] == "configured" and values["properties"] is not None:
+        values["properties"] = shown_text(values["properties"], again=True)
 
 
 def nanoseconds(value: object, name: str) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from namesrv_core.inference.settings import properties_of
+from namesrv_core.inference.configuration import shown_text
+from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.connection import Connection, Pending
 from namesrv_wire.cutting import Cut, head_of
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
-from namesrv_wire.frames import Frame
 from namesrv_wire.known import KnownFrame, KnownFrames
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING
@@ -18,7 +18,6 @@ from namesrv_wire.requests import topic_configs_row
 from namesrv_wire.rows import NOTHING, FrameRow, Place, Values, digest_id, timed_id
 
 MAX_DIGESTS: Final = 65_536
-GET_NAMESRV_CONFIG: Final = 319
 NOTIFY_MIN_BROKER_ID_CHANGE: Final = 905
 
 
@@ -167,24 +166,24 @@ class Exchange:
             return
         if pending.question is not None:
             ledger.tally.observations += 1
-            self._observation(connection, pending, known)
+            if pending.code == RequestCode.GET_NAMESRV_CONFIG:
+                self._configured(connection, pending, known)
+            else:
+                self._observation(connection, pending, known.observed(), pending.question)
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
-        if pending.code == GET_NAMESRV_CONFIG and frame.code == 0:
-            self._configured(frame)
         if pending.row is None:
             return
         self._take_effect(connection, pending.row, known.answer())
 
-    def _observation(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
+    def _observation(self, connection: Connection, pending: Pending, observed: Values, said: Values) -> None:
         """Write what was answered."""
         ledger, channel = self.ledger, connection.channel_id
         asked_us, at_us = pending.time_ns // 1_000, ledger.time_ns // 1_000
         nth = connection.nth_at(pending.code, at_us)
         identity = timed_id(ledger.id, channel, pending.code, at_us, nth)
         own = (ledger.slot(), identity, asked_us, at_us, channel, connection.proxied, *ledger.source)
-        said = pending.question or NOTHING
-        ledger.emit(FrameRow("route_observations", ledger.id, *own, said, known.observed(), pending.seq, nth))
+        ledger.emit(FrameRow("route_observations", ledger.id, *own, said, observed, pending.seq, nth))
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""
@@ -193,14 +192,15 @@ class Exchange:
                 self.ledger.emit(pending.row)
         connection.orphans.clear()
 
-    def _configured(self, frame: Frame) -> None:
-        """Keep what the name server says of its settings; the rest of its configuration is nobody's business."""
-        stated = properties_of(frame.body.decode("utf-8", "replace"))
-        if stated:
-            place = Place(*self.ledger.source, self.ledger.time_ns)
-            text = "\n".join(f"{name}={value}" for name, value in sorted(stated.items()))
+    def _configured(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
+        """Write what the name server says of its configuration, without secrets; behind it, what that tells of its life."""
+        observed, ledger = known.observed(), self.ledger
+        text = None if observed["body"] is None else shown_text(observed["body"])
+        self._observation(connection, pending, {**observed, "body": text}, pending.question or NOTHING)
+        if text and known.frame.code == ResponseCode.SUCCESS:
+            place = Place(*ledger.source, ledger.time_ns)
             evidence = "answer to a question about the configuration"
-            self.ledger.fact("configured", self.ledger.slot(), place, None, evidence, text)
+            ledger.fact("configured", ledger.slot(), place, None, evidence, text)
 
     def _identify(self, version: int) -> None:
         if version == self.ledger.version:

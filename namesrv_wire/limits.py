@@ -44,6 +44,8 @@ MAX_IPV6_EXTENSIONS = 8
 MAX_REORDER_BYTES = 4 * MIB
 """Bytes kept behind a hole of one direction before the hole is given up."""
 MAX_REORDER_CHUNKS = 4_096
+MAX_WINDOW_BYTES = 4 * MIB
+"""How far ahead of what its receiver has acknowledged a segment may lie: further ahead nobody's socket takes it."""
 GAP_ACKED_NS = 1_000_000_000
 """A hole whose other side acknowledged it was lost by the capture: given up after this time."""
 GAP_NS = 60_000_000_000

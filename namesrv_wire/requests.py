@@ -20,6 +20,7 @@ from namesrv_core.asking.requests import (
     java_boolean,
     register_header,
 )
+from namesrv_core.inference.configuration import told_text
 from namesrv_core.machine.codes import RequestCode
 from namesrv_wire import values
 from namesrv_wire.bodies import TopicTable, decode_data_version, decode_queue_datas
@@ -175,8 +176,8 @@ def _admin_columns(frame: Frame) -> Values:
     code, ext = frame.code, frame.ext.get
     kv = code in (100, 102)
     value = ext("value") if code == 100 else None
-    if code == 318:
-        value = body_text(frame)
+    if code == RequestCode.UPDATE_NAMESRV_CONFIG and frame.body:
+        value = told_text(frame.body.decode("utf-8", "replace"))
     return {
         "operation": request_name(code),
         "broker_name": ext("brokerName") if code in (205, 327) else None,

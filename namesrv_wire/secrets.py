@@ -21,6 +21,10 @@ _WHOLE_ESCAPES = re.compile(rb"(?:[^\\]|\\(?:u[0-9a-fA-F]{4}|[^u]))*", re.DOTALL
 _PARTIAL_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _BINARY_KEY = re.compile(b"|".join(re.escape(key.encode()) for key in sorted(SECRET_KEYS)), re.IGNORECASE)
 _BLOT = b"x"
+_PROPERTY = re.compile(
+    rb"[\w.-]*(?:access\.?key|credential|passw(?:or)?d|secret|token)[\w.-]*[ \t]*[=:][ \t]*([^\r\n]*)", re.IGNORECASE
+)
+"""A property of a configuration, as UPDATE_NAMESRV_CONFIG has it in its body, and answers that show it."""
 _NUMBER = re.compile(rb"[^,}\]\s]*")
 
 
@@ -32,13 +36,16 @@ def is_secret(key: str) -> bool:
 def blot(data: bytes) -> bytes:
     """Return `data`, a frame or its beginning, with the values of secret fields replaced by 'x', same length.
 
-    Works on JSON and binary headers, also on ones cut off inside a value, and on bodies.
+    Works on JSON and binary headers, also on ones cut off inside a value, and on bodies. Of properties in a body, which can
+    have any name, those are blotted whose name says that they are secret.
     """
     hidden = bytearray(data)
     if _BINARY_KEY.search(data):
         _blot_binary(data, hidden)
     if b'"' in data:
         _blot_json(data, hidden)
+    for found in _PROPERTY.finditer(data):
+        hidden[found.start(1) : found.end(1)] = _BLOT * (found.end(1) - found.start(1))
     return bytes(hidden)
 
 

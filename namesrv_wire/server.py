@@ -191,11 +191,16 @@ class Server:
             return
         time_ns = segment.time_ns
         mine = connection.from_server if from_server else connection.from_client
+        fin, rst = bool(segment.flags & FIN), bool(segment.flags & RST)
+        size = len(segment.payload) + segment.lost
+        if not mine.stream.takes(segment.seq, size, connection.acks[from_server], fin=fin, rst=rst):
+            self.ledger.tally.strange_segments += 1
+            return
         if segment.flags & ACK:
             connection.acks[not from_server] = segment.ack
         advanced = False
         silent_since = connection.last_byte_ns
-        if segment.payload or segment.lost:
+        if size:
             before = mine.stream.position
             cuts = mine.push(segment.seq, segment.payload, segment.lost, time_ns)
             advanced = mine.stream.position > before

@@ -12,6 +12,7 @@ class Tally:
 
     `pieces` counts what is no whole frame: holes, broken lengths, unfinished and cut frames, connections of
     strangers. `quarantined` counts quarantine rows by reason. `cut_frames`: of which the capture has not kept all.
+    `strange_segments`: of a connection, with numbers that its other side does not take, whoever sent them.
     `sightings`: packets that were seen before, on another interface or the other side of an address translation.
     `dropped_rows`: events and observations that an endpoint had to give up before it was known to be a name server.
     """
@@ -25,6 +26,7 @@ class Tally:
     ignored: Counter[str] = field(default_factory=Counter)
     connections: int = 0
     copied_segments: int = 0
+    strange_segments: int = 0
     sightings: int = 0
     cut_frames: int = 0
     dropped_rows: int = 0
@@ -47,7 +49,7 @@ class Tally:
         if not figures or isinstance(figures, list):
             return
         for name in self.__slots__:
-            value = figures[name]
+            value = figures.get(name, 0)  # an older state has less
             if isinstance(value, dict):
                 getattr(self, name).update(value)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES, MAX_REORDER_CHUNKS
+from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES, MAX_REORDER_CHUNKS, MAX_WINDOW_BYTES
 
 _MASK = 0xFFFFFFFF
 _HALF = 1 << 31
@@ -97,6 +97,28 @@ class Stream:
             self._advance(b"", ahead)
             pieces.append(Missing(ahead, False))
         return pieces + self.push(seq, payload, lost, time_ns)
+
+    def takes(self, seq: int, size: int, acked: int | None, *, fin: bool = False, rst: bool = False) -> bool:
+        """Return whether the other side takes a segment that has this sequence number: anybody can send it another one.
+
+        `acked`: its last acknowledgement; None: none was seen, and only what is far away is refused. A RST it takes only at the
+        next byte, or behind a FIN; where the capture may have lost some, up to the last that is known of.
+
+        Source: RFC 9293, RFC 5961.
+        """
+        if self.next_seq is None:
+            return True
+        ahead, known = self.ahead(seq), 0
+        if acked is not None:
+            known = max(0, self.ahead(acked))
+        if self.chunks:
+            at, payload, lost = self.chunks[-1]
+            known = max(known, at + len(payload) + lost - self.position)
+        if rst:
+            return seq == acked or 0 <= ahead <= known + 1
+        if fin and ahead + size < 0:
+            return False
+        return ahead <= known + (_FAR if acked is None else MAX_WINDOW_BYTES)
 
     def overdue(self, time_ns: int, acked: int | None) -> list[Piece]:
         """Give up the first hole if it is old enough.

@@ -230,7 +230,9 @@ class Transcript:
                 self._packets += 1
                 self._first_ns = self._first_ns or time_ns
                 if start == stop:
-                    if not (connection.from_client.stream.chunks or connection.from_server.stream.chunks):
+                    half = connection.from_server if flow[2] else connection.from_client
+                    has_holes = connection.from_client.stream.chunks or connection.from_server.stream.chunks
+                    if not has_holes and seq == half.stream.next_seq:
                         if flags & ACK:
                             connection.acks[not flow[2]] = ack
                         continue

@@ -152,7 +152,11 @@ ADMIN_EVENTS = _events(
     Column("queue_datas", QUEUE_DATAS, "217: queue data to store; NULL if the list is null"),
     Column("namespace", STRING, "100, 102: KV namespace"),
     Column("config_key", STRING, "100, 102: KV key"),
-    Column("config_value", STRING, "100: KV value; 318: the properties text"),
+    Column(
+        "config_value",
+        STRING,
+        "100: KV value; 318: what is kept of the properties (docs/auditors.md), one name=value a line",
+    ),
 )
 NAMESRV_EVENTS = _events(
     "namesrv_events",
@@ -173,7 +177,7 @@ NAMESRV_EVENTS = _events(
     Column(
         "properties",
         STRING,
-        "configured: settings, one name=value a line, no others than the replay looks at; recording gaps: until_ms=, the end",
+        "configured: what is kept of its properties, one name=value a line; recording gaps: until_ms=, the end",
     ),
 )
 TOPIC_CONFIGS_TABLE = Table(
@@ -207,7 +211,7 @@ ROUTE_OBSERVATIONS = _events(
         "code",
         INT,
         "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists, "
-        "101/219 KV value/list, 901 member group",
+        "101/219 KV value/list, 319 configuration, 901 member group",
         required=True,
     ),
     Column("subject", STRING, "105: topic; 224: cluster; 101: key; 219: namespace; 901: broker name; NULL otherwise"),
@@ -220,7 +224,7 @@ ROUTE_OBSERVATIONS = _events(
     Column("response_version", INT, "Protocol version in the answer's header", required=True),
     Column("remark", STRING, "Remark of the answer"),
     Column("response_fields", STRING, "Header fields of the answer (101: value) as JSON; NULL if none"),
-    Column("body", STRING, "Body of the answer as text; NULL if empty"),
+    Column("body", STRING, "Body of the answer as text, 319: what is kept of it; NULL if empty"),
     Column("nth", INT, "Of its connection's answers with its code and effect_time the first is 0", required=True),
     STATED_ID,
     Column("seq_rest", LONG, "What seq is beyond effect_time in ns", required=True),

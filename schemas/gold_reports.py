@@ -262,12 +262,16 @@ NAMESRV_SETTINGS = Table(
     (
         NAMESRV_ID,
         Column(
-            "setting", STRING, "version, or a setting as conf/ names it; addresses: if it has several", required=True
+            "setting",
+            STRING,
+            "version, or a setting as conf/ names it; addresses: if it has several; configuration: all of its properties",
+            required=True,
         ),
         Column(
             "value",
             STRING,
-            "Value; unlimited: longer than any silence that was seen; of addresses all, its id first",
+            "Value; unlimited: longer than any silence that was seen; of addresses all, its id first; of the configuration what is "
+            "kept, a property a line, ? where that is not known",
             required=True,
         ),
         Column(
@@ -275,7 +279,8 @@ NAMESRV_SETTINGS = Table(
             STRING,
             "given (conf; addresses: or an event log), stated (by its answers: version, 319), changed (318), inferred (from "
             "answers and closes), "
-            "inherited (from the process before), default (RocketMQ's; nothing speaks for or against)",
+            "inherited (from the process before; the configuration: or from before a gap), "
+            "default (RocketMQ's; nothing speaks for or against)",
             required=True,
         ),
         Column("valid_from", TIMESTAMP, "Since when; NULL: since before the recording"),

@@ -40,7 +40,7 @@ from namesrv_core.machine.draft import NULL_POINTER, Outcome, Step
 from namesrv_core.machine.heartbeat import QueryDataVersionResult
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.properties import property_names
+from namesrv_core.machine.properties import properties_in
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.registry import Registry
@@ -80,7 +80,7 @@ def dispatch(
     """Return what a request at `at_ms` (epoch milliseconds) is, does and is answered with. Nothing is changed.
 
     `uptime_ms`: milliseconds since the server started, None for long ago. A one-way request has no answer, whatever it
-    does. The body of GET_NAMESRV_CONFIG is not predicted.
+    does. The body of GET_NAMESRV_CONFIG is not predicted: `inference.configuration` does.
     """
     served = _served(registry, request, at_ms, namesrv, uptime_ms)
     return served._replace(answer=None) if request.one_way else served
@@ -186,12 +186,12 @@ def _registered(result: object, registry: Registry, namesrv: Namesrv) -> Answer:
 
 def _config_answer(event: events.UpdateNamesrvConfig, namesrv: Namesrv) -> Answer:
     """Return the answer to UPDATE_NAMESRV_CONFIG: nothing is changed if a property of the black list is among them."""
-    names = set() if event.properties is None else property_names(event.properties)
-    if names is None:
+    said = {} if event.properties is None else properties_in(event.properties)
+    if said is None:
         return Answer(ResponseCode.SYSTEM_ERROR, None, "string2Properties error")
     profile = namesrv.profile
     listed = {*profile.config_black_list, *(namesrv.config.config_black_list.split(";"))}
-    if names & (listed if profile.answers_unknown_codes else set(profile.config_black_list)):
+    if said.keys() & (listed if profile.answers_unknown_codes else set(profile.config_black_list)):
         return Answer(ResponseCode.NO_PERMISSION, None, profile.black_list_remark)
     return _SUCCESS
 

@@ -5,7 +5,7 @@ and did; inherited from the process before; RocketMQ's default. UPDATE_NAMESRV_C
 value found holds from the start of the process that it was found in, also for days before the evidence.
 
 Sources: RocketMQ 4.9.7 and 5.4.0, classes NamesrvConfig, NettyServerConfig, Configuration, NamesrvStartup,
-DefaultRequestProcessor.updateConfig.
+DefaultRequestProcessor.updateConfig. What a server says of all its properties: `configuration`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from namesrv_core.inference.configuration import (
+    NOTHING_KNOWN,
+    STORE_PATH,
+    UNKNOWN,
+    Configuration,
+    lines_of,
+)
 from namesrv_core.machine.profile import Namesrv, NamesrvConfig, Profile, profile_named
 
 Value = bool | int | str | None
@@ -24,8 +32,9 @@ SCAN_PHASE = "scan_phase_us"
 """No setting, but as one known by process: by how much packets of scans come after a multiple of the period."""
 ADDRESSES = "addresses"
 """Told beside the settings: the addresses of a process that has several. No replay depends on it."""
+CONFIGURATION = "configuration"
+"""Likewise: all properties, as far as they are known. Answers that show them are held against it (`Configuration.text`)."""
 UNLIMITED = "unlimited"
-_STORE_PATH = "configStorePath"
 # Where a server without a configuration file of its own (`-c`) writes its configuration; no start reads it from there.
 _DEFAULT_STORE = "/namesrv/namesrv.properties"
 _ENOUGH = 2
@@ -85,13 +94,14 @@ OPTIONS = {
         Option("scan_period_ms", "scanNotActiveBrokerInterval", unit_ms=1, read_at_start=True),
     )
 }
-KEPT_PROPERTIES = frozenset({_STORE_PATH, *(option.property for option in OPTIONS.values())})
 
 
 class Statement(NamedTuple):
     """Configuration in the server's own terms: what it answered (319), or what it was told and accepted (318).
 
-    `has_file`: whether it was started with a configuration file, where that is said.
+    `has_file`: whether it was started with a configuration file, where that is said. `lines`: all properties that it names, as
+    they are kept. Where it is not certain, it has no values: a change that nobody has seen accepted, or (it changes nothing)
+    a gap in the recording, in which anything may have changed.
     """
 
     seq: int
@@ -99,6 +109,8 @@ class Statement(NamedTuple):
     values: Mapping[str, Value]
     changes: bool
     has_file: bool | None = None
+    lines: Mapping[str, str] = MappingProxyType({})
+    is_certain: bool = True
 
 
 class Votes(NamedTuple):
@@ -154,32 +166,22 @@ class Known:
     fallback_version: str = "4.9.7"
 
 
-def properties_of(text: str) -> dict[str, str]:
-    """Return the properties in `text` that matter here, and no others."""
-    found = {}
-    for line in text.splitlines():
-        name, _, value = line.strip().partition("=")
-        if name.strip() in KEPT_PROPERTIES:
-            found[name.strip()] = value.lstrip()
-    return found
-
-
-def statement_of(seq: int, event_id: str, text: str, *, changes: bool) -> Statement:
+def statement_of(seq: int, event_id: str, text: str, *, changes: bool, is_certain: bool = True) -> Statement:
     """Return what a properties text says about the settings; a value that the server cannot parse says nothing.
 
     Source: MixAll.properties2Object, which passes over whatever throws.
     """
-    properties = properties_of(text)
+    lines = lines_of(text, changes=changes)
     values: dict[str, Value] = {}
-    for option in OPTIONS.values():
-        if option.property in properties:
+    for option in OPTIONS.values() if is_certain else ():
+        if option.property in lines:
             try:
-                values[option.name] = option.value_of(properties[option.property])
+                values[option.name] = option.value_of(lines[option.property])
             except ValueError:
                 continue
-    path = properties.get(_STORE_PATH)
-    has_file = None if path is None else not path.replace("\\", "/").endswith(_DEFAULT_STORE)
-    return Statement(seq, event_id, values, changes, has_file)
+    path = lines.get(STORE_PATH) if is_certain else None
+    has_file = None if path is None else not path.endswith(_DEFAULT_STORE)
+    return Statement(seq, event_id, values, changes, has_file, lines, is_certain)
 
 
 def text_of(value: Value) -> str:
@@ -191,7 +193,7 @@ def text_of(value: Value) -> str:
 
 def value_of(name: str, text: str) -> Value:
     """Return the value of setting `name` that `text_of` wrote."""
-    if name == VERSION:
+    if name in (VERSION, CONFIGURATION):
         return text
     if name == SCAN_PHASE:
         return int(text)
@@ -222,6 +224,7 @@ def settle(known: Known) -> list[Setting]:
         for start in starts:
             settings += _through(start, said, has_file=has_file)
         settings += _phase(known, life, latest.get(SCAN_PHASE))
+        settings += _configurations(life, said, latest, version, has_file=has_file)
         latest.update((setting.name, setting) for setting in settings)
         found += settings
     return found
@@ -237,7 +240,7 @@ def namesrv_of(settings: Sequence[Setting], from_seq: int = 0) -> Namesrv:
         if setting.name == VERSION:
             # A new process starts with nothing of the old one's.
             profile, values = profile_named(str(setting.value)), {}
-        elif setting.name != SCAN_PHASE:
+        elif setting.name not in (SCAN_PHASE, CONFIGURATION):
             values[setting.name] = setting.value
         stretches[max(first_seq, setting.from_seq)] = Namesrv(profile, NamesrvConfig(**values))
     (_, base), *later = stretches.items()
@@ -392,6 +395,58 @@ def _through(start: Setting, said: Sequence[Statement], *, has_file: bool) -> li
             # Changed by something that was not recorded.
             values.append(_next(now, statement, Source.STATED, value))
     return values
+
+
+def _configurations(
+    life: Life, said: Sequence[Statement], before: Mapping[str, Setting], version: Setting, *, has_file: bool
+) -> list[Setting]:
+    """Return what was known of all properties through the life of a process; each holds from behind what says so.
+
+    A process starts with what the one before had in its file, or had itself started with, if it is of the same release: that is
+    a guess, as is everything behind a gap.
+    """
+    last = before.get(CONFIGURATION)
+    now = None
+    if last is not None and last.life_seq == life.from_seq:
+        now = last
+    elif last is not None:
+        is_same = version.value == before[VERSION].value
+        value = last.restart_value if is_same else NOTHING_KNOWN.text
+        now = Setting(CONFIGURATION, value, Source.INHERITED, life.from_seq, life.from_seq, value)
+    values = [] if now is None else [now]
+    for statement in said:
+        if now is None or statement.seq > now.from_seq:
+            following = _configured(now, statement, life, has_file=has_file)
+            if following is not None:
+                values.append(now := following)
+    return values
+
+
+def _configured(now: Setting | None, statement: Statement, life: Life, *, has_file: bool) -> Setting | None:
+    """Return what is known behind a statement; None: nothing else than before."""
+    if not statement.is_certain and not statement.changes:
+        return None if now is None else now._replace(source=Source.INHERITED, from_seq=statement.seq)
+    known, restart = (
+        NOTHING_KNOWN if now is None else Configuration.of(str(value))
+        for value in (now and now.value, now and now.restart_value)
+    )
+    is_guess = now is not None and now.source is Source.INHERITED
+    if statement.changes:
+        after, source = known.after_change(statement.lines, is_certain=statement.is_certain), Source.CHANGED
+        # What goes into no file is not there at the next start.
+        restart = after if has_file else restart
+        if after == known:
+            return None
+    else:
+        after, source = known.after_answer(statement.lines), Source.STATED
+        # What a change had set before the first answer hides what was there at the start, and will be again.
+        hidden = {} if has_file or known.is_whole else dict.fromkeys(known.lines, UNKNOWN)
+        restart = after.after_change(hidden)
+        if after == known and not is_guess:
+            return None
+    source = Source.INHERITED if is_guess and statement.changes else source
+    own = (CONFIGURATION, after.text, source, statement.seq, life.from_seq)
+    return Setting(*own, restart.text, (statement.event_id,), 1)
 
 
 def _next(now: Setting, statement: Statement, source: Source, restart_value: Value) -> Setting:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Hashable
 from typing import Protocol, TypeVar
 
-from namesrv_core.machine.java_map import JavaMap, as_long, nested_get, string_hash, string_map
+from namesrv_core.machine.java_map import JavaMap, as_long, nested_get, string_hash, string_map, table_size_for
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.rows import (
     BrokerData,
@@ -144,6 +144,7 @@ class ClusterAddrTable(NestedTable[bool]):
     def restart(self, profile: Profile) -> None:
         """See `RowTable`."""
         self.capacity, self.concurrent = profile.capacities.cluster, profile.concurrent_maps
+        self.computes = not profile.concurrent_maps
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:
         """See `RowTable`."""
@@ -163,8 +164,20 @@ class KvConfigTable(NestedTable[KvValue]):
     def __init__(self) -> None:
         super().__init__(16, string_hash, concurrent=False)
 
-    def restart(self, profile: Profile) -> None:
-        """See `RowTable`."""
+    def restart(self, profile: Profile) -> None:  # noqa: ARG002  as in every table
+        """See `RowTable`. The file has the keys in the order of the old maps; of it the new process fills maps of its own.
+
+        Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.load; java.util.HashMap.putAll sizes the outer one.
+        """
+        entries = list(self.java_items())
+        for namespace, _ in entries:
+            self.remove(namespace)
+        self.capacity = table_size_for(int(len(entries) / 0.75) + 1) if entries else 16
+        for namespace, values in entries:
+            loaded: JavaMap[str | None, KvValue] = string_map()
+            for key, value in values.java_items():
+                loaded.put(key, value)
+            self.put(namespace, loaded)
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
         """See `RowTable`. A namespace stays when its last key goes."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from namesrv_core.inference.settings import ADDRESSES, OPTIONS, SCAN_PHASE, VERSION, Source
+from namesrv_core.inference.settings import ADDRESSES, CONFIGURATION, OPTIONS, SCAN_PHASE, VERSION, Source
 from namesrv_core.machine.draft import Outcome
 from schemas.rules.of_bronze import EVENTS
 from schemas.rules.rule import (
@@ -27,7 +27,7 @@ from schemas.rules.rule import (
 
 # What a timer starts, not a packet; its ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
-SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE, ADDRESSES)
+SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE, ADDRESSES, CONFIGURATION)
 SOURCES = tuple(source.value for source in Source)
 _ANSWERS = ("route_observations", "registrations", "heartbeats", "admin_events")
 _OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM registrations"
@@ -255,7 +255,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
         Rule(
             "setting_is_known",
             is_one_of("setting", SETTINGS),
-            "setting is version, addresses or the name of a setting in the configuration.",
+            "setting is version, addresses, configuration or the name of a setting in the configuration.",
         ),
         Rule("source_is_known", is_one_of("source", SOURCES), f"source is one of {', '.join(SOURCES)}."),
         Rule(
@@ -283,7 +283,7 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             FROM namesrv_settings AS judged
             LEFT JOIN (SELECT * FROM namesrv_settings
                        WHERE source IN ('stated', 'inferred') AND from_seq = process_seq
-                         AND setting NOT IN ('{SCAN_PHASE}', '{ADDRESSES}')) AS found
+                         AND setting NOT IN ('{SCAN_PHASE}', '{ADDRESSES}', '{CONFIGURATION}')) AS found
               ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
              AND found.from_seq = judged.from_seq AND found.day > judged.day""",
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core.asking.requests import java_boolean, java_int, java_long, register_header
-from namesrv_core.machine.properties import property_names
+from namesrv_core.machine.properties import properties_in
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,20 @@ def test_a_bare_registration_header_says_nothing() -> None:
 )
 def test_the_names_in_a_properties_text_are_those_that_java_reads(text: str, names: set[str] | None) -> None:
     """Comments, separators, continued lines and escapes; an unfinished unicode escape makes Java refuse the text."""
-    assert property_names(text) == names
+    said = properties_in(text)
+    assert (None if said is None else said.keys()) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a=1\nb : 2 \nc\t3\nd", {"a": "1", "b": "2 ", "c": "3", "d": ""}),
+        ("a==1\nb= : 2", {"a": "=1", "b": ": 2"}),
+        ("a=1\\\n   2\na\\=b=\\tx\\u0041", {"a": "12", "a=b": "\txA"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=ß", {"a": "\u00c3\u009f"}),
+    ],
+)
+def test_their_values_are_those_that_java_reads(text: str, values: dict[str, str]) -> None:
+    """One separator, with blanks around it; the last of two; bytes are taken for Latin-1, as the server does."""
+    assert properties_in(text) == values

@@ -31,7 +31,8 @@ class Oracle:
         classpath = [*released, jvm.pyspark_jar("xbean-asm9-shaded")]
         classes = jvm.compiled([_JAVA / "common", _JAVA / "shared", _JAVA / f"v{version[0]}"], classpath)
         self._home = tempfile.TemporaryDirectory(prefix="oracle")  # of log files and of the KV table
-        options = [f"-Duser.home={self._home.name}", f"-Djava.io.tmpdir={self._home.name}"]
+        folders = ("user.home", "java.io.tmpdir", "rocketmq.home.dir")
+        options = [f"-D{name}={self._home.name}" for name in folders]
         self._jvm = jvm.Jvm("oracle.Main", [classes, *classpath], options=options)
         self.version = version
 

@@ -220,11 +220,13 @@ class Maker:
         return {"cluster": self.random.choice((*_CLUSTERS, "nowhere"))}, None
 
     def configuration(self) -> tuple[dict[str, str], bytes | None]:
-        """Return UPDATE_NAMESRV_CONFIG: names that the server has not, or those that it may not change."""
+        """Return UPDATE_NAMESRV_CONFIG: names that the server has not, those that it may not change, and what changes no table."""
         texts = (
             b"someKey=1", b"# kvConfigPath=x\nsomeKey = 2", b"kvConfigPath=/x", b" configStorePath : /x", b"a\\\n=b",
             b"rocketmqHome=/x", b"configBlackList=", b"kv\\\n  ConfigPath /x", b"bad=\\u12", b"\\u006bvConfigPath=x",
-            b"some\\=kvConfigPath=1", b"",
+            b"some\\=kvConfigPath=1", b"", b"listenPort = +007\nserverWorkerThreads=x\nclusterTest:TRUE", b"listenPort=2147483648",
+            b"serverSelectorThreads 5\nproductEnvName=a\\u0062 ", "productEnvName=Straße\nclusterTest=no".encode(),
+            b"listenPort=0x10\nproductEnvName=\nserverSocketBacklog=-1", b"productEnvName=a=b\nproductEnvName = c:d",
         )  # fmt: skip
         return {}, self.random.choice(texts) or None
 

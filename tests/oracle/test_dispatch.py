@@ -12,6 +12,7 @@ import pytest
 from namesrv_core import take
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.dispatch import dispatch
+from namesrv_core.inference.configuration import NOTHING_KNOWN, lines_of, shown_text, told_text
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer
@@ -137,22 +138,52 @@ def difference(ours: Answer | None, wire: dict[str, Any], code: int) -> str | No
     return None if ours.body == wire["body"] or code == RequestCode.GET_NAMESRV_CONFIG else "body"
 
 
+class Configured:
+    """What is known of the configuration by what is kept of the requests and answers of a session."""
+
+    def __init__(self) -> None:
+        self.known, self.answers = NOTHING_KNOWN, 0
+
+    def differs(self, event: dict[str, Any], made: Made | None, wire: dict[str, Any] | None) -> bool:
+        """Take a request and its answer; return whether that shows another configuration."""
+        if event["op"] == "restart":
+            self.known = NOTHING_KNOWN
+        elif made is not None and wire is not None and wire.get("code") == ResponseCode.SUCCESS:
+            if made.code == RequestCode.UPDATE_NAMESRV_CONFIG and made.body:
+                self.known = self.known.after_change(
+                    lines_of(told_text(made.body.decode("utf-8", "replace")), changes=True)
+                )
+            elif made.code == RequestCode.GET_NAMESRV_CONFIG:
+                shown = lines_of(shown_text(wire["body"]), changes=False)
+                compared, self.known = self.known.compared(shown), self.known.after_answer(shown)
+                self.answers += compared == "equal"
+                return compared != "equal" and self.known.is_whole and compared != "open"
+        return False
+
+
 @pytest.mark.parametrize("block", range(10))
 def test_random_requests_are_answered_as_by_the_real_processors(oracle: Oracle, block: int) -> None:
     """Code, remark, header fields, body text and the state afterwards are the real ones, for 20,000 requests in all.
 
-    Among them: odd protocol versions, missing and unreadable fields, wrong checksums, undecodable bodies, unknown codes.
+    Among them: odd protocol versions, missing and unreadable fields, wrong checksums, undecodable bodies, unknown codes. What
+    is kept of changes of the configuration foretells what is kept of the answers that show it.
     """
-    found = []
+    found, shown = [], 0
     for seed in range(block * SESSIONS // 10, (block + 1) * SESSIONS // 10):
         session = Session(oracle.version, seed)
         session.run(REQUESTS)
         real = oracle.wire(session.events)
-        for made, ours, hashed, theirs in zip(session.made, session.answers, session.hashes, real, strict=True):
+        configured = Configured()
+        rounds = zip(session.events, session.made, session.answers, session.hashes, real, strict=True)
+        for event, made, ours, hashed, theirs in rounds:
             differs = None if made is None else difference(ours, theirs["wire"], made.code)
             if differs is None and hashed != theirs["h"]:
                 differs = "state"
+            if configured.differs(event, made, theirs.get("wire")):
+                differs = "configuration"
             if differs is not None:
                 found.append((seed, differs, made, ours, theirs))
                 break
+        shown += configured.answers
     assert not found, found[0]
+    assert shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,12 @@ def _client(after_us: int, flags: int = ACK, payload: bytes = b"") -> Step:
 
 def _server(after_us: int, flags: int = ACK, payload: bytes = b"") -> Step:
     return Step(after_us, True, flags, payload)
+
+
+def asking(*asked: tuple[bytes, bytes], after_us: int = _S) -> tuple[Step, ...]:
+    """Return the steps of a client that sends requests, each so long after the last answer, and is answered."""
+    said = (step for one, other in asked for step in (_client(after_us, payload=one), _server(300, payload=other)))
+    return (*_OPEN, *said, *_closed(5 * _MS, _CLOSED_BY_CLIENT))
 
 
 _OPEN = (_client(0, SYN), _server(60, SYN | ACK), _client(40))
@@ -96,12 +102,18 @@ class _Packet(NamedTuple):
 
 
 def with_strangers(
-    capture: Path, out: Path, servers: Sequence[tuple[str, int]], at_s: Sequence[float], kinds: Sequence[str] = ()
+    capture: Path,
+    out: Path,
+    servers: Sequence[tuple[str, int]],
+    at_s: Sequence[float],
+    kinds: Sequence[str] = (),
+    more: Mapping[str, tuple[Step, ...]] | None = None,
 ) -> int:
     """Write `capture` (classic pcap) with strangers at (address and port, protocol version) of name servers.
 
     At each of the times, in seconds from the first packet, one of each kind comes 20 ms after the one before. Their packets
-    are seen where those of another client are, and are cut as these. Returns how many connections there are in all.
+    are seen where those of another client are, and are cut as these. `more`: other kinds, by name. Returns how many connections
+    there are in all.
     """
     data = gzip.decompress(capture.read_bytes())
     packets, longest = list(_packets(data)), int.from_bytes(data[16:20], "little")
@@ -109,7 +121,7 @@ def with_strangers(
     added: list[_Packet] = []
     number = 0
     for server, version in servers:
-        steps, headers = strangers(version), _headers(packets, size, server)
+        steps, headers = strangers(version) | dict(more or {}), _headers(packets, size, server)
         for at in at_s:
             for place, kind in enumerate(kinds or steps):
                 number += 1

@@ -52,3 +52,13 @@ def test_nothing_else_is_touched() -> None:
     """Bytes without secrets stay as they are."""
     whole = request(103, {"brokerName": "AccessKey", "topic": "Signature"}, b"body")
     assert blot(whole) == whole
+
+
+@pytest.mark.parametrize("cut", [0, 1, 6, 12])
+def test_properties_named_like_secrets_are_blotted_also_when_cut_off(cut: int) -> None:
+    """In the body of a request that changes the configuration; others stay, and so does the length."""
+    body = b"listenPort=9876\nacl.SecretKey = " + SECRET + b"\nkeyStorePassword:" + SECRET + b"\nrocketmqHome=/opt\n"
+    whole = request(318, {}, body)
+    assert blot(whole) == whole.replace(SECRET, b"x" * len(SECRET))
+    end = whole.index(SECRET) + cut
+    assert blot(whole[:end]) == whole[: end - cut] + b"x" * cut

@@ -209,12 +209,21 @@ def test_the_packet_after_an_idle_close_is_kept(end: Callable[[Talk], Talk], clo
 
 
 def test_the_name_servers_own_words_about_its_settings_are_kept() -> None:
-    """Of a GET_NAMESRV_CONFIG answer only what the replay looks at, and nothing of one that failed."""
+    """Of a GET_NAMESRV_CONFIG answer numbers and switches, digests of all others; one that failed tells nothing of settings."""
     body = b"orderMessageEnable=true\nrocketmqHome=/opt/mq\nsecretKey=geheim\nlistenPort=9876\n"
     talk = Talk().open().ask(request(319, opaque=1)).answer(response(1, 0, body))
     talk.ask(request(319, opaque=2)).answer(response(2, 1, body))
-    (fact,) = [row for row in of_table(rows_of(talk.segments), "namesrv_events") if row["kind"] == "configured"]
-    assert fact["properties"] == "orderMessageEnable=true"
+    talk.ask(request(318, opaque=3, body=b"secretKey = geheim\nlistenPort=0x1\norderMessageEnable:TRUE\n"))
+    rows = rows_of(talk.answer(response(3)).segments)
+    (fact,) = [row for row in of_table(rows, "namesrv_events") if row["kind"] == "configured"]
+    shown, failed = of_table(rows, "route_observations")
+    (told,) = of_table(rows, "admin_events")
+    kept = "orderMessageEnable=true\nrocketmqHome=#df171e77\nsecretKey=#6c9a11cd\nlistenPort=9876"
+    assert fact["properties"] == shown["body"] == failed["body"] == kept
+    assert (shown["code"], shown["response_code"], failed["response_code"]) == (319, 0, 1)
+    assert shown["seq"] < fact["seq"]
+    assert told["config_value"] == "secretKey=#6c9a11cd\nlistenPort=#e2e60697\norderMessageEnable=true"
+    assert "geheim" not in str(rows)
 
 
 def test_seq_is_unique_and_increasing_for_packets_of_one_nanosecond() -> None:

@@ -1,0 +1,115 @@
+"""Segments that a receiver does not take say nothing: whoever knows both addresses can send them in somebody's name."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_wire.capture import ACK, FIN, RST, Segment
+from namesrv_wire.rows import AnyRow
+from namesrv_wire.tcp import Stream
+from namesrv_wire.transcript import Transcript
+from tests.wire.forge import NAMESRV, Talk, merged, request, rows_of
+from tests.wire.test_transcript import alive_beside
+
+BROKER = {"brokerName": "broker-a", "brokerAddr": "10.0.0.2:10911", "clusterName": "C", "brokerId": "0"}
+FAR = [0x10000000, 0x20000000, 0x30000000, 0x70000000, -0x10000000, -0x20000000, -0x70000000]
+
+
+def broker() -> Talk:
+    """Return a broker's connection: it beats every second, asks in between, and is closed by RST."""
+    talk = Talk().open()
+    for opaque in range(1, 12):
+        talk.exchange(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=opaque).wait(900_000_000)
+        talk.exchange(105, {"topic": "T"}, opaque=100 + opaque)
+    return talk.client_rst()
+
+
+def said(segments: list[Segment], transcript: Transcript | None = None) -> list[tuple[str, dict[str, object]]]:
+    """Return what rows say, but for the numbers of packets."""
+    rows: list[AnyRow] = rows_of(segments, transcript)
+    return [(row.table, {k: v for k, v in row.values.items() if k != "source_offset"}) for row in rows]
+
+
+def with_strange(segments: list[Segment], *strange: Segment) -> list[Segment]:
+    """Return a capture that has more segments."""
+    ordered = sorted([*segments, *strange], key=lambda segment: segment.time_ns)
+    return [segment._replace(packet_no=number) for number, segment in enumerate(ordered, 1)]
+
+
+@pytest.mark.parametrize("ahead", FAR)
+@pytest.mark.parametrize("from_server", [False, True])
+@pytest.mark.parametrize(
+    ("flags", "payload"),
+    [(RST, b""), (RST | ACK, b""), (FIN | ACK, b""), (ACK, bytes(64)), (ACK, request(104, BROKER)), (ACK, b"")],
+    ids=["RST", "RST ACK", "FIN", "zeros", "a request", "ACK"],
+)
+def test_what_lies_outside_of_the_window_changes_nothing(
+    flags: int,
+    payload: bytes,
+    from_server: bool,  # noqa: FBT001
+    ahead: int,
+) -> None:
+    """In either direction, in the middle of a broker's connection, three times: every row is what it was."""
+    clean = merged(broker(), alive_beside(60))
+    mine = [one for one in clean if (one.src if from_server else one.dst) == NAMESRV and one.payload]
+    strange = [
+        one._replace(
+            time_ns=one.time_ns + 1_000, seq=(one.seq + ahead) & 0xFFFFFFFF, ack=(one.ack + ahead) & 0xFFFFFFFF,
+            flags=flags, payload=payload,
+        )
+        for one in mine[2:12:4]
+    ]  # fmt: skip
+    assert len(strange) == 3
+    transcript = Transcript(namesrv=[NAMESRV])
+    assert said(with_strange(clean, *strange), transcript) == said(clean)
+    assert transcript.counts.strange_segments >= (3 if ahead > 0 or flags & (RST | FIN) else 0)
+
+
+def test_an_acknowledgement_that_is_not_taken_opens_no_window() -> None:
+    """First one that says that far more has come, then a RST within that."""
+    clean = merged(broker(), alive_beside(60))
+    one = next(segment for segment in clean if segment.dst == NAMESRV and segment.payload)
+    at, far = one.time_ns + 1_000, (one.seq + 0x1000000) & 0xFFFFFFFF
+    from_server = one._replace(src=one.dst, dst=one.src, payload=b"", flags=ACK)
+    ack = from_server._replace(time_ns=at, seq=(one.ack + 0x20000000) & 0xFFFFFFFF, ack=far)
+    rst = one._replace(time_ns=at + 1_000, seq=far - 10, payload=b"", flags=RST)
+    assert said(with_strange(clean, ack, rst)) == said(clean)
+
+
+@pytest.mark.parametrize("flags", [RST, RST | ACK])
+def test_a_reset_at_the_next_byte_is_one(flags: int) -> None:
+    """Also behind a FIN, and where the capture has lost what the other side acknowledged."""
+    stream = Stream()
+    stream.begin(1_000)
+    assert stream.takes(1_000, 0, None, rst=True)
+    assert stream.takes(1_001, 0, None, rst=True)
+    assert not stream.takes(1_002, 0, None, rst=True)
+    assert not stream.takes(999, 0, None, rst=True)
+    assert stream.takes(900, 0, 900, rst=True)
+    assert stream.takes(1_500, 0, 1_500, rst=True)
+    assert not stream.takes(1_502, 0, 1_500, rst=True)
+    stream.push(1_100, bytes(10), 0, 0)
+    assert stream.takes(1_110, 0, None, rst=True)
+    talk = Talk().open().exchange(322, BROKER, b'{"counter":1,"timestamp":1}')
+    kinds = [values["kind"] for table, values in said(talk._add(False, flags).segments) if table == "channel_events"]
+    assert kinds == ["exception", "close"]
+
+
+def test_what_was_lost_in_the_capture_is_a_hole_as_before() -> None:
+    """Once the other side has acknowledged it, whatever its size; a window without that."""
+    stream = Stream()
+    stream.begin(0)
+    assert stream.takes(4 * 1024 * 1024, 100, 0)
+    assert not stream.takes(4 * 1024 * 1024 + 1, 100, 0)
+    assert stream.takes(40 * 1024 * 1024, 100, 39 * 1024 * 1024)
+    assert stream.takes(40 * 1024 * 1024, 100, None)
+    assert Stream().takes(123_456_789, 100, 5)
+
+
+def test_a_new_connection_of_the_same_port_has_its_own_numbers() -> None:
+    """A SYN and its answer are no segments of the connection before."""
+    first = Talk().open().exchange(105, {"topic": "T"}).wait(1_000_000_000)
+    again = Talk(start_ns=first.at_ns, client_seq=0x50000000, server_seq=0x60000000).open()
+    again.exchange(105, {"topic": "T"}, opaque=7)
+    rows = said(with_strange(first.segments, *again.segments))
+    assert sum(table == "route_observations" for table, _ in rows) == 2
