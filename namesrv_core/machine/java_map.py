@@ -9,7 +9,7 @@ Source: JDK 8 and 17, HashMap and ConcurrentHashMap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -22,6 +22,7 @@ V = TypeVar("V")
 _LOAD_NUMERATOR, _LOAD_DENOMINATOR = 3, 4
 # A bucket of this many keys that gets another makes a table below the other bound grow; a larger table makes it a tree.
 _CROWDED_BUCKET, _MIN_TREEIFY_CAPACITY = 8, 64
+_SMALL_CAPACITY = 16  # of a map that never grew: its buckets were never parted, and none is a tree
 _UNTREEIFY = 6  # a tree that is parted when the table grows leaves a list of so many keys, or fewer
 _INT_MASK = 0xFFFFFFFF
 
@@ -151,6 +152,10 @@ class JavaMap(dict[K, V], Generic[K, V]):
             by_age = sorted(self, key=lambda key: place.get(key, 0)) if place else self
             self._order = sorted(by_age, key=self.bucket_of)
         return self._order
+
+    def keys_by_age(self) -> Sequence[K]:
+        """Return the keys in the order in which they came, as long as the map is small; one that grew knows only Java's order."""
+        return list(self) if self.capacity <= _SMALL_CAPACITY else self.java_keys()
 
     def java_items(self) -> Iterator[tuple[K, V]]:
         """Yield the entries in Java's iteration order."""

@@ -43,7 +43,7 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
     ):
         return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
     queue_datas = registry.topic_queue_table.get(event.topic)
-    present = () if queue_datas is None else queue_datas.java_keys()
+    present = () if queue_datas is None else queue_datas.keys_by_age()
     names = registry.cluster_addr_table.get(event.cluster_name, ()) if event.cluster_name else present
     for name in present:
         if name in names:
