@@ -23,6 +23,7 @@ ASKING = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
+    "spark.sql.sources.ignoreDataLocality": "true",
 }
 
 

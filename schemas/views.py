@@ -9,10 +9,10 @@ the slices of histories that there are), `known_run` (finished_time: of the run 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -183,13 +183,25 @@ def midnight(day: dt.date) -> dt.datetime:
 def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
     """Return the statement of the function `days_in_force(t)`: the days whose slices hold what was so at t.
 
-    The days are in its text, so that for a literal t it is a constant before anything is read, and partitions are pruned.
+    The days are in its text, so that for a literal t it is a constant before anything is read, and partitions are pruned. Each
+    place that calls it has that text parsed and analysed: days that follow each other are told by the first and the last.
     """
     days: dict[str, list[dt.date]] = {}
     for name, day in sorted(slice_days, key=lambda one: one[1]):
         days.setdefault(name, []).append(day)
-    of_each = {", ".join(f"DATE'{day}'" for day in found) for found in days.values()} or {"DATE'1970-01-01'"}
-    return DAYS_IN_FORCE.replace(DAYS_OF_EACH, f"array({', '.join(f'array({found})' for found in sorted(of_each))})")
+    of_each = {f"concat({', '.join(_sequences(found))})" for found in days.values()} or {"array(DATE'1970-01-01')"}
+    return DAYS_IN_FORCE.replace(DAYS_OF_EACH, f"array({', '.join(sorted(of_each))})")
+
+
+def runs_of_days(days: Sequence[dt.date]) -> Iterator[tuple[dt.date, dt.date]]:
+    """Yield the first and the last of days that follow each other. `days`: in order, each once."""
+    for _, run in groupby(enumerate(days), key=lambda numbered: numbered[1].toordinal() - numbered[0]):
+        found = [day for _, day in run]
+        yield found[0], found[-1]
+
+
+def _sequences(days: Sequence[dt.date]) -> Iterator[str]:
+    return (f"sequence(DATE'{first}', DATE'{last}')" for first, last in runs_of_days(days))
 
 
 def _route_text(parts: str) -> str:
