@@ -13,6 +13,7 @@ class Tally:
     `pieces` counts what is no whole frame: holes, broken lengths, unfinished and cut frames, connections of
     strangers. `quarantined` counts quarantine rows by reason. `cut_frames`: of which the capture has not kept all.
     `sightings`: packets that were seen before, on another interface or the other side of an address translation.
+    `behind`: packets that have no place, since their clock went back to a time that was read already.
     `dropped_rows`: events and observations that an endpoint had to give up before it was known to be a name server.
     """
 
@@ -27,6 +28,7 @@ class Tally:
     copied_segments: int = 0
     sightings: int = 0
     cut_frames: int = 0
+    behind: int = 0
     dropped_rows: int = 0
     foreign_connections: int = 0
 
@@ -47,7 +49,7 @@ class Tally:
         if not figures or isinstance(figures, list):
             return
         for name in self.__slots__:
-            value = figures[name]
+            value = figures.get(name, 0)
             if isinstance(value, dict):
                 getattr(self, name).update(value)
             else:
