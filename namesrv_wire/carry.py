@@ -60,6 +60,7 @@ def dump(server: Server) -> str:
         "life": None if server.life is None else server.life.dump(),
         "hole": server.hole,
         "hole_end_ns": server.hole_end_ns,
+        "is_behind": server.is_behind,
         "syns": list(server.syns.items()),
         "provisional": server.ledger.provisional,
         "held": [[row.table, row.values] for row in server.ledger.held],
@@ -123,6 +124,7 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     server.life = None if state["life"] is None else Life.load(state["life"])
     server.hole = None if state.get("hole") is None else Hole(*state["hole"])
     server.hole_end_ns = int(state.get("hole_end_ns", 0))
+    server.is_behind = bool(state.get("is_behind"))
     server.syns.update((str(client), int(seq)) for client, seq in state["syns"])
     ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}
     ledger.held.extend(Row(str(table), dict(values)) for table, values in state["held"])

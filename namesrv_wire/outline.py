@@ -64,10 +64,10 @@ class Outline(Transcript):
             if flow is not None and flow[2] is not None and flow[0].confirmed and not flags & _OPENS_OR_ENDS:
                 server, connection, from_server = flow
                 if not kept.is_read[at]:
-                    server.begin(time_ns, (source_file, packets.number(at)))
-                    if flags & ACK:
+                    is_placed = server.begin(time_ns, (source_file, packets.number(at)))
+                    if is_placed and flags & ACK:
                         connection.acks[not from_server] = ack
-                    if stop > start:
+                    if is_placed and stop > start:
                         self._pass(flow, seq, stop - start, is_jump=kept.is_jump[at])
                     continue
             segment = packets.segment(at, self._endpoints)

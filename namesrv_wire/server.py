@@ -29,13 +29,15 @@ _PURGE_NS: Final = LINGER_NS // 8
 class Hole(NamedTuple):
     """What could not be read of a capture: from the packet before to the one behind (None: nothing is behind it in the file).
 
-    `is_seen`: a name server has packets in the file before.
+    `is_seen`: a name server has packets in the file before. `is_step`: it is there since the clock went back, and says nothing of
+    how long it was.
     """
 
     begin_ns: int
     end_ns: int | None
     source_file: str
     is_seen: bool
+    is_step: bool = False
 
 
 class Server:
@@ -72,6 +74,10 @@ class Server:
         """What could not be read since its last packet."""
         self.hole_end_ns = 0
         """Until when the last gap was that a hole has left: what was open before may have ended in it."""
+        self.is_behind = False
+        """Its clock went back: until it is where it was, what comes has no place."""
+        self._taken: tuple[int, int] | None = None
+        """From when to when its packets were read by somebody else."""
         self._forget = forget
         self._purge_ns = 0
 
@@ -111,15 +117,16 @@ class Server:
         """Note that what follows lies behind a hole in its file."""
         if self.hole is not None:
             first = self.hole
-            hole = Hole(first.begin_ns, hole.end_ns, hole.source_file, first.is_seen or hole.is_seen)
+            is_seen, is_step = first.is_seen or hole.is_seen, first.is_step or hole.is_step
+            hole = Hole(first.begin_ns, hole.end_ns, hole.source_file, is_seen, is_step)
         self.hole, self.calm_until_ns = hole, -1
 
     def _pass_hole(self, hole: Hole, time_ns: int) -> None:
         """Note a gap where a file had a hole, unless what was lost shows in its connections."""
         begin_ns = max(hole.begin_ns, self.last_packet_ns)
-        end_ns = min(time_ns, hole.end_ns or time_ns)
+        end_ns = max(begin_ns + 1_000_000 * hole.is_step, min(time_ns, hole.end_ns or time_ns))
         is_of_it = hole.is_seen or hole.source_file == self.ledger.source[0]
-        if self.life is None or not is_of_it or end_ns - begin_ns <= SMALL_HOLE_NS:
+        if self.life is None or not is_of_it or (end_ns - begin_ns <= SMALL_HOLE_NS and not hole.is_step):
             return
         for connection in self.idle.passed(begin_ns):
             connection.idle_seq = self.ledger.reserve(connection.idle_ns or 0)
@@ -137,6 +144,8 @@ class Server:
             self.life.hide(self.ledger.reserve(begin_ns), begin_ns, self.ledger.source)
             begin_ns += 1_000
         evidence = f"{hole.source_file}: what it recorded for {(end_ns - begin_ns) / 1e9:.3f} s cannot be read"
+        if hole.is_step:
+            evidence = f"{hole.source_file}: the clock went back; what came until it was there again has no place"
         self._gap(begin_ns, end_ns, evidence)
         self.hole_end_ns = end_ns
 
@@ -147,6 +156,11 @@ class Server:
         self._note("clock_went_back", self.ledger.reserve(begin_ns), begin_ns, evidence)
         until = f"{UNTIL_MS}{until_ns // 1_000_000}"
         self._note("recording_gap", self.ledger.reserve(begin_ns), begin_ns, "the clock went back", until)
+
+    def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
+        """Note that what it did from one time to another was read by somebody else, as of a name server."""
+        self._taken = begin_ns, end_ns
+        self.ledger.confirmed, self.calm_until_ns = True, -1
 
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
         seq, until = self.ledger.reserve(begin_ns), f"{UNTIL_MS}{end_ns // 1_000_000}"
@@ -159,20 +173,23 @@ class Server:
 
     # Packets.
 
-    def begin(self, time_ns: int, source: tuple[str, int]) -> None:
-        """Open a packet: note time and place, and let timers pass that ran out before it."""
+    def begin(self, time_ns: int, source: tuple[str, int]) -> bool:
+        """Open a packet: note time and place, and let timers pass that ran out before it.
+
+        Returns False if it has no place, since its clock went back to a time that was read already.
+        """
         ledger, before_ns = self.ledger, self.ledger.time_ns
-        ledger.begin(time_ns, source)
         if before_ns <= time_ns <= self.calm_until_ns and not self.idle.overdue:
+            ledger.begin(time_ns, source)
             self.last_packet_ns = max(self.last_packet_ns, time_ns)
-            return
+            return True
+        if self._has_no_place(time_ns, source):
+            return False
+        ledger.begin(time_ns, source)
         if self.life is None:
             self.life = Life(ledger.slot(), time_ns, ledger.source)
         idle = self.idle
         self._pass_gaps(time_ns)
-        if time_ns < before_ns - STEP_BACK_NS:
-            evidence = stepped(before_ns // 1_000, time_ns // 1_000)
-            self._note("clock_went_back", ledger.slot(), time_ns, evidence)
         if idle.due_ns < time_ns:
             for connection in idle.passed(time_ns):
                 connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
@@ -183,6 +200,27 @@ class Server:
         if time_ns >= self._purge_ns or len(self.lingering) > MAX_LINGERING:
             self._purge()
         self.calm_until_ns = min(idle.due_ns, self._purge_ns - 1)
+        return True
+
+    def _has_no_place(self, time_ns: int, source: tuple[str, int]) -> bool:
+        """Return whether a packet lies in a time that was read already; note that the clock went back, once."""
+        ledger, last_ns = self.ledger, self.last_packet_ns
+        if self.is_behind and time_ns >= last_ns:
+            self.is_behind = False
+            self.may_miss(Hole(last_ns, None, source[0], is_seen=True, is_step=True))
+        is_taken = self._taken is not None and self._taken[0] <= time_ns < self._taken[1]
+        if not (self.is_behind or is_taken or time_ns < last_ns - STEP_BACK_NS):
+            return False
+        if not self.is_behind:
+            self.is_behind, self.calm_until_ns = True, -1
+            if is_taken and self._taken is not None:
+                last_ns = self.last_packet_ns = self._taken[1]
+            ledger.source = source
+            self._note("clock_went_back", ledger.reserve(last_ns), last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
+        ledger.tally.packets += 1
+        ledger.tally.behind += 1
+        ledger.files.add(source[0])
+        return True
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Take in one segment of a connection; `begin` was called for it."""

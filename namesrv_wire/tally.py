@@ -14,6 +14,7 @@ class Tally:
     strangers. `quarantined` counts quarantine rows by reason. `cut_frames`: of which the capture has not kept all.
     `strange_segments`: of a connection, with numbers that its other side does not take, whoever sent them.
     `sightings`: packets that were seen before, on another interface or the other side of an address translation.
+    `behind`: packets that have no place, since their clock went back to a time that was read already.
     `dropped_rows`: events and observations that an endpoint had to give up before it was known to be a name server.
     """
 
@@ -29,6 +30,7 @@ class Tally:
     strange_segments: int = 0
     sightings: int = 0
     cut_frames: int = 0
+    behind: int = 0
     dropped_rows: int = 0
     foreign_connections: int = 0
 

@@ -124,8 +124,8 @@ class Transcript:
                 return []
             if segment.interface and (segment.payload or from_server):
                 self._note(server, connection, segment)
-            server.begin(segment.time_ns, (source_file, segment.packet_no))
-            server.segment(connection, segment, from_server=from_server)
+            if server.begin(segment.time_ns, (source_file, segment.packet_no)):
+                server.segment(connection, segment, from_server=from_server)
             return server.ledger.take() if server.ledger.out else []
         found = self._server_of(segment)
         if found is None:
@@ -140,8 +140,8 @@ class Transcript:
             flow = self._flows.get((segment.src, segment.dst))
             if flow is not None:
                 return rows + self._feed(segment, source_file)
-        server.begin(segment.time_ns, (source_file, segment.packet_no))
-        self._unknown(server, segment, flow, from_server=from_server)
+        if server.begin(segment.time_ns, (source_file, segment.packet_no)):
+            self._unknown(server, segment, flow, from_server=from_server)
         return rows + server.ledger.take()
 
     # Connections that are seen more than once.
@@ -174,7 +174,8 @@ class Transcript:
             return [row for aside in waited for row in self._feed(*aside, has_waited=True)], False
         if earlier is not None and not from_server:
             server.tally.sightings += len(self._sightings.waited(earlier))
-            server.begin(segment.time_ns, (source_file, segment.packet_no))
+            if not server.begin(segment.time_ns, (source_file, segment.packet_no)):
+                return server.ledger.take(), True
             connection = server.joined(flow[0])
             self._enter(server, connection)
             self._also(server, connection, earlier)
@@ -225,10 +226,12 @@ class Transcript:
             flow = flows.get(pair(key)) if is_plain and key and not flags & _OPENS_OR_ENDS else None
             if flow is not None and flow[2] is not None:
                 server, connection, _ = flow
-                server.begin(time_ns, (source_file, packets.first + index))
+                is_placed = server.begin(time_ns, (source_file, packets.first + index))
                 header, last_ns = (seq, ack, flags), time_ns
                 self._packets += 1
                 self._first_ns = self._first_ns or time_ns
+                if not is_placed:
+                    continue
                 if start == stop:
                     half = connection.from_server if flow[2] else connection.from_client
                     has_holes = connection.from_client.stream.chunks or connection.from_server.stream.chunks
@@ -260,14 +263,25 @@ class Transcript:
     def step_back(self, endpoints: Collection[str], until_ns: int) -> list[AnyRow]:
         """Return the rows that say of name servers that what has times from `until_ns` on was recorded before what was fed.
 
-        The clock went back; what they held at that time is not known from what was fed.
+        The clock went back; what they held at that time is not known from what was fed. Said once of each.
         """
         rows: list[AnyRow] = []
         for server in self._servers.values():
-            if server.id in endpoints and 0 < server.last_packet_ns < until_ns:
+            if server.id in endpoints and 0 < server.last_packet_ns < until_ns and not server.is_behind:
                 server.step_back(until_ns)
                 rows += server.ledger.take()
         return rows
+
+    def taken(self, namesrv_ids: Collection[str], begin_ns: int, end_ns: int) -> None:
+        """Note that what these name servers did from one time to another is read by somebody else: it has no place here."""
+        for namesrv_id in namesrv_ids:
+            self._server(namesrv_id).taken_by_others(begin_ns, end_ns)
+
+    def taken_until(self, last_ns: Mapping[str, int]) -> None:
+        """Note until when somebody else has read of name servers: what comes before that has no place here."""
+        for server in self._servers.values():
+            if server.last_packet_ns < last_ns.get(server.id, 0):
+                server.last_packet_ns, server.is_behind, server.calm_until_ns = last_ns[server.id], True, -1
 
     def finish(self) -> list[AnyRow]:
         """Return the rows that hold if no further segment comes.
@@ -287,17 +301,17 @@ class Transcript:
         """
         return {namesrv_id: dump(server) for namesrv_id, server in self._servers.items()}
 
-    def ahead(self, segment: Segment) -> int | None:
-        """Return how many bytes a segment lies ahead of what its connection has shown (below 0: behind); None: it is unknown."""
+    def place_of(self, segment: Segment) -> tuple[int, int] | None:
+        """Return how far a segment with bytes lies ahead of the first byte that its connection has shown, and of the last.
+
+        None: the connection is unknown, or another one by now.
+        """
         flow = self._flows.get((segment.src, segment.dst))
         if flow is None or flow[2] is None:
             return None
-        return (flow[1].from_server if flow[2] else flow[1].from_client).stream.ahead(segment.seq)
-
-    def has_joined(self, segment: Segment) -> bool:
-        """Return whether a segment is of a connection that was open when it was first seen."""
-        flow = self._flows.get((segment.src, segment.dst))
-        return flow is not None and flow[1].syn_seq is None
+        stream = (flow[1].from_server if flow[2] else flow[1].from_client).stream
+        ahead = stream.ahead(segment.seq)
+        return None if stream.next_seq is None else (ahead + stream.position, ahead)
 
     def last_time_ns(self) -> dict[str, int]:
         """Return the time of the last packet of each name server."""

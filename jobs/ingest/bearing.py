@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
 
-from namesrv_wire.capture import SYN, Segment, read_capture
+from namesrv_wire.capture import SYN, Endpoints, Segment, read_capture
+from namesrv_wire.columns import read_columns
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.transcript import Transcript
 
@@ -15,8 +17,10 @@ _PEEKED_PACKETS = 2_000
 """Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
 OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
-_JUST_BEFORE = 64 << 20
-"""So many bytes before what is known of it a connection is the same one; what a port's next connection has is anywhere."""
+_ADJACENT = 1 << 16
+"""So many bytes before where a file begins a connection is in the file that was recorded before it."""
+_NEAR = 64 << 20
+"""So many bytes from what is known of it a connection is the same one; what a port's next connection has is anywhere."""
 
 
 class Bearing(Enum):
@@ -39,43 +43,81 @@ def peek(path: Path) -> list[Segment]:
         return []
 
 
-def bearing_of(peeked: Sequence[Segment], transcript: Transcript, read: Sequence[tuple[int, int]]) -> Bearing:
-    """Return how a capture lies to what `transcript` was fed, by its first segments.
-
-    `read`: when captures that were read begin and end.
-
-    One that begins before the end of what is known of a name server goes on all the same if its connections do: their
-    clock went back. If they are where they were before, in the time of a capture that was read, they come again. One whose
-    connections are just before what is known of them came earlier, whatever its clock says. A clock that went back behind
-    all that was read has no order with it.
-    """
-    last_ns = transcript.last_time_ns()
-    early = [segment for segment in peeked if segment.time_ns < until_ns(segment, last_ns)]
-    if not early:
-        late = [segment for segment in peeked if segment.time_ns > until_ns(segment, last_ns) + OVERLAP_NS]
-        return Bearing.STEPPED if _is_just_before(late, transcript) else Bearing.BEHIND
-    ahead = [at for segment in early if segment.payload and (at := transcript.ahead(segment)) is not None]
-    if ahead and 2 * sum(at >= 0 for at in ahead) > len(ahead):
-        is_behind_all = early[0].time_ns < min((first for first, _ in read), default=0)
-        return Bearing.STEPPED if is_behind_all else Bearing.BEHIND
-    is_read = any(first <= early[0].time_ns <= last for first, last in read)
-    return Bearing.AGAIN if ahead and is_read else Bearing.EARLIER
-
-
-def _is_just_before(segments: Iterable[Segment], transcript: Transcript) -> bool:
-    """Return whether most connections are a little behind where they are known to have been, to the last of their segments."""
-    reached: dict[tuple[str, str], int] = {}
-    opened: set[tuple[str, str]] = set()
-    for segment in segments:
+def beginnings(peeked: Sequence[Segment]) -> dict[tuple[str, str], int]:
+    """Return the first sequence numbers of connections that were open before a file began, by source and destination."""
+    found, opened = dict[tuple[str, str], int](), set[tuple[str, str]]()
+    for segment in peeked:
         flow = (segment.src, segment.dst)
         if segment.flags & SYN:
             opened.update((flow, flow[::-1]))
-            if transcript.has_joined(segment):  # of which the beginning was not seen
-                reached[flow] = transcript.ahead(segment) or 0
-        elif segment.payload and flow not in opened and (at := transcript.ahead(segment)) is not None:
-            reached[flow] = max(reached.get(flow, -_JUST_BEFORE), at + len(segment.payload))
-    before = sum(-_JUST_BEFORE < at < 0 for at in reached.values())
-    return before > sum(at > 0 for at in reached.values())
+        elif segment.payload and flow not in opened:
+            found.setdefault(flow, segment.seq)
+    return found
+
+
+def bearing_of(
+    peeked: Sequence[Segment],
+    transcript: Transcript,
+    read: Sequence[tuple[int, int]],
+    path: Path | None = None,
+    begun: Mapping[tuple[str, str], int] | None = None,
+) -> Bearing:
+    """Return how a capture lies to what `transcript` was fed, by its first segments, or by all of it (`path`) if need be.
+
+    `read`: when captures that were read begin and end; `begun`: where connections were as these began.
+
+    A connection that both have seen says which was recorded first. One that begins before the end of what is known of a name
+    server goes on all the same if its connections do: their clock went back. If they are where they were before, in the time
+    of a capture that was read, they come again. A clock that went back behind all that was read has no order with it.
+    """
+    last_ns = transcript.last_time_ns()
+    if not any(end in last_ns for segment in peeked for end in (segment.src, segment.dst)):
+        return Bearing.BEHIND
+    early = next((segment for segment in peeked if segment.time_ns < until_ns(segment, last_ns)), None)
+    found = _places(peeked, transcript, begun or {})
+    is_plain = early is None and found[Bearing.BEHIND] > 0 == found[Bearing.EARLIER]
+    if not is_plain and path is not None and len(peeked) == _PEEKED_PACKETS:
+        found = _places(_all(path), transcript, begun or {})
+    behind, again, before = (found[kind] for kind in (Bearing.BEHIND, Bearing.AGAIN, Bearing.EARLIER))
+    if early is None:
+        return Bearing.STEPPED if before > behind + again else Bearing.BEHIND
+    first_ns = peeked[0].time_ns
+    is_read = any(first <= first_ns <= last for first, last in read)
+    if behind and behind >= again + before:
+        return Bearing.STEPPED if first_ns < min((first for first, _ in read), default=0) else Bearing.BEHIND
+    if before > again:
+        return Bearing.STEPPED if is_read else Bearing.EARLIER
+    return Bearing.AGAIN if again and is_read else Bearing.EARLIER
+
+
+def _all(path: Path) -> Iterator[Segment]:
+    endpoints = Endpoints()
+    try:
+        for packets in read_columns(path):
+            found = (packets.segment(index, endpoints) for index in range(len(packets.keys)))
+            yield from (segment for segment in found if segment is not None)
+    except (CaptureError, OSError):
+        return
+
+
+def _places(
+    segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], int]
+) -> Counter[Bearing]:
+    """Return how many directions of known connections are behind what is known of them, in it, or before."""
+    first, reached = dict[tuple[str, str], tuple[int, int]](), dict[tuple[str, str], tuple[int, int]]()
+    for segment in segments:
+        flow, size = (segment.src, segment.dst), len(segment.payload)
+        place = transcript.place_of(segment) if size else None
+        if size and place is None and flow in begun:  # it may have ended, and be forgotten
+            ahead = (segment.seq - begun[flow] + (1 << 31)) % (1 << 32) - (1 << 31)
+            place = (ahead, ahead - 1) if -_ADJACENT < ahead < 0 else None
+        if place is not None and place[0] > -_NEAR and place[1] < _NEAR:
+            first.setdefault(flow, place)
+            reached[flow] = max(reached.get(flow, place), (place[0] + size, place[1] + size))
+    return Counter(
+        Bearing.BEHIND if begin[1] >= 0 else Bearing.EARLIER if begin[0] < 0 and reached[flow][1] < 0 else Bearing.AGAIN
+        for flow, begin in first.items()
+    )
 
 
 def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow.compute as pc
 
 from jobs.conf import PipelineConf
-from jobs.ingest.bearing import Bearing, bearing_of, peek, until_ns
+from jobs.ingest.bearing import Bearing, bearing_of, beginnings, peek, until_ns
 from jobs.ingest.captured import Captured, in_order
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.logs import Part, ReadBlock, ReadPart, again, parts_of_logs, read_part, rows_in
@@ -71,6 +71,7 @@ class Reading:
             for transcript, of in ((self._transcript, None), (self._earlier, known_from))
         }
         self._ranges = _ranges(house)
+        self._begun: dict[tuple[str, str], int] = {}
         self._progress = progress
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
@@ -127,32 +128,42 @@ class Reading:
         self._begin(source)
         if source.kind == "snapshot":
             return source.row(error=self._read_snapshot(source))
-        peeked = peek(source.path) if self._transcript.last_time_ns() else []
-        bearing = bearing_of(peeked, self._transcript, self._ranges)
+        peeked = peek(source.path)
+        bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun)
         is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
         transcript = self._earlier if is_apart else self._transcript
         transcript.go_on_in(source.path.name, peeked)
+        if bearing is Bearing.STEPPED:
+            self._keep_apart(source, peeked)
         row = self._read_capture(
             source, transcript, self._transcript.last_time_ns() if bearing is Bearing.AGAIN else {}
         )
         if bearing is Bearing.STEPPED:
             self._note_step(source, peeked)
+            self._transcript.taken_until(self._earlier.last_time_ns())
+        self._begun |= beginnings(peeked)
         if row["last_time"] is not None:
             self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
         return row
+
+    def _keep_apart(self, source: Source, peeked: Sequence[Segment]) -> None:
+        """Have a capture say nothing of times in which another one was read, although it was recorded before or behind that."""
+        later = [first for first, last in self._ranges if last >= source.first_time_ns]
+        if later:
+            endpoints, last_ns = _endpoints_of(peeked), self._transcript.last_time_ns()
+            self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
 
     def _note_step(self, source: Source, peeked: Sequence[Segment]) -> None:
         """Note that the clock went back between a capture and what was read: what has the earlier times came later."""
         first_ns = min(first for first, _ in self._ranges)
         is_later = source.first_time_ns < first_ns
         transcript, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
-        endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
-        self._rows[transcript].add_all(transcript.step_back(endpoints, until))
+        self._rows[transcript].add_all(transcript.step_back(_endpoints_of(peeked), until))
 
     def _read_capture(self, source: Source, transcript: Transcript, read_until: Mapping[str, int]) -> Values:
         """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
         counts = transcript.counts
-        frames, packets, cut = counts.frames, counts.packets, counts.cut_frames
+        frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
         last_ns, stopped = None, cast("CaptureError | OSError | None", None)
         is_alone = self._width < 2 or transcript is self._earlier or bool(read_until) or not transcript.is_told_apart
         if is_alone or not can_be_cut(source.path, source.bytes):
@@ -174,6 +185,12 @@ class Reading:
             self._result.unordered.append(source.path.name)
         counts = transcript.counts
         cut -= counts.cut_frames
+        behind -= counts.behind
+        if behind and error is None:
+            error = (
+                f"{source.path.name}: the clock went back, and {-behind:,} packets have times of which others were read: they have "
+                "no place (CLOCK_JUMP). With times set right it can be read again"
+            )
         if cut and error is None:
             kept, longest = snapshot_length(source.path)
             error = (
@@ -308,6 +325,10 @@ class Reading:
         }
         self._staging.add(Row(bronze.SNAPSHOTS.name, values), frame=None)
         return None
+
+
+def _endpoints_of(segments: Sequence[Segment]) -> set[str]:
+    return {end for segment in segments for end in (segment.src, segment.dst)}
 
 
 def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...] | None]:

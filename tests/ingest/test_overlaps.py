@@ -40,8 +40,9 @@ def test_two_captures_that_overlap_are_one(tmp_path: Path, seed: int, is_one_run
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
-def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path) -> None:
-    """Its connections continue where they were, so it follows, and nothing of it was read before."""
+@pytest.mark.parametrize(("back_s", "without_place"), [(5, 0), (10, 36)])
+def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path, back_s: int, without_place: int) -> None:
+    """Its connections continue where they were, so it follows; what has times that were read has no place, and a gap says so."""
     talks = [
         Talk(client=f"10.0.0.{n}:40000", start_ns=1_700_000_000 * SECOND_NS + n * MS_NS, client_seq=n * 1_000)
         for n in (3, 4)
@@ -52,13 +53,18 @@ def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path) -> None:
             talk.exchange(105, {"topic": "T"}, opaque=opaque).wait(SECOND_NS)
     segments = merged(*talks)
     middle = len(segments) // 2
-    back = [segment._replace(time_ns=segment.time_ns - 10 * SECOND_NS) for segment in segments[middle:]]
+    back = [segment._replace(time_ns=segment.time_ns - back_s * SECOND_NS) for segment in segments[middle:]]
     read_in(tmp_path / "w", written(tmp_path / "a.pcap", segments[:middle]))
     read = read_in(tmp_path / "w", written(tmp_path / "b.pcap", back))
-    assert (read.sightings, read.quarantined) == (0, 0)
-    assert len(stored(tmp_path / "w", "route_observations", "event_id")) == 2 * 29
+    assert read.sightings == 0
+    assert [f"{without_place} packets" in error for error in read.errors] == [True] * (without_place > 0)
+    answers = len(stored(tmp_path / "w", "route_observations", "event_id"))
+    assert 2 * 29 - without_place // 2 <= answers <= 2 * 29 - without_place // 2 + 2
     assert len({channel for (channel,) in stored(tmp_path / "w", "route_observations", "channel_id")}) == 2
-    assert ("clock_went_back",) in stored(tmp_path / "w", "namesrv_events", "kind")
+    told = {kind for (kind,) in stored(tmp_path / "w", "namesrv_events", "kind")}
+    assert ({"clock_went_back", "recording_gap"} <= told) == (without_place > 0)
+    effects = stored(tmp_path / "w", "route_observations", "seq", "effect_time")
+    assert [at for _, at in effects] == sorted(at for _, at in effects) or not without_place
 
 
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])

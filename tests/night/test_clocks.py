@@ -1,0 +1,76 @@
+"""A clock that goes back while a name server is recorded: what is told is right, or said not to be known."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from jobs.night.nightly import Summary
+from tests.night.nights import ANSWERS, CAPTURE, night
+
+VARIABLE = "NAMESRV_CAPTURES"
+
+
+def stepped(folder: Path, cut: int, back_s: int, *, is_one_file: bool = False, capture: Path = CAPTURE) -> list[Path]:
+    """Write a capture as two files (or one) of which the second's clock is set back; the first has the later name."""
+    data = gzip.decompress(capture.read_bytes())
+    parts, offset, number = [bytearray(data[:24]), bytearray(data[:24])], 24, 0
+    while offset < len(data):
+        seconds, size = struct.unpack_from("<I4xI", data, offset)
+        is_later = number >= cut
+        parts[is_later] += struct.pack("<I", seconds - back_s * is_later) + data[offset + 4 : offset + 16 + size]
+        offset, number = offset + 16 + size, number + 1
+    if is_one_file:
+        parts = [parts[0] + parts[1][24:]]
+    paths = [folder / f"{name}.pcap" for name in "ba"[: len(parts)]]
+    for path, part in zip(paths, parts, strict=True):
+        path.write_bytes(part)
+    return paths
+
+
+def is_told(said: Summary) -> bool:
+    """Return whether no answer is wrong, and the step is told."""
+    return said.verify["mismatched"] == 0 and said.findings.get("CLOCK_JUMP", 0) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cut", "back_s", "least"),
+    [
+        (60, 120, ANSWERS - 10),
+        (6_094, 3_600, ANSWERS - 2),
+        (6_094, 120, ANSWERS - 2_500),
+        (18_282, 20, ANSWERS - 600),
+        (29_860, 120, ANSWERS - 400),
+    ],
+)
+def test_rotated_files_behind_a_step_back_are_right_or_a_gap(tmp_path: Path, cut: int, back_s: int, least: int) -> None:
+    """Whether the times of both meet or not, no answer is wrong, the rest is there, and CLOCK_JUMP says what happened."""
+    said = night(tmp_path / "w", *stepped(tmp_path, cut, back_s))
+    assert is_told(said)
+    assert said.verify["answers"] >= least
+    # What has a place of its own is all read; the rest is named.
+    assert bool(said.errors) == (back_s < 3_600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("back_s", [8, 60])
+def test_a_step_back_within_a_file_is_a_gap(tmp_path: Path, back_s: int) -> None:
+    """Until its clock is where it was, what it recorded has no place; behind that it is read on."""
+    said = night(tmp_path / "w", *stepped(tmp_path, 21_000, back_s, is_one_file=True))
+    assert is_told(said)
+    assert said.findings["LOG_GAP"] == 1
+    assert ANSWERS - 40 * back_s < said.verify["answers"] < ANSWERS
+    assert ["have no place" in error for error in said.errors] == [True]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder of captures")
+def test_a_step_back_where_a_server_starts_and_all_connections_end_later_is_told(tmp_path: Path) -> None:
+    """The file recorded first is read last: its connections are those with which the other one began, long forgotten."""
+    capture = Path(os.environ[VARIABLE]) / "v5-two-namesrv" / "capture.pcap.gz"
+    assert is_told(night(tmp_path / "w", *stepped(tmp_path, 11_600, 3_600, capture=capture)))
