@@ -46,6 +46,8 @@ MAX_REORDER_BYTES = 4 * MIB
 MAX_REORDER_CHUNKS = 4_096
 MAX_WINDOW_BYTES = 4 * MIB
 """How far ahead of what its receiver has acknowledged a segment may lie: further ahead nobody's socket takes it."""
+MAX_LOST_BEFORE_RST = 64 * 1024
+"""How far ahead of what is known a RST may lie: the capture may have lost what was sent just before it."""
 GAP_ACKED_NS = 1_000_000_000
 """A hole whose other side acknowledged it was lost by the capture: given up after this time."""
 GAP_NS = 60_000_000_000

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES, MAX_REORDER_CHUNKS, MAX_WINDOW_BYTES
+from namesrv_wire.limits import (
+    GAP_ACKED_NS,
+    GAP_NS,
+    MAX_LOST_BEFORE_RST,
+    MAX_REORDER_BYTES,
+    MAX_REORDER_CHUNKS,
+    MAX_WINDOW_BYTES,
+)
 
 _MASK = 0xFFFFFFFF
 _HALF = 1 << 31
@@ -102,7 +109,7 @@ class Stream:
         """Return whether the other side takes a segment that has this sequence number: anybody can send it another one.
 
         `acked`: its last acknowledgement; None: none was seen, and only what is far away is refused. A RST it takes only at the
-        next byte, or behind a FIN; where the capture may have lost some, up to the last that is known of.
+        next byte, or behind a FIN: here a little behind what is known of, since the capture may have lost the last bytes.
 
         Source: RFC 9293, RFC 5961.
         """
@@ -115,7 +122,7 @@ class Stream:
             at, payload, lost = self.chunks[-1]
             known = max(known, at + len(payload) + lost - self.position)
         if rst:
-            return seq == acked or 0 <= ahead <= known + 1
+            return seq == acked or 0 <= ahead <= known + MAX_LOST_BEFORE_RST
         if fin and ahead + size < 0:
             return False
         return ahead <= known + (_FAR if acked is None else MAX_WINDOW_BYTES)

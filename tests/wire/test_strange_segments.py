@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_wire.capture import ACK, FIN, RST, Segment
+from namesrv_wire.limits import MAX_LOST_BEFORE_RST
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.tcp import Stream
 from namesrv_wire.transcript import Transcript
@@ -83,15 +84,27 @@ def test_a_reset_at_the_next_byte_is_one(flags: int) -> None:
     stream.begin(1_000)
     assert stream.takes(1_000, 0, None, rst=True)
     assert stream.takes(1_001, 0, None, rst=True)
-    assert not stream.takes(1_002, 0, None, rst=True)
+    assert stream.takes(1_000 + MAX_LOST_BEFORE_RST, 0, None, rst=True)
+    assert not stream.takes(1_001 + MAX_LOST_BEFORE_RST, 0, None, rst=True)
     assert not stream.takes(999, 0, None, rst=True)
     assert stream.takes(900, 0, 900, rst=True)
     assert stream.takes(1_500, 0, 1_500, rst=True)
-    assert not stream.takes(1_502, 0, 1_500, rst=True)
+    assert not stream.takes(1_501 + MAX_LOST_BEFORE_RST, 0, 1_500, rst=True)
     stream.push(1_100, bytes(10), 0, 0)
     assert stream.takes(1_110, 0, None, rst=True)
     talk = Talk().open().exchange(322, BROKER, b'{"counter":1,"timestamp":1}')
     kinds = [values["kind"] for table, values in said(talk._add(False, flags).segments) if table == "channel_events"]
+    assert kinds == ["exception", "close"]
+
+
+def test_a_reset_behind_bytes_that_the_capture_lost_is_one() -> None:
+    """A broker that dies: its last request is not in the capture, and was not acknowledged."""
+    talk = Talk().open().exchange(322, BROKER, b'{"counter":1,"timestamp":1}').wait(1_000_000_000)
+    before = len(talk.segments)
+    talk.ask(request(322, BROKER, b'{"counter":2,"timestamp":1}')).client_rst()
+    segments = [*talk.segments[:before], talk.segments[-1]]
+    assert talk.segments[-1].flags & RST
+    kinds = [values["kind"] for table, values in said(segments) if table == "channel_events"]
     assert kinds == ["exception", "close"]
 
 
