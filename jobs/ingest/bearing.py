@@ -11,6 +11,7 @@ from pathlib import Path
 from namesrv_wire.capture import SYN, Endpoints, Segment, read_capture
 from namesrv_wire.columns import read_columns
 from namesrv_wire.errors import CaptureError
+from namesrv_wire.tcp import Stream
 from namesrv_wire.transcript import Transcript
 
 _PEEKED_PACKETS = 2_000
@@ -43,15 +44,16 @@ def peek(path: Path) -> list[Segment]:
         return []
 
 
-def beginnings(peeked: Sequence[Segment]) -> dict[tuple[str, str], int]:
-    """Return the first sequence numbers of connections that were open before a file began, by source and destination."""
-    found, opened = dict[tuple[str, str], int](), set[tuple[str, str]]()
+def beginnings(peeked: Sequence[Segment]) -> dict[tuple[str, str], Stream]:
+    """Return the directions of connections that were open before a file began, as it began, by source and destination."""
+    found, opened = dict[tuple[str, str], Stream](), set[tuple[str, str]]()
     for segment in peeked:
         flow = (segment.src, segment.dst)
         if segment.flags & SYN:
             opened.update((flow, flow[::-1]))
-        elif segment.payload and flow not in opened:
-            found.setdefault(flow, segment.seq)
+        elif segment.payload and flow not in opened and flow not in found:
+            found[flow] = Stream()
+            found[flow].begin(segment.seq)
     return found
 
 
@@ -60,7 +62,7 @@ def bearing_of(
     transcript: Transcript,
     read: Sequence[tuple[int, int]],
     path: Path | None = None,
-    begun: Mapping[tuple[str, str], int] | None = None,
+    begun: Mapping[tuple[str, str], Stream] | None = None,
 ) -> Bearing:
     """Return how a capture lies to what `transcript` was fed, by its first segments, or by all of it (`path`) if need be.
 
@@ -101,7 +103,7 @@ def _all(path: Path) -> Iterator[Segment]:
 
 
 def _places(
-    segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], int]
+    segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], Stream]
 ) -> Counter[Bearing]:
     """Return how many directions of known connections are behind what is known of them, in it, or before."""
     first, reached = dict[tuple[str, str], tuple[int, int]](), dict[tuple[str, str], tuple[int, int]]()
@@ -109,7 +111,7 @@ def _places(
         flow, size = (segment.src, segment.dst), len(segment.payload)
         place = transcript.place_of(segment) if size else None
         if size and place is None and flow in begun:  # it may have ended, and be forgotten
-            ahead = (segment.seq - begun[flow] + (1 << 31)) % (1 << 32) - (1 << 31)
+            ahead = begun[flow].ahead(segment.seq)
             place = (ahead, ahead - 1) if -_ADJACENT < ahead < 0 else None
         if place is not None and place[0] > -_NEAR and place[1] < _NEAR:
             first.setdefault(flow, place)

@@ -31,6 +31,7 @@ from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness
 from namesrv_wire.rows import AnyRow, Row
 from namesrv_wire.tally import Tally
+from namesrv_wire.tcp import Stream
 from namesrv_wire.transcript import Transcript
 from schemas import bronze
 
@@ -71,7 +72,7 @@ class Reading:
             for transcript, of in ((self._transcript, None), (self._earlier, known_from))
         }
         self._ranges = _ranges(house)
-        self._begun: dict[tuple[str, str], int] = {}
+        self._begun: dict[tuple[str, str], Stream] = {}
         self._progress = progress
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}

@@ -136,9 +136,7 @@ def _source(path: Path) -> Source:
 def _kind_and_time(path: Path) -> tuple[str, int]:
     """Return what kind of input a file is, by its first bytes, and the time of its first packet (0 if there is none)."""
     try:
-        with path.open("rb") as file:
-            compressed = file.read(2) == GZIP_MAGIC
-        with gzip.open(path) if compressed else path.open("rb") as file:
+        with gzip.open(path) if is_packed(path) else path.open("rb") as file:
             head = file.read(64).lstrip()
     except (OSError, EOFError):
         return "capture", 0  # the reader says what is wrong with it
