@@ -11,8 +11,9 @@ from namesrv_wire.connection import Connection
 from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.lifecycle import UP, Life
+from namesrv_wire.recording import Hole
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
-from namesrv_wire.server import Hole, Server
+from namesrv_wire.server import Server
 
 CARRY_SCHEMA: Final = "namesrv-carry/3"
 
@@ -58,10 +59,10 @@ def dump(server: Server) -> str:
         "last_slot": server.ledger.last_slot,
         "version": server.ledger.version,
         "life": None if server.life is None else server.life.dump(),
-        "hole": server.hole,
-        "hole_end_ns": server.hole_end_ns,
-        "is_behind": server.is_behind,
-        "syns": list(server.syns.items()),
+        "hole": server.recording.hole,
+        "hole_end_ns": server.recording.hole_end_ns,
+        "is_behind": server.recording.is_behind,
+        "syns": list(server.attempts.syns.items()),
         "provisional": server.ledger.provisional,
         "held": [[row.table, row.values] for row in server.ledger.held],
         "tally": [] if server.confirmed else server.tally.dump(),
@@ -113,19 +114,19 @@ def load(server: Server, text: str) -> list[Connection]:
 
 
 def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
-    ledger = server.ledger
+    ledger, recording = server.ledger, server.recording
     ledger.confirmed = ledger.confirmed or bool(state["confirmed"])
     ledger.last_slot = int(state["last_slot"])
     ledger.version = None if state["version"] is None else int(state["version"])
-    server.last_packet_ns = int(state["last_packet_ns"])
+    recording.last_packet_ns = int(state["last_packet_ns"])
     # Another one if the clock went back.
     ledger.time_ns = int(state.get("time_ns", server.last_packet_ns))
     server.will_purge_after(server.last_packet_ns)
     server.life = None if state["life"] is None else Life.load(state["life"])
-    server.hole = None if state.get("hole") is None else Hole(*state["hole"])
-    server.hole_end_ns = int(state.get("hole_end_ns", 0))
-    server.is_behind = bool(state.get("is_behind"))
-    server.syns.update((str(client), int(seq)) for client, seq in state["syns"])
+    recording.hole = None if state.get("hole") is None else Hole(*state["hole"])
+    recording.hole_end_ns = int(state.get("hole_end_ns", 0))
+    recording.is_behind = bool(state.get("is_behind"))
+    server.attempts.syns.update((str(client), int(seq)) for client, seq in state["syns"])
     ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}
     ledger.held.extend(Row(str(table), dict(values)) for table, values in state["held"])
     ledger.tally.load(state["tally"])

@@ -6,10 +6,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any, Final
 
+from namesrv_wire.capture import ACK, FIN, RST, Segment
 from namesrv_wire.cutting import Cut, FrameCutter
+from namesrv_wire.limits import MAX_WINDOW_BYTES
 from namesrv_wire.rows import FrameRow, Values
 from namesrv_wire.secrets import blot
-from namesrv_wire.tcp import Piece, Stream
+from namesrv_wire.tcp import MASK, Piece, Stream
 
 
 class Half:
@@ -162,6 +164,7 @@ class Connection:
         "sighted_in",
         "syn_seq",
         "times",
+        "unasked",
     )
 
     def __init__(self, client: str, opened_ns: int, syn_seq: int | None, source: tuple[str, int]) -> None:
@@ -207,6 +210,32 @@ class Connection:
         self.sighted_in: str | None = None
         self.client_seen: set[int] = _NOWHERE
         """Interfaces on which the client's segments were seen."""
+        self.unasked: tuple[int, int, int] | None = None
+        """Of the last SYN/ACK that came though this is open and nobody had asked: both initial numbers, and the interface."""
+
+    def half(self, *, from_server: bool) -> Half:
+        """Return one direction."""
+        return self.from_server if from_server else self.from_client
+
+    def takes(self, segment: Segment, *, from_server: bool) -> bool:
+        """Return whether the other side takes a segment with its numbers (`Stream.takes`)."""
+        fin, rst, size = bool(segment.flags & FIN), bool(segment.flags & RST), len(segment.payload) + segment.lost
+        stream = self.half(from_server=from_server).stream
+        return stream.takes(segment.seq, size, self.acks[from_server], fin=fin, rst=rst)
+
+    def is_over_with(self, segment: Segment, *, from_server: bool) -> bool:
+        """Return whether a segment says that the SYN/ACK nobody had asked for was none that anybody can send.
+
+        Both sides go on with its numbers then: its client answers it, or something comes that this connection would not take.
+        """
+        assert self.unasked is not None
+        begins = [(initial + 1) & MASK for initial in self.unasked[:2]]
+        own, other = reversed(begins) if from_server else begins
+        ahead, acked = (segment.seq - own) & MASK, (segment.ack - other) & MASK
+        if not segment.flags & ACK or max(ahead, acked) > MAX_WINDOW_BYTES:
+            return False
+        is_answer = not (from_server or ahead or acked)
+        return is_answer or not self.takes(segment, from_server=from_server)
 
     @property
     def proxied(self) -> str | None:
@@ -267,6 +296,7 @@ class Connection:
         ):
             setattr(connection, name, state[name])
         connection.beats = bool(state.get("beats"))
+        connection.unasked = None if state.get("unasked") is None else tuple(state["unasked"])
         connection.side, connection.client_seen = state.get("side"), set(state.get("client_seen", ()))
         connection.acks = list(state["acks"])
         connection.from_client, connection.from_server = (

@@ -16,6 +16,7 @@ from namesrv_wire.capture import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.columns import Headers, Ints, Truths
 from namesrv_wire.connection import Connection, Half
 from namesrv_wire.cutting import plausible_start
+from namesrv_wire.flows import Flow
 from namesrv_wire.server import Server
 from namesrv_wire.transcript import DEFAULT_IDLE_MS, Transcript
 
@@ -47,7 +48,7 @@ class Outline(Transcript):
         self, idle_ms: Mapping[str, int] | int, namesrv: Collection[str] | None, carry: Mapping[str, str]
     ) -> None:
         super().__init__(idle_ms, namesrv, carry)
-        self._read: dict[Connection, int] = {connection: _READ_OF_EACH for _, connection, _ in self._flows.values()}
+        self._read: dict[Connection, int] = dict.fromkeys(self._flows.connections(), _READ_OF_EACH)
         self._moved: dict[Half, None] = {}
         limits = [idle_ms] if isinstance(idle_ms, int) else [*idle_ms.values(), DEFAULT_IDLE_MS]
         self._bucket_ns = max(1, int(_OF_LIMIT * min(limits) * 1_000_000))
@@ -57,7 +58,7 @@ class Outline(Transcript):
         size = len(headers.time_ns)
         read_from = max(0, size - READ_BEFORE_END) if is_end else size
         kept = self._kept(headers, read_from)
-        packets, flows, pair = headers.packets(kept.indices), self._flows, self._endpoints.pair
+        packets, flows, pair = headers.packets(kept.indices), self._flows.by_ends, self._endpoints.pair
         columns = (packets.keys, packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
         for at, (key, time_ns, seq, ack, flags, start, stop) in enumerate(zip(*columns, strict=True)):
             flow = flows.get(pair(key)) if key else None
@@ -82,7 +83,7 @@ class Outline(Transcript):
 
     def _look_at(self, segment: Segment, source_file: str) -> None:
         """Read a segment as any transcript does."""
-        flow = self._flows.get((segment.src, segment.dst))
+        flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is not None and flow[2] is not None and segment.payload:
             half = flow[1].from_server if flow[2] else flow[1].from_client
             if half in self._moved and not half.stream.ahead(segment.seq):
@@ -91,7 +92,7 @@ class Outline(Transcript):
             self._read[flow[1]] = self._read.get(flow[1], 0) + 1
         self.feed(segment, source_file)
 
-    def _pass(self, flow: tuple[Server, Connection, bool | None], seq: int, size: int, *, is_jump: bool) -> None:
+    def _pass(self, flow: Flow, seq: int, size: int, *, is_jump: bool) -> None:
         """Note that a connection has gone on by a segment of these sequence number and size, without reading it."""
         server, connection, from_server = flow[0], flow[1], bool(flow[2])
         half = connection.from_server if from_server else connection.from_client
@@ -130,7 +131,7 @@ class Outline(Transcript):
         firsts = np.unique(way, return_index=True)[1]
         for at in firsts[headers.is_plain[firsts]].tolist():
             ends = self._endpoints.pair(headers.data[headers.key[at] : headers.key_end[at]])
-            flow = self._flows.get(ends)
+            flow = self._flows.by_ends.get(ends)
             servers = [flow[0]] if flow is not None else [*filter(None, map(self._servers.get, ends))]
             if not any(server.confirmed for server in servers):
                 unknown[connection[at]] = True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
+from namesrv_wire.attempts import Attempts
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.capture import ACK, FIN, RST, Segment
 from namesrv_wire.closing import Idle
@@ -14,30 +15,15 @@ from namesrv_wire.cutting import Cut
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.exchange import Exchange
 from namesrv_wire.known import KnownFrames
-from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.ledger import Ledger
-from namesrv_wire.lifecycle import DOWN, HIDDEN, UNKNOWN, UP, Life
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, RECORDING_GAP_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import UNTIL_MS, Place, Row, channel_row
+from namesrv_wire.lifecycle import DOWN, HIDDEN, UP, Life
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
+from namesrv_wire.recording import Recording
+from namesrv_wire.rows import Place, Row, channel_row
 from namesrv_wire.sightings import is_elsewhere, place_of
 from namesrv_wire.tally import Tally
 
-MAX_SYNS: Final = 8_192
 _PURGE_NS: Final = LINGER_NS // 8
-
-
-class Hole(NamedTuple):
-    """What could not be read of a capture: from the packet before to the one behind (None: nothing is behind it in the file).
-
-    `is_seen`: a name server has packets in the file before. `is_step`: it is there since the clock went back, and says nothing of
-    how long it was.
-    """
-
-    begin_ns: int
-    end_ns: int | None
-    source_file: str
-    is_seen: bool
-    is_step: bool = False
 
 
 class Server:
@@ -61,23 +47,10 @@ class Server:
         self.connections: OrderedDict[str, Connection] = OrderedDict()
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
-        self.last_packet_ns = 0
-        self.calm_until_ns = -1
-        """Nothing runs out before this time: a packet that is not later, and not earlier than the last, opens nothing else."""
-        self.syns: OrderedDict[str, int] = OrderedDict()
-        """Connection attempts without an answer: client and sequence number."""
-        self.syns_seen: dict[str, set[int]] = {}
-        """Interfaces on which these were seen."""
+        self.attempts = Attempts()
+        self.recording = Recording(self.ledger, self.idle, self.exchange)
         self.lingering: OrderedDict[str, Connection] = OrderedDict()
         """Ended connections, remembered to know late copies of their segments."""
-        self.hole: Hole | None = None
-        """What could not be read since its last packet."""
-        self.hole_end_ns = 0
-        """Until when the last gap was that a hole has left: what was open before may have ended in it."""
-        self.is_behind = False
-        """Its clock went back: until it is where it was, what comes has no place."""
-        self._taken: tuple[int, int] | None = None
-        """From when to when its packets were read by somebody else."""
         self._forget = forget
         self._purge_ns = 0
 
@@ -96,80 +69,10 @@ class Server:
         """Its figures."""
         return self.ledger.tally
 
-    def _pass_gaps(self, time_ns: int) -> None:
-        """Note what was not recorded until `time_ns`: nobody's silence counts until then."""
-        if self.hole is not None:
-            hole, self.hole = self.hole, None
-            self._pass_hole(hole, time_ns)
-        if self.last_packet_ns and time_ns - self.last_packet_ns > self.idle.limit_ns + RECORDING_GAP_NS:
-            self._pass_silence(time_ns)
-
-    def _pass_silence(self, time_ns: int) -> None:
-        """Note that nothing was recorded, if a broker was connected."""
-        connections = [*self.idle.open_connections()]
-        if not any(connection.beats for connection in connections):
-            return
-        begin_ns = self.last_packet_ns
-        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(connections)} connections open"
-        self._gap(begin_ns, time_ns, evidence)
-
-    def may_miss(self, hole: Hole) -> None:
-        """Note that what follows lies behind a hole in its file."""
-        if self.hole is not None:
-            first = self.hole
-            is_seen, is_step = first.is_seen or hole.is_seen, first.is_step or hole.is_step
-            hole = Hole(first.begin_ns, hole.end_ns, hole.source_file, is_seen, is_step)
-        self.hole, self.calm_until_ns = hole, -1
-
-    def _pass_hole(self, hole: Hole, time_ns: int) -> None:
-        """Note a gap where a file had a hole, unless what was lost shows in its connections."""
-        begin_ns = max(hole.begin_ns, self.last_packet_ns)
-        end_ns = max(begin_ns + 1_000_000 * hole.is_step, min(time_ns, hole.end_ns or time_ns))
-        is_of_it = hole.is_seen or hole.source_file == self.ledger.source[0]
-        if self.life is None or not is_of_it or (end_ns - begin_ns <= SMALL_HOLE_NS and not hole.is_step):
-            return
-        for connection in self.idle.passed(begin_ns):
-            connection.idle_seq = self.ledger.reserve(connection.idle_ns or 0)
-        self.ledger.at(begin_ns)
-        for connection in [*self.connections.values()]:
-            for from_server, half in enumerate((connection.from_client, connection.from_server)):
-                for cut in half.cuts(half.stream.lose_track(begin_ns)):
-                    self.exchange.frame(connection, cut, from_server=bool(from_server))
-        self.ledger.at(time_ns)
-        self.last_packet_ns = end_ns
-        if self.life.state == UNKNOWN:
-            self.life.hide(self.ledger.reserve(end_ns), end_ns, self.ledger.source)
-            return
-        if self.life.state == DOWN:
-            self.life.hide(self.ledger.reserve(begin_ns), begin_ns, self.ledger.source)
-            begin_ns += 1_000
-        evidence = f"{hole.source_file}: what it recorded for {(end_ns - begin_ns) / 1e9:.3f} s cannot be read"
-        if hole.is_step:
-            evidence = f"{hole.source_file}: the clock went back; what came until it was there again has no place"
-        self._gap(begin_ns, end_ns, evidence)
-        self.hole_end_ns = end_ns
-
-    def step_back(self, until_ns: int) -> None:
-        """Note that the clock went back: what has times from `until_ns` on came before, and the time up to then is a gap."""
-        begin_ns = self.last_packet_ns
-        evidence = f"{stepped(until_ns // 1_000, begin_ns // 1_000)} or more, since connections go on"
-        self._note("clock_went_back", self.ledger.reserve(begin_ns), begin_ns, evidence)
-        until = f"{UNTIL_MS}{until_ns // 1_000_000}"
-        self._note("recording_gap", self.ledger.reserve(begin_ns), begin_ns, "the clock went back", until)
-
-    def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
-        """Note that what it did from one time to another was read by somebody else, as of a name server."""
-        self._taken = begin_ns, end_ns
-        self.ledger.confirmed, self.calm_until_ns = True, -1
-
-    def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
-        seq, until = self.ledger.reserve(begin_ns), f"{UNTIL_MS}{end_ns // 1_000_000}"
-        self._note("recording_gap", seq, begin_ns, evidence, until)
-        for connection in [*self.idle.open_connections()]:
-            self.idle.heard(connection, end_ns)
-
-    def _note(self, kind: str, seq: int, time_ns: int, evidence: str, properties: str | None = None) -> None:
-        self.ledger.fact(kind, seq, Place(*self.ledger.source, time_ns), None, evidence, properties)
+    @property
+    def last_packet_ns(self) -> int:
+        """Time of its last packet."""
+        return self.recording.last_packet_ns
 
     # Packets.
 
@@ -178,62 +81,44 @@ class Server:
 
         Returns False if it has no place, since its clock went back to a time that was read already.
         """
-        ledger, before_ns = self.ledger, self.ledger.time_ns
-        if before_ns <= time_ns <= self.calm_until_ns and not self.idle.overdue:
+        ledger, recording, idle = self.ledger, self.recording, self.idle
+        if ledger.time_ns <= time_ns <= recording.calm_until_ns and not idle.overdue:
             ledger.begin(time_ns, source)
-            self.last_packet_ns = max(self.last_packet_ns, time_ns)
+            recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
             return True
-        if self._has_no_place(time_ns, source):
+        if not recording.has_place(time_ns, source):
             return False
         ledger.begin(time_ns, source)
         if self.life is None:
             self.life = Life(ledger.slot(), time_ns, ledger.source)
-        idle = self.idle
-        self._pass_gaps(time_ns)
+        recording.go_on(time_ns, self.life, self.connections.values())
         if idle.due_ns < time_ns:
             for connection in idle.passed(time_ns):
                 connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
         if idle.overdue:
             for connection in idle.given_up(time_ns):
                 self._end_by_timer(connection)
-        self.last_packet_ns = max(self.last_packet_ns, time_ns)
+        recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
         if time_ns >= self._purge_ns or len(self.lingering) > MAX_LINGERING:
             self._purge()
-        self.calm_until_ns = min(idle.due_ns, self._purge_ns - 1)
+        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1)
         return True
 
-    def _has_no_place(self, time_ns: int, source: tuple[str, int]) -> bool:
-        """Return whether a packet lies in a time that was read already; note that the clock went back, once."""
-        ledger, last_ns = self.ledger, self.last_packet_ns
-        if self.is_behind and time_ns >= last_ns:
-            self.is_behind = False
-            self.may_miss(Hole(last_ns, None, source[0], is_seen=True, is_step=True))
-        is_taken = self._taken is not None and self._taken[0] <= time_ns < self._taken[1]
-        if not (self.is_behind or is_taken or time_ns < last_ns - STEP_BACK_NS):
+    def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
+        """Take in one segment of a connection; `begin` was called for it.
+
+        Returns False, and takes nothing, if it belongs to the connection that a SYN/ACK began in the place of this one.
+        """
+        if connection.unasked is not None and connection.is_over_with(segment, from_server=from_server):
             return False
-        if not self.is_behind:
-            self.is_behind, self.calm_until_ns = True, -1
-            if is_taken and self._taken is not None:
-                last_ns = self.last_packet_ns = self._taken[1]
-            ledger.source = source
-            self._note("clock_went_back", ledger.reserve(last_ns), last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
-        ledger.tally.packets += 1
-        ledger.tally.behind += 1
-        ledger.files.add(source[0])
-        return True
-
-    def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
-        """Take in one segment of a connection; `begin` was called for it."""
         if segment.interface and is_elsewhere(connection, segment, self.ledger.source[0], from_server=from_server):
             self.ledger.tally.sightings += 1
-            return
+            return True
         time_ns = segment.time_ns
-        mine = connection.from_server if from_server else connection.from_client
-        fin, rst = bool(segment.flags & FIN), bool(segment.flags & RST)
-        size = len(segment.payload) + segment.lost
-        if not mine.stream.takes(segment.seq, size, connection.acks[from_server], fin=fin, rst=rst):
+        mine, size = connection.half(from_server=from_server), len(segment.payload) + segment.lost
+        if not connection.takes(segment, from_server=from_server):
             self.ledger.tally.strange_segments += 1
-            return
+            return True
         if segment.flags & ACK:
             connection.acks[not from_server] = segment.ack
         advanced = False
@@ -253,19 +138,16 @@ class Server:
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
             self._flags(connection, segment.flags, silent_ns, from_server=from_server)
+        return True
 
-    def bytes_in_order(
-        self, connection: Connection, header: tuple[int, int, int], data: bytes, *, from_server: bool
-    ) -> bool:
-        """Take in a segment that has nothing but bytes, as `segment` does, if they are the next ones; else return False.
+    def in_order(self, connection: Connection, header: tuple[int, int, int], data: bytes, *, from_server: bool) -> bool:
+        """Take in a segment without flags, as `segment` does, if it is the next one and no hole is open; else return False.
 
         `header`: its sequence number, acknowledgement and flags. Most of a capture is such segments.
         """
         half = connection.from_server if from_server else connection.from_client
         stream, (seq, ack, flags) = half.stream, header
-        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
-            return False
-        if data and seq != stream.next_seq:
+        if seq != stream.next_seq or connection.from_client.stream.chunks or connection.from_server.stream.chunks:
             return False
         if flags & ACK:
             connection.acks[not from_server] = ack
@@ -289,24 +171,6 @@ class Server:
             for cut in half.cuts(late):
                 self.exchange.frame(connection, cut, from_server=bool(from_server))
 
-    def attempt(self, client: str, segment: Segment) -> None:
-        """Note a SYN, or another sighting of one."""
-        if self.syns.get(client) != segment.seq:
-            self.syns_seen.pop(client, None)
-        self.syns[client] = segment.seq
-        self.syns.move_to_end(client)
-        if segment.interface:
-            self.syns_seen.setdefault(client, set()).add(place_of(segment.interface, from_server=False))
-        if len(self.syns) > MAX_SYNS:
-            self.syns_seen.pop(self.syns.popitem(last=False)[0], None)
-
-    def attempt_over(self, client: str, *, is_seen_twice: bool) -> None:
-        """Forget a SYN, also as seen on the other side of an address translation."""
-        seq = self.syns.pop(client, None)
-        for other in [client, *(c for c, s in self.syns.items() if is_seen_twice and s == seq)]:
-            self.syns.pop(other, None)
-            self.syns_seen.pop(other, None)
-
     def refused(self) -> None:
         """Note that an attempt to connect was answered by RST: nothing listens."""
         assert self.life is not None
@@ -316,7 +180,7 @@ class Server:
         if life.state != UP:
             return
         # What has not been heard since a hole may have ended in it.
-        open_now = [each for each in self.idle.open_connections() if each.last_byte_ns > self.hole_end_ns]
+        open_now = [each for each in self.idle.open_connections() if each.last_byte_ns > self.recording.hole_end_ns]
         ends_all = burst is not None and burst.ends_all(broker_is_open=any(each.beats for each in open_now))
         if open_now and not ends_all:
             return
@@ -332,21 +196,21 @@ class Server:
         life.burst = None
         life.state = DOWN
 
-    def accepted(self, client: str, segment: Segment) -> Connection:
-        """Note a SYN/ACK: a new connection, maybe the first of a new life."""
+    def accepted(self, client: str, handshake: tuple[int, int], interface: int) -> Connection:
+        """Note a SYN/ACK: a new connection, maybe the first of a new life. `handshake`: both initial sequence numbers."""
         assert self.life is not None
         life = self.life
         self._up("accepts connections and none was refused before")
         life.alive()
         life.refused = 0
-        syn_seq = (segment.ack - 1) & 0xFFFFFFFF
-        connection = Connection(client, self.ledger.time_ns, syn_seq, self.ledger.source)
-        connection.handshake = (syn_seq, segment.seq)
-        connection.from_client.stream.begin(segment.ack)
-        connection.from_server.stream.begin(segment.seq + 1)
-        if segment.interface:
-            connection.sighted_in, here = self.ledger.source[0], place_of(segment.interface, from_server=True)
-            connection.client_seen = self.syns_seen.pop(client, set())
+        connection = Connection(client, self.ledger.time_ns, handshake[0], self.ledger.source)
+        connection.handshake = handshake
+        connection.from_client.stream.begin(handshake[0] + 1)
+        connection.from_server.stream.begin(handshake[1] + 1)
+        seen = self.attempts.forget(client)
+        if interface:
+            connection.sighted_in, here = self.ledger.source[0], place_of(interface, from_server=True)
+            connection.client_seen = seen
             connection.side = here if here in connection.client_seen else None
         self._add(connection)
         return connection
@@ -530,7 +394,7 @@ class Server:
         self.idle.forget(connection)
         self.lingering[connection.client] = connection
         if len(self.lingering) > MAX_LINGERING:
-            self.calm_until_ns = -1
+            self.recording.calm_until_ns = -1
 
     def _flush(self, connection: Connection) -> None:
         """Decode what stands behind holes, and refuse frames that never ended."""

@@ -13,7 +13,7 @@ from namesrv_wire.limits import (
     MAX_WINDOW_BYTES,
 )
 
-_MASK = 0xFFFFFFFF
+MASK = 0xFFFFFFFF
 _HALF = 1 << 31
 _FAR = 1 << 30
 
@@ -51,7 +51,7 @@ class Stream:
 
     def begin(self, seq: int) -> None:
         """Start at `seq`, the sequence number of the first byte to come."""
-        self.next_seq = seq & _MASK
+        self.next_seq = seq & MASK
 
     def lose_track(self, time_ns: int) -> list[Piece]:
         """Return everything behind holes: a part of the capture is missing, and what comes next need not wait for it."""
@@ -92,9 +92,9 @@ class Stream:
         if self.lost_from is None:
             self.begin(seq)
             return self.push(seq, payload, lost, time_ns)
-        ahead = (seq - self.lost_from) & _MASK
-        is_behind = ahead > _MASK - _FAR
-        if is_behind and ahead + len(payload) + lost <= _MASK + 1:
+        ahead = (seq - self.lost_from) & MASK
+        is_behind = ahead > MASK - _FAR
+        if is_behind and ahead + len(payload) + lost <= MASK + 1:
             self.copies += 1
             return []
         self.begin(self.lost_from)
@@ -151,7 +151,7 @@ class Stream:
         """Return how many bytes `seq` lies ahead of the next byte; below 0: behind it."""
         if self.next_seq is None:
             return 0
-        return ((seq - self.next_seq + _HALF) & _MASK) - _HALF
+        return ((seq - self.next_seq + _HALF) & MASK) - _HALF
 
     def _held(self) -> int:
         return sum(len(payload) for _, payload, _ in self.chunks)
@@ -159,7 +159,7 @@ class Stream:
     def _advance(self, payload: bytes, lost: int) -> list[Piece]:
         assert self.next_seq is not None
         size = len(payload) + lost
-        self.next_seq = (self.next_seq + size) & _MASK
+        self.next_seq = (self.next_seq + size) & MASK
         self.position += size
         pieces: list[Piece] = [payload] if payload else []
         return [*pieces, Missing(lost, True)] if lost else pieces

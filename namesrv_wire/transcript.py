@@ -5,7 +5,7 @@ Which endpoint is a name server, and which connection a segment belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from namesrv_wire.body_cache import BodyCache
@@ -13,12 +13,12 @@ from namesrv_wire.capture import ACK, FIN, RST, SYN, Endpoints, Segment
 from namesrv_wire.carry import dump, end_rows, load
 from namesrv_wire.columns import Packets
 from namesrv_wire.connection import Connection
-from namesrv_wire.cutting import plausible_start
-from namesrv_wire.frames import decode_frame
+from namesrv_wire.flows import Flow, Flows, likely_servers
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.limits import MAX_CANDIDATES
+from namesrv_wire.recording import Hole
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.server import Hole, Server
+from namesrv_wire.server import Server
 from namesrv_wire.sightings import BEGINNING_NS, Aside, Sightings, is_numbered_alike
 from namesrv_wire.tally import Tally
 
@@ -48,11 +48,9 @@ class Transcript:
         self._namesrv = None if namesrv is None else frozenset(namesrv)
         self._decoders = decoders or (BodyCache(), KnownFrames())
         self._servers: dict[str, Server] = {}
-        self._flows: dict[tuple[str, str], tuple[Server, Connection, bool | None]] = {}
-        """By source and destination; whether the server sent it, or (None) it is of another sighting of the connection."""
+        self._flows = Flows()
         self._sightings = Sightings()
         self._endpoints = Endpoints()
-        self._handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
         self._packets = 0
         self._first_ns = 0
         self._last_ns = 0
@@ -73,7 +71,7 @@ class Transcript:
         for namesrv_id, state in states.items():
             server = self._server(namesrv_id)
             for connection in load(server, state):
-                self._enter(server, connection)
+                self._flows.enter(server, connection)
 
     def resume(self, states: Mapping[str, str], tally: Tally, files: Collection[str], settled: Collection[str]) -> None:
         """Go on where another transcript ended that went on from here.
@@ -90,7 +88,6 @@ class Transcript:
         for namesrv_id in [*self._servers]:
             del self._servers[namesrv_id]
         self._flows.clear()
-        self._handshakes.clear()
         self._packets = self._foreign_connections = 0
         self._load(states)
         self.provisional = provisional
@@ -115,7 +112,7 @@ class Transcript:
         return rows + self._feed(segment, source_file) if rows else self._feed(segment, source_file)
 
     def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> list[AnyRow]:
-        flow = self._flows.get((segment.src, segment.dst))
+        flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is not None and not segment.flags & SYN:
             server, connection, from_server = flow
             if from_server is None:
@@ -125,7 +122,7 @@ class Transcript:
             if segment.interface and (segment.payload or from_server):
                 self._note(server, connection, segment)
             if server.begin(segment.time_ns, (source_file, segment.packet_no)):
-                server.segment(connection, segment, from_server=from_server)
+                self._take(server, connection, segment, from_server=from_server)
             return server.ledger.take() if server.ledger.out else []
         found = self._server_of(segment)
         if found is None:
@@ -137,7 +134,7 @@ class Transcript:
             rows, is_done = self._sighted(server, segment, source_file, from_server=from_server)
             if is_done:
                 return rows
-            flow = self._flows.get((segment.src, segment.dst))
+            flow = self._flows.by_ends.get((segment.src, segment.dst))
             if flow is not None:
                 return rows + self._feed(segment, source_file)
         if server.begin(segment.time_ns, (source_file, segment.packet_no)):
@@ -151,7 +148,7 @@ class Transcript:
         earlier = self._sightings.note(segment, (connection.client, server.id))
         if earlier is not None and (waited := self._sightings.waited(earlier)):
             server.tally.sightings += len(waited)
-            self._also(server, connection, earlier)
+            self._flows.also(server, connection, earlier)
 
     def _sighted(
         self, server: Server, segment: Segment, source_file: str, *, from_server: bool
@@ -162,11 +159,11 @@ class Transcript:
         """
         flow = (segment.dst if from_server else segment.src, server.id)
         earlier = self._sightings.note(segment, flow)
-        known = None if earlier is None else self._flows.get(earlier)
+        known = None if earlier is None else self._flows.by_ends.get(earlier)
         if known is not None:
             known[0].tally.packets += 1
             known[0].tally.sightings += 1 + len(self._sightings.waited(flow))
-            self._also(known[0], known[1], flow)
+            self._flows.also(known[0], known[1], flow)
             return [], True
         waited = [] if earlier is not None else self._sightings.waited(flow)
         is_beginning = bool(segment.payload) and segment.time_ns - self._first_ns <= BEGINNING_NS
@@ -177,20 +174,13 @@ class Transcript:
             if not server.begin(segment.time_ns, (source_file, segment.packet_no)):
                 return server.ledger.take(), True
             connection = server.joined(flow[0])
-            self._enter(server, connection)
-            self._also(server, connection, earlier)
+            self._flows.enter(server, connection)
+            self._flows.also(server, connection, earlier)
             return [], False
         if not from_server:
             self._sightings.set_aside([*waited, Aside(segment, source_file)], flow)
         server.tally.packets += from_server
         return [], True
-
-    def _also(self, server: Server, connection: Connection, flow: tuple[str, str]) -> None:
-        """Note that a connection is also seen between these two."""
-        if flow not in connection.others:
-            connection.others.append(flow)
-        for ends in (flow, flow[::-1]):
-            self._flows[ends] = (server, connection, None)
 
     def pass_hole(self, source_file: str, end_ns: int | None = None, last_ns: int | None = None) -> None:
         """Note that a part of the file at hand could not be read: up to a packet, or (None) to its end.
@@ -200,16 +190,20 @@ class Transcript:
         """
         for server in self._servers.values():
             is_seen = source_file in server.ledger.files
-            server.may_miss(Hole(last_ns or self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen))
+            server.recording.may_miss(
+                Hole(last_ns or self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen)
+            )
 
     def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
         """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
         self._last_ns = 0
-        flows = [(self._flows.get((segment.src, segment.dst)), segment) for segment in peeked if segment.interface]
+        flows = [
+            (self._flows.by_ends.get((segment.src, segment.dst)), segment) for segment in peeked if segment.interface
+        ]
         told = [(flow[1], segment) for flow, segment in flows if flow is not None and flow[2]]
         if told:
             sighted_in = source_file if is_numbered_alike(told) else None
-            for _, connection, _ in self._flows.values():
+            for connection in self._flows.connections():
                 connection.sighted_in = sighted_in
 
     def feed_all(self, packets: Packets, source_file: str) -> tuple[list[AnyRow], int | None]:
@@ -217,7 +211,7 @@ class Transcript:
 
         The rows of each name server are in order.
         """
-        flows, pair, data, last_ns = self._flows, self._endpoints.pair, packets.data, None
+        flows, pair, data, last_ns = self._flows.by_ends, self._endpoints.pair, packets.data, None
         rows: list[AnyRow] = []
         columns = (packets.keys, packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
         # Which of several sightings is taken is found out packet by packet.
@@ -226,20 +220,12 @@ class Transcript:
             flow = flows.get(pair(key)) if is_plain and key and not flags & _OPENS_OR_ENDS else None
             if flow is not None and flow[2] is not None:
                 server, connection, _ = flow
-                is_placed = server.begin(time_ns, (source_file, packets.first + index))
-                header, last_ns = (seq, ack, flags), time_ns
+                last_ns = time_ns
                 self._packets += 1
                 self._first_ns = self._first_ns or time_ns
-                if not is_placed:
+                if not server.begin(time_ns, (source_file, packets.first + index)):
                     continue
-                if start == stop:
-                    half = connection.from_server if flow[2] else connection.from_client
-                    has_holes = connection.from_client.stream.chunks or connection.from_server.stream.chunks
-                    if not has_holes and seq == half.stream.next_seq:
-                        if flags & ACK:
-                            connection.acks[not flow[2]] = ack
-                        continue
-                elif server.bytes_in_order(connection, header, data[start:stop], from_server=flow[2]):
+                if server.in_order(connection, (seq, ack, flags), data[start:stop], from_server=flow[2]):
                     continue
             segment = self._segment(packets, index, source_file)
             if segment is not None:
@@ -247,7 +233,7 @@ class Transcript:
                 if flow is None or flow[2] is None:
                     rows += self.feed(segment, source_file)
                 else:
-                    server.segment(connection, segment, from_server=flow[2])
+                    self._take(flow[0], flow[1], segment, from_server=flow[2])
         self._last_ns = packets.time_ns[-1] if packets.time_ns else self._last_ns
         for server in self._servers.values():
             rows += server.ledger.take()
@@ -267,21 +253,22 @@ class Transcript:
         """
         rows: list[AnyRow] = []
         for server in self._servers.values():
-            if server.id in endpoints and 0 < server.last_packet_ns < until_ns and not server.is_behind:
-                server.step_back(until_ns)
+            if server.id in endpoints and 0 < server.last_packet_ns < until_ns and not server.recording.is_behind:
+                server.recording.step_back(until_ns)
                 rows += server.ledger.take()
         return rows
 
     def taken(self, namesrv_ids: Collection[str], begin_ns: int, end_ns: int) -> None:
         """Note that what these name servers did from one time to another is read by somebody else: it has no place here."""
         for namesrv_id in namesrv_ids:
-            self._server(namesrv_id).taken_by_others(begin_ns, end_ns)
+            server = self._server(namesrv_id)
+            server.ledger.confirmed = True
+            server.recording.taken_by_others(begin_ns, end_ns)
 
     def taken_until(self, last_ns: Mapping[str, int]) -> None:
         """Note until when somebody else has read of name servers: what comes before that has no place here."""
         for server in self._servers.values():
-            if server.last_packet_ns < last_ns.get(server.id, 0):
-                server.last_packet_ns, server.is_behind, server.calm_until_ns = last_ns[server.id], True, -1
+            server.recording.taken_until(last_ns.get(server.id, 0))
 
     def finish(self) -> list[AnyRow]:
         """Return the rows that hold if no further segment comes.
@@ -306,7 +293,7 @@ class Transcript:
 
         None: the connection is unknown, or another one by now.
         """
-        flow = self._flows.get((segment.src, segment.dst))
+        flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is None or flow[2] is None:
             return None
         stream = (flow[1].from_server if flow[2] else flow[1].from_client).stream
@@ -342,8 +329,10 @@ class Transcript:
     @property
     def is_told_apart(self) -> bool:
         """Return whether all that is known is in `carry()`: nothing waits for another sighting, and no interface is known."""
-        seen = any(server.syns_seen for server in self._servers.values())
-        return not (seen or self._sightings.is_waiting or any(c.sighted_in for _, c, _ in self._flows.values()))
+        seen = any(server.attempts.seen for server in self._servers.values())
+        return not (
+            seen or self._sightings.is_waiting or any(connection.sighted_in for connection in self._flows.connections())
+        )
 
     def counts_by_namesrv(self) -> dict[str, Tally]:
         """Return the figures of each name server, by `ip:port`."""
@@ -371,22 +360,8 @@ class Transcript:
                 self._leave(server, connection)
             del self._servers[server.id]
 
-    def _enter(self, server: Server, connection: Connection) -> None:
-        self._flows[connection.client, server.id] = (server, connection, False)
-        self._flows[server.id, connection.client] = (server, connection, True)
-        for client, endpoint in connection.others:
-            self._flows[client, endpoint] = self._flows[endpoint, client] = (server, connection, None)
-        if connection.handshake is not None:
-            self._handshakes[connection.handshake] = server, connection
-
     def _leave(self, server: Server, connection: Connection) -> None:
-        for client, endpoint in ((connection.client, server.id), *connection.others):
-            flow = self._flows.get((client, endpoint))
-            if flow is not None and flow[1] is connection:
-                del self._flows[client, endpoint]
-                del self._flows[endpoint, client]
-        if connection.handshake is not None:
-            self._handshakes.pop(connection.handshake, None)
+        self._flows.leave(server, connection)
 
     def _server_of(self, segment: Segment) -> tuple[Server, bool] | None:
         """Return the server of a segment that belongs to no known connection.
@@ -394,7 +369,7 @@ class Transcript:
         The flag says whether the server sent the segment.
         """
         flags = segment.flags
-        for from_server, endpoint in self._order(segment):
+        for from_server, endpoint in likely_servers(segment, self._servers):
             if self._namesrv is not None and endpoint not in self._namesrv:
                 continue
             server = self._servers.get(endpoint)
@@ -405,26 +380,11 @@ class Transcript:
             self._foreign_connections += 1
         return None
 
-    def _order(self, segment: Segment) -> Iterator[tuple[bool, str]]:
-        """Yield the endpoints that may be the server, likeliest first: (it sent the segment, endpoint)."""
-        src, dst, flags = segment.src, segment.dst, segment.flags
-        if flags & SYN:
-            yield (True, src) if flags & ACK else (False, dst)
-            return
-        known = self._servers
-        if dst in known:
-            yield False, dst
-        if src in known:
-            yield True, src
-        if segment.payload and plausible_start(segment.payload):
-            is_answer = _is_answer(segment.payload)
-            yield (True, src) if is_answer else (False, dst)
-
     def _unknown(
         self,
         server: Server,
         segment: Segment,
-        flow: tuple[Server, Connection, bool | None] | None,
+        flow: Flow | None,
         *,
         from_server: bool,
     ) -> None:
@@ -437,37 +397,43 @@ class Transcript:
         if flags & SYN and not flags & ACK:
             connection = server.connections.get(client)
             if connection is None or connection.syn_seq != segment.seq:
-                server.attempt(client, segment)
+                server.attempts.note(client, segment)
         elif flags & SYN:
             self._syn_ack(server, client, segment)
         elif flags & RST:
-            if from_server and client in server.syns and (server.syns[client] + 1) & 0xFFFFFFFF == segment.ack:
-                server.attempt_over(client, is_seen_twice=bool(segment.interface))
+            is_seen_twice = bool(segment.interface)
+            if from_server and server.attempts.is_refused(client, segment.ack, is_seen_twice=is_seen_twice):
                 server.refused()
         elif segment.payload and flow is None:
             connection = server.joined(client)
-            self._enter(server, connection)
+            self._flows.enter(server, connection)
             server.segment(connection, segment, from_server=from_server)
 
     def _syn_ack(self, server: Server, client: str, segment: Segment) -> None:
-        syn_seq = (segment.ack - 1) & 0xFFFFFFFF
+        handshake = ((segment.ack - 1) & 0xFFFFFFFF, segment.seq)
         earlier = server.connections.get(client)
         if earlier is not None:
-            if earlier.syn_seq == syn_seq:
+            if earlier.syn_seq == handshake[0]:
+                return
+            if earlier.closed_ns is None and server.attempts.syns.get(client) != handshake[0]:
+                # Anybody can send it: what comes next says whether there is another connection now.
+                earlier.unasked = (*handshake, segment.interface)
                 return
             server.replaced(earlier)
-        known = self._handshakes.get((syn_seq, segment.seq)) if segment.interface else None
+        known = self._flows.with_handshake(handshake) if segment.interface else None
         if known is not None:  # nearer to the name server, since what it sends is seen there first
             known[0].tally.sightings += 1
-            self._also(*known, (client, server.id))
+            self._flows.also(*known, (client, server.id))
+            server.attempts.forget(client)
         else:
-            self._enter(server, server.accepted(client, segment))
-        server.syns.pop(client, None)
-        server.syns_seen.pop(client, None)
+            self._flows.enter(server, server.accepted(client, handshake, segment.interface))
 
-
-def _is_answer(payload: bytes) -> bool:
-    """Return whether the frame that `payload` begins with is a response."""
-    header_length = int.from_bytes(payload[5:8], "big")
-    header = payload[4 : 8 + header_length]
-    return decode_frame(len(header).to_bytes(4, "big") + header).is_response
+    def _take(self, server: Server, connection: Connection, segment: Segment, *, from_server: bool) -> None:
+        """Take in a segment of a connection, or of the one that a SYN/ACK began in its place."""
+        if server.segment(connection, segment, from_server=from_server) or connection.unasked is None:
+            return
+        *handshake, interface = connection.unasked
+        server.replaced(connection)
+        begun = server.accepted(connection.client, (handshake[0], handshake[1]), interface)
+        self._flows.enter(server, begun)
+        server.segment(begun, segment, from_server=from_server)

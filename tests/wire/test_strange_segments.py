@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.capture import ACK, FIN, RST, Segment
+from namesrv_wire.capture import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.limits import MAX_LOST_BEFORE_RST
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.tcp import Stream
 from namesrv_wire.transcript import Transcript
-from tests.wire.forge import NAMESRV, Talk, merged, request, rows_of
+from tests.wire.forge import NAMESRV, Talk, final, merged, request, rows_of
 from tests.wire.test_transcript import alive_beside
 
 BROKER = {"brokerName": "broker-a", "brokerAddr": "10.0.0.2:10911", "clusterName": "C", "brokerId": "0"}
@@ -29,6 +29,11 @@ def said(segments: list[Segment], transcript: Transcript | None = None) -> list[
     """Return what rows say, but for the numbers of packets."""
     rows: list[AnyRow] = rows_of(segments, transcript)
     return [(row.table, {k: v for k, v in row.values.items() if k != "source_offset"}) for row in rows]
+
+
+def without_places(rows: list[AnyRow]) -> dict[tuple[str, str], dict[str, object]]:
+    """Return the rows that stand in the end, without their place among others, which cuts may change."""
+    return {key: {k: v for k, v in row.items() if k != "seq"} for key, row in final(rows).items()}
 
 
 def with_strange(segments: list[Segment], *strange: Segment) -> list[Segment]:
@@ -126,3 +131,52 @@ def test_a_new_connection_of_the_same_port_has_its_own_numbers() -> None:
     again.exchange(105, {"topic": "T"}, opaque=7)
     rows = said(with_strange(first.segments, *again.segments))
     assert sum(table == "route_observations" for table, _ in rows) == 2
+
+
+def syn_ack(talk: Talk, at: int, ack: int = 0x44444444, seq: int = 0x77777777) -> Segment:
+    """Return a SYN/ACK towards the client of `talk`, of a connection that it did not ask for, behind segment `at`."""
+    before = talk.segments[at]
+    return before._replace(
+        time_ns=before.time_ns + 1_000, src=NAMESRV, dst=talk.client, seq=seq, ack=ack, flags=SYN | ACK, payload=b""
+    )
+
+
+@pytest.mark.parametrize("answer", [None, 0, RST, ACK, FIN | ACK], ids=["none", "old", "RST", "ACK", "FIN"])
+def test_a_syn_ack_that_nobody_asked_for_begins_no_connection(answer: int | None) -> None:
+    """Whatever somebody adds to it, short of what only its client can say; also over the end of a file."""
+    talk = broker()
+    clean = merged(talk, alive_beside(60))
+    strange = [syn_ack(talk, at) for at in (2, 7, 20)]
+    if answer is not None:
+        last = strange[-1]
+        further = last._replace(
+            time_ns=last.time_ns + 1_000, src=last.dst, dst=last.src, seq=0x44444445, ack=5, flags=answer
+        )
+        strange.append(further if answer else further._replace(seq=talk.segments[20].ack, ack=0x77777778, flags=ACK))
+    captured = with_strange(clean, *strange)
+    assert said(captured) == said(clean)
+    for cut in range(0, len(captured), 3):
+        first = Transcript(namesrv=[NAMESRV])
+        rows = rows_of(captured[:cut], first)
+        rows += rows_of(captured[cut:], Transcript(namesrv=[NAMESRV], carry=first.carry()))
+        assert without_places(rows) == without_places(rows_of(clean))
+
+
+@pytest.mark.parametrize("has_third", [True, False])
+def test_a_connection_of_which_the_capture_lost_the_syn_takes_the_place_of_one_that_was_open(
+    has_third: bool,  # noqa: FBT001
+) -> None:
+    """From its third packet on, or if that is lost too, from the first that the one before would not take; also over files."""
+    first = Talk().open().exchange(322, BROKER, b'{"counter":1,"timestamp":1}').wait(1_000_000_000)
+    again = Talk(start_ns=first.at_ns, client_seq=0x50000000, server_seq=0x60000000).open()
+    again._add(False, ACK).exchange(105, {"topic": "T"}, opaque=7).client_rst()
+    kept = again.segments[1:] if has_third else [again.segments[1], *again.segments[3:]]
+    captured = with_strange(first.segments, *kept)
+    rows = said(captured)
+    assert [values["kind"] for table, values in rows if table == "channel_events"] == ["close", "exception", "close"]
+    assert sum(table == "route_observations" for table, _ in rows) == 1
+    for cut in range(len(captured)):
+        before = Transcript(namesrv=[NAMESRV])
+        rows = rows_of(captured[:cut], before)
+        rows += rows_of(captured[cut:], Transcript(namesrv=[NAMESRV], carry=before.carry()))
+        assert without_places(rows) == without_places(rows_of(captured))

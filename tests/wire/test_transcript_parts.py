@@ -79,7 +79,7 @@ def test_ended_connections_are_forgotten() -> None:
             transcript,
             finish=False,
         )
-    assert len(transcript._flows) < 2 * (LINGER_NS // SECOND_NS + 30)
+    assert len(transcript._flows.by_ends) < 2 * (LINGER_NS // SECOND_NS + 30)
 
 
 def test_bounded_memory_for_a_flood_of_attempts() -> None:

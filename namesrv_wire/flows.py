@@ -1,0 +1,84 @@
+"""Which connection a segment belongs to, by where it comes from and goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TypeAlias
+
+from namesrv_wire.capture import ACK, SYN, Segment
+from namesrv_wire.connection import Connection
+from namesrv_wire.cutting import plausible_start
+from namesrv_wire.frames import decode_frame
+from namesrv_wire.server import Server
+
+Flow: TypeAlias = "tuple[Server, Connection, bool | None]"
+"""Whether the server sent it, or (None) it is of another sighting of the connection."""
+
+
+class Flows:
+    """The connections of all name servers, and of endpoints that may be one."""
+
+    def __init__(self) -> None:
+        self.by_ends: dict[tuple[str, str], Flow] = {}
+        """By source and destination."""
+        self._handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
+
+    def clear(self) -> None:
+        """Forget all connections."""
+        self.by_ends.clear()
+        self._handshakes.clear()
+
+    def connections(self) -> Iterator[Connection]:
+        """Yield the connections, each once or more often."""
+        return (connection for _, connection, _ in self.by_ends.values())
+
+    def with_handshake(self, handshake: tuple[int, int]) -> tuple[Server, Connection] | None:
+        """Return the connection that began with these sequence numbers of client and server."""
+        return self._handshakes.get(handshake)
+
+    def enter(self, server: Server, connection: Connection) -> None:
+        """Note where a connection's segments come from and go to."""
+        self.by_ends[connection.client, server.id] = (server, connection, False)
+        self.by_ends[server.id, connection.client] = (server, connection, True)
+        for client, endpoint in connection.others:
+            self.by_ends[client, endpoint] = self.by_ends[endpoint, client] = (server, connection, None)
+        if connection.handshake is not None:
+            self._handshakes[connection.handshake] = server, connection
+
+    def also(self, server: Server, connection: Connection, ends: tuple[str, str]) -> None:
+        """Note that a connection is also seen between these two."""
+        if ends not in connection.others:
+            connection.others.append(ends)
+        for way in (ends, ends[::-1]):
+            self.by_ends[way] = (server, connection, None)
+
+    def leave(self, server: Server, connection: Connection) -> None:
+        """Forget a connection."""
+        for client, endpoint in ((connection.client, server.id), *connection.others):
+            flow = self.by_ends.get((client, endpoint))
+            if flow is not None and flow[1] is connection:
+                del self.by_ends[client, endpoint]
+                del self.by_ends[endpoint, client]
+        if connection.handshake is not None:
+            self._handshakes.pop(connection.handshake, None)
+
+
+def likely_servers(segment: Segment, known: Collection[str]) -> Iterator[tuple[bool, str]]:
+    """Yield the endpoints that may be the server, likeliest first: (it sent the segment, endpoint); `known`: candidates."""
+    src, dst, flags = segment.src, segment.dst, segment.flags
+    if flags & SYN:
+        yield (True, src) if flags & ACK else (False, dst)
+        return
+    if dst in known:
+        yield False, dst
+    if src in known:
+        yield True, src
+    if segment.payload and plausible_start(segment.payload):
+        yield (True, src) if _is_answer(segment.payload) else (False, dst)
+
+
+def _is_answer(payload: bytes) -> bool:
+    """Return whether the frame that `payload` begins with is a response."""
+    header_length = int.from_bytes(payload[5:8], "big")
+    header = payload[4 : 8 + header_length]
+    return decode_frame(len(header).to_bytes(4, "big") + header).is_response

@@ -1,0 +1,147 @@
+"""What was recorded of a name server, and what was not: silence, holes in a file, a clock that goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from namesrv_wire.closing import Idle
+from namesrv_wire.connection import Connection
+from namesrv_wire.exchange import Exchange
+from namesrv_wire.lateness import STEP_BACK_NS, stepped
+from namesrv_wire.ledger import Ledger
+from namesrv_wire.lifecycle import DOWN, UNKNOWN, Life
+from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
+from namesrv_wire.rows import UNTIL_MS, Place
+
+
+class Hole(NamedTuple):
+    """What could not be read of a capture: from the packet before to the one behind (None: nothing is behind it in the file).
+
+    `is_seen`: a name server has packets in the file before. `is_step`: it is there since the clock went back, and says nothing of
+    how long it was.
+    """
+
+    begin_ns: int
+    end_ns: int | None
+    source_file: str
+    is_seen: bool
+    is_step: bool = False
+
+
+class Recording:
+    """How far a name server's recording has come, and the gaps in it: nobody's silence counts in them."""
+
+    def __init__(self, ledger: Ledger, idle: Idle, exchange: Exchange) -> None:
+        self._ledger, self._idle, self._exchange = ledger, idle, exchange
+        self.last_packet_ns = 0
+        self.calm_until_ns = -1
+        """Nothing runs out before this time: a packet that is not later, and not earlier than the last, opens nothing else."""
+        self.hole: Hole | None = None
+        """What could not be read since the last packet."""
+        self.hole_end_ns = 0
+        """Until when the last gap was that a hole has left: what was open before may have ended in it."""
+        self.is_behind = False
+        """The clock went back: until it is where it was, what comes has no place."""
+        self._taken: tuple[int, int] | None = None
+        """From when to when packets were read by somebody else."""
+
+    def go_on(self, time_ns: int, life: Life, connections: Collection[Connection]) -> None:
+        """Note what was not recorded until `time_ns`: nobody's silence counts until then."""
+        if self.hole is not None:
+            hole, self.hole = self.hole, None
+            self._pass_hole(hole, time_ns, life, connections)
+        if self.last_packet_ns and time_ns - self.last_packet_ns > self._idle.limit_ns + RECORDING_GAP_NS:
+            self._pass_silence(time_ns)
+
+    def _pass_silence(self, time_ns: int) -> None:
+        """Note that nothing was recorded, if a broker was connected."""
+        connections = [*self._idle.open_connections()]
+        if not any(connection.beats for connection in connections):
+            return
+        begin_ns = self.last_packet_ns
+        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(connections)} connections open"
+        self._gap(begin_ns, time_ns, evidence)
+
+    def may_miss(self, hole: Hole) -> None:
+        """Note that what follows lies behind a hole in its file."""
+        if self.hole is not None:
+            first = self.hole
+            is_seen, is_step = first.is_seen or hole.is_seen, first.is_step or hole.is_step
+            hole = Hole(first.begin_ns, hole.end_ns, hole.source_file, is_seen, is_step)
+        self.hole, self.calm_until_ns = hole, -1
+
+    def _pass_hole(self, hole: Hole, time_ns: int, life: Life, connections: Collection[Connection]) -> None:
+        """Note a gap where a file had a hole, unless what was lost shows in the connections."""
+        ledger = self._ledger
+        begin_ns = max(hole.begin_ns, self.last_packet_ns)
+        end_ns = max(begin_ns + 1_000_000 * hole.is_step, min(time_ns, hole.end_ns or time_ns))
+        is_of_it = hole.is_seen or hole.source_file == ledger.source[0]
+        if not is_of_it or (end_ns - begin_ns <= SMALL_HOLE_NS and not hole.is_step):
+            return
+        for connection in self._idle.passed(begin_ns):
+            connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
+        ledger.at(begin_ns)
+        for connection in connections:
+            for from_server, half in enumerate((connection.from_client, connection.from_server)):
+                for cut in half.cuts(half.stream.lose_track(begin_ns)):
+                    self._exchange.frame(connection, cut, from_server=bool(from_server))
+        ledger.at(time_ns)
+        self.last_packet_ns = end_ns
+        if life.state == UNKNOWN:
+            life.hide(ledger.reserve(end_ns), end_ns, ledger.source)
+            return
+        if life.state == DOWN:
+            life.hide(ledger.reserve(begin_ns), begin_ns, ledger.source)
+            begin_ns += 1_000
+        evidence = f"{hole.source_file}: what it recorded for {(end_ns - begin_ns) / 1e9:.3f} s cannot be read"
+        if hole.is_step:
+            evidence = f"{hole.source_file}: the clock went back; what came until it was there again has no place"
+        self._gap(begin_ns, end_ns, evidence)
+        self.hole_end_ns = end_ns
+
+    def step_back(self, until_ns: int) -> None:
+        """Note that the clock went back: what has times from `until_ns` on came before, and the time up to then is a gap."""
+        begin_ns = self.last_packet_ns
+        evidence = f"{stepped(until_ns // 1_000, begin_ns // 1_000)} or more, since connections go on"
+        self._note("clock_went_back", begin_ns, evidence)
+        self._note("recording_gap", begin_ns, "the clock went back", f"{UNTIL_MS}{until_ns // 1_000_000}")
+
+    def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
+        """Note that what was recorded from one time to another is read by somebody else: it has no place here."""
+        self._taken, self.calm_until_ns = (begin_ns, end_ns), -1
+
+    def taken_until(self, last_ns: int) -> None:
+        """Note until when somebody else has read: what comes before that has no place here."""
+        if self.last_packet_ns < last_ns:
+            self.last_packet_ns, self.is_behind, self.calm_until_ns = last_ns, True, -1
+
+    def has_place(self, time_ns: int, source: tuple[str, int]) -> bool:
+        """Return whether a packet lies in a time that was not read already; else note that the clock went back, once."""
+        ledger, last_ns = self._ledger, self.last_packet_ns
+        if self.is_behind and time_ns >= last_ns:
+            self.is_behind = False
+            self.may_miss(Hole(last_ns, None, source[0], is_seen=True, is_step=True))
+        is_taken = self._taken is not None and self._taken[0] <= time_ns < self._taken[1]
+        if not (self.is_behind or is_taken or time_ns < last_ns - STEP_BACK_NS):
+            return True
+        if not self.is_behind:
+            self.is_behind, self.calm_until_ns = True, -1
+            if is_taken and self._taken is not None:
+                last_ns = self.last_packet_ns = self._taken[1]
+            ledger.source = source
+            self._note("clock_went_back", last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
+        ledger.tally.packets += 1
+        ledger.tally.behind += 1
+        ledger.files.add(source[0])
+        return False
+
+    def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
+        self._note("recording_gap", begin_ns, evidence, f"{UNTIL_MS}{end_ns // 1_000_000}")
+        for connection in [*self._idle.open_connections()]:
+            self._idle.heard(connection, end_ns)
+
+    def _note(self, kind: str, time_ns: int, evidence: str, properties: str | None = None) -> None:
+        ledger = self._ledger
+        place = Place(*ledger.source, time_ns)
+        ledger.fact(kind, ledger.reserve(time_ns), place, None, evidence, properties)
