@@ -172,9 +172,9 @@ def test_a_connection_of_which_the_capture_lost_the_syn_takes_the_place_of_one_t
     again._add(False, ACK).exchange(105, {"topic": "T"}, opaque=7).client_rst()
     kept = again.segments[1:] if has_third else [again.segments[1], *again.segments[3:]]
     captured = with_strange(first.segments, *kept)
-    rows = said(captured)
-    assert [values["kind"] for table, values in rows if table == "channel_events"] == ["close", "exception", "close"]
-    assert sum(table == "route_observations" for table, _ in rows) == 1
+    told = said(captured)
+    assert [values["kind"] for table, values in told if table == "channel_events"] == ["close", "exception", "close"]
+    assert sum(table == "route_observations" for table, _ in told) == 1
     for cut in range(len(captured)):
         before = Transcript(namesrv=[NAMESRV])
         rows = rows_of(captured[:cut], before)
