@@ -105,7 +105,7 @@ class Recording:
         begin_ns = self.last_packet_ns
         evidence = f"{stepped(until_ns // 1_000, begin_ns // 1_000)} or more, since connections go on"
         self._note("clock_went_back", begin_ns, evidence)
-        self._note("recording_gap", begin_ns, "the clock went back", f"{UNTIL_MS}{until_ns // 1_000_000}")
+        self._gap(begin_ns, until_ns, "the clock went back")
 
     def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
         """Note that what was recorded from one time to another is read by somebody else: it has no place here."""
