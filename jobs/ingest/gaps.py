@@ -16,7 +16,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS
 from namesrv_day.rows import rows_of, table_of
-from namesrv_wire.limits import RECORDING_GAP_NS
+from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
 from schemas.times import day_of
@@ -37,7 +37,8 @@ def fill_gaps(house: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
     first = min(days) - dt.timedelta(days=house.conf.late_limit_days)
     looked_at = {file.day for file in house.files(table) if file.day is not None and first <= file.day <= max(days)}
     for gap in list(rows_of(house.rows(table, looked_at, filter=pc.field("kind").isin(_GAPS[:1])))):
-        if day_of(_until_ns(gap) // NS_PER_US) >= min(days) and (seen := _seen_in(house, gap)):
+        is_step = _until_ns(gap) - gap["seq"] <= SMALL_HOLE_NS
+        if not is_step and day_of(_until_ns(gap) // NS_PER_US) >= min(days) and (seen := _seen_in(house, gap)):
             left = _left_of(gap, seen)
             _replace(house, gap, left)
             changed |= {gap["day"], *(row["day"] for row in left)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import struct
+from bisect import bisect
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,20 +17,25 @@ from tests.night.nights import ANSWERS, CAPTURE, night
 VARIABLE = "NAMESRV_CAPTURES"
 
 
-def stepped(folder: Path, cut: int, back_s: int, *, is_one_file: bool = False, capture: Path = CAPTURE) -> list[Path]:
-    """Write a capture as two files (or one) of which the second's clock is set back; the first has the later name."""
+def stepped(
+    folder: Path, cuts: Sequence[int], backs_s: Sequence[int], *, is_one_file: bool = False, capture: Path = CAPTURE
+) -> list[Path]:
+    """Write a capture as files (or one) that begin at these packets, each behind the first with its clock set back.
+
+    What was recorded first has the last name.
+    """
     data = gzip.decompress(capture.read_bytes())
-    parts, offset, number = [bytearray(data[:24]), bytearray(data[:24])], 24, 0
+    parts, offset, number = [bytearray(data[:24]) for _ in (0, *cuts)], 24, 0
     while offset < len(data):
         seconds, size = struct.unpack_from("<I4xI", data, offset)
-        is_later = number >= cut
-        parts[is_later] += struct.pack("<I", seconds - back_s * is_later) + data[offset + 4 : offset + 16 + size]
+        part = bisect(cuts, number)
+        parts[part] += struct.pack("<I", seconds - (0, *backs_s)[part]) + data[offset + 4 : offset + 16 + size]
         offset, number = offset + 16 + size, number + 1
     if is_one_file:
         parts = [parts[0] + parts[1][24:]]
-    paths = [folder / f"{name}.pcap" for name in "ba"[: len(parts)]]
-    for path, part in zip(paths, parts, strict=True):
-        path.write_bytes(part)
+    paths = [folder / f"{name}.pcap" for name in "cba"[-len(parts) :]]
+    for path, packets in zip(paths, parts, strict=True):
+        path.write_bytes(packets)
     return paths
 
 
@@ -50,7 +57,7 @@ def is_told(said: Summary) -> bool:
 )
 def test_rotated_files_behind_a_step_back_are_right_or_a_gap(tmp_path: Path, cut: int, back_s: int, least: int) -> None:
     """Whether the times of both meet or not, no answer is wrong, the rest is there, and CLOCK_JUMP says what happened."""
-    said = night(tmp_path / "w", *stepped(tmp_path, cut, back_s))
+    said = night(tmp_path / "w", *stepped(tmp_path, [cut], [back_s]))
     assert is_told(said)
     assert said.verify["answers"] >= least
     # What has a place of its own is all read; the rest is named.
@@ -58,10 +65,24 @@ def test_rotated_files_behind_a_step_back_are_right_or_a_gap(tmp_path: Path, cut
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cuts", "backs_s", "least"),
+    [([9_000, 18_000], [3_600, 0], ANSWERS - 1), ([5_000, 25_000], [40, 80], ANSWERS - 1_600)],
+)
+def test_three_files_with_steps_between_are_right_or_gaps(
+    tmp_path: Path, cuts: list[int], backs_s: list[int], least: int
+) -> None:
+    """A clock that was right again, and one that went back twice: where nothing has a place, no event behind it fills the gap."""
+    said = night(tmp_path / "w", *stepped(tmp_path, cuts, backs_s))
+    assert is_told(said)
+    assert said.verify["answers"] >= least
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("back_s", [8, 60])
 def test_a_step_back_within_a_file_is_a_gap(tmp_path: Path, back_s: int) -> None:
     """Until its clock is where it was, what it recorded has no place; behind that it is read on."""
-    said = night(tmp_path / "w", *stepped(tmp_path, 21_000, back_s, is_one_file=True))
+    said = night(tmp_path / "w", *stepped(tmp_path, [21_000], [back_s], is_one_file=True))
     assert is_told(said)
     assert said.findings["LOG_GAP"] == 1
     assert ANSWERS - 40 * back_s < said.verify["answers"] < ANSWERS
@@ -73,4 +94,4 @@ def test_a_step_back_within_a_file_is_a_gap(tmp_path: Path, back_s: int) -> None
 def test_a_step_back_where_a_server_starts_and_all_connections_end_later_is_told(tmp_path: Path) -> None:
     """The file recorded first is read last: its connections are those with which the other one began, long forgotten."""
     capture = Path(os.environ[VARIABLE]) / "v5-two-namesrv" / "capture.pcap.gz"
-    assert is_told(night(tmp_path / "w", *stepped(tmp_path, 11_600, 3_600, capture=capture)))
+    assert is_told(night(tmp_path / "w", *stepped(tmp_path, [11_600], [3_600], capture=capture)))
