@@ -333,6 +333,7 @@ def _input_options(job: argparse.ArgumentParser, *, required: bool = True) -> No
     job.add_argument(
         "--input",
         nargs="+",
+        action="extend",
         required=required,
         default=[],
         metavar="PATH",

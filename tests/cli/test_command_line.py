@@ -109,6 +109,12 @@ def test_name_servers_may_be_given_several_times() -> None:
     assert arguments.input == ["a", "b"]
 
 
+def test_inputs_may_be_given_several_times() -> None:
+    """Every one of them is read: none is dropped without a word."""
+    found = parser().parse_args(["nightly", "--input", "a.pcap", "b.pcap", "--input", "c.pcap"])
+    assert found.input == ["a.pcap", "b.pcap", "c.pcap"]
+
+
 def test_a_trace_is_replayed_line_by_line() -> None:
     """Each event line gives its result and the hash of the state, the same for the same events."""
     lines = [
