@@ -110,9 +110,14 @@ def _is_ongoing(answers: Answers, severity: str) -> bool:
 def _noted(rows: Iterator[tuple[Any, ...]], answers: Answers, given: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
     """Yield rows; where none of them knows the topic that was asked for, say whether there ever was one of that name."""
     found = list(rows) if "topic" in vars(given) else rows
-    if isinstance(found, list) and all("never seen" in row for row in found):
+    if isinstance(found, list) and not any(map(_may_know, found)):
         _tell_nearest(answers, given.topic)
     yield from found
+
+
+def _may_know(row: tuple[Any, ...]) -> bool:
+    """Return whether a row says more than that its name server never had what was asked for, or was not recorded."""
+    return not any(isinstance(value, str) and value.startswith(("never seen", "not recorded:")) for value in row)
 
 
 def _tell_nearest(answers: Answers, topic: str) -> None:
