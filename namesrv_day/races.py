@@ -160,6 +160,8 @@ def may_race(given: SettleInput, others: pa.Table) -> bool:
     if (pc.max(hours["lag_ns"]).as_py() or 0) >= STALL_NS:
         return True
     tables = {"hours": hours, "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
+    if ask(_SHARED, {**tables, "events": others}, lag_ns=LAG_NS)["races"][0].as_py():
+        return True
     effects = ask(_EFFECTS, {**tables, "events": others}, lag_ns=LAG_NS)
     wanted = _near(effects)
     news = ask(_NEWS, tables)["broker_name"]
@@ -194,6 +196,20 @@ SELECT kind, channel_id, owners.broker_name, seq, NULL, NULL
 FROM events JOIN owners USING (channel_id) WHERE kind = 'channel_events'
 """
 """Requests, each under way since `first_seq`, and the ends of brokers' connections."""
+_SHARED = """
+WITH owners AS (
+    SELECT channel_id, cluster_name, broker_addr FROM hours WHERE kind = 'registrations'
+    UNION SELECT channel_id, cluster_name, broker_addr FROM live
+), ends AS (
+    SELECT channel_id, seq - lag(seq) OVER (PARTITION BY channel_id ORDER BY seq) AS behind_ns
+    FROM events WHERE kind = 'channel_events'
+)
+SELECT EXISTS (
+    SELECT 1 FROM ends JOIN owners USING (channel_id) WHERE behind_ns <= $lag_ns
+    GROUP BY channel_id HAVING count(DISTINCT (cluster_name, broker_addr)) > 1
+) AS races
+"""
+"""Whether several brokers registered over a connection that ended with two events."""
 _SPANS = """
 WITH around AS (
     SELECT coalesce(first_seq, seq) - $under_way_ns AS first_seq, seq + $under_way_ns AS last_seq FROM effects

@@ -234,7 +234,8 @@ ORDER_DECISIONS = Table(
             STRING,
             "register_and_close (a request without response on a connection that closes at once), "
             "removal_and_registration (a broker's new registration while its old connection ends), "
-            "overlapping_requests, burst_order (a name server that stood still and goes on)",
+            "ends_of_shared_channel (each event of its end takes down one of the brokers of a connection, or finds the same one "
+            "again), overlapping_requests, burst_order (a name server that stood still and goes on)",
             required=True,
         ),
         Column("effect_time", TIMESTAMP, "When", required=True),
@@ -311,7 +312,7 @@ ROUTE_MISMATCHES = Table(
             STRING,
             "mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it shows brokers that "
             "nobody registered, and there were connections that cannot be read), removal_under_way (equal to the "
-            "state before a removal that had begun up to 20 ms before the question)",
+            "state before a removal that had begun up to 20 ms, at the end of a connection 100 ms, before the question)",
             required=True,
         ),
         Column("decision_id", STRING, "Order decision that explains it"),

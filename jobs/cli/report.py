@@ -39,7 +39,7 @@ _PART = re.compile(
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
     "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
-    "removal_under_way": "show a broker whose removal had begun up to 20 ms before the question",
+    "removal_under_way": "show a broker whose removal had begun just before the question",
     "unknown_past": "differ only in what was not known yet: the recording began in the middle of a life",
 }
 

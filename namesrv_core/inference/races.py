@@ -24,6 +24,8 @@ from namesrv_core.replay.loop import TimedEvent
 # An event this close behind another races with it although it came later: removals lag behind the end of a connection.
 # Measured: one-way requests within 2 ms of a close, batches up to 1 ms behind their submission.
 LAG_NS = 10_000_000
+# So many brokers of one connection are asked whether an event found them.
+_MOST_FOUND = 8
 
 
 class Day(NamedTuple):
@@ -86,7 +88,8 @@ class Race(NamedTuple):
 
 def races_of(day: Day) -> list[Race]:
     """Return the races of a day by position."""
-    found = [*_registrations_and_own_closes(day), *_overlapping(day)]
+    owners = owners_of(day.namesrv, day.start(), day.timed_events)
+    found = [*_registrations_and_own_closes(day), *_ends_of_shared_channels(day, owners), *_overlapping(day, owners)]
     return sorted(found, key=lambda race: (race.seq, race.decision_id))
 
 
@@ -105,9 +108,31 @@ def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
             yield Race("register_and_close", (timed, close), (default, other))
 
 
-def _overlapping(day: Day) -> Iterator[Race]:
+def _ends_of_shared_channels(day: Day, owners: Mapping[str | None, set[LiveKey]]) -> Iterator[Race]:
+    """A connection of several brokers ends, of which each event takes down one that it finds there.
+
+    5.x looks it up at once and removes it in a batch: the second event may find the same one again, and the next stays.
+    """
+    shared = {channel_id for channel_id, keys in owners.items() if len(keys) > 1}
+    ends: dict[str | None, list[TimedEvent]] = {}
+    for timed in day.timed_events:
+        if type(timed.event) is events.ChannelDestroyed and timed.event.channel_id in shared:
+            ends.setdefault(timed.event.channel_id, []).append(timed)
+    for channel_id, (first, *others) in ends.items():
+        second = next((timed for timed in others if timed.seq <= first.seq + LAG_NS), None)
+        if second is None or not day.namesrv.at(first.seq).profile.batches_unregistrations:
+            continue
+        found = sorted(owners[channel_id])[:_MOST_FOUND]
+        default = Alternative("the first removal, then the second event finds another broker")
+        again = [
+            Alternative(f"the second event finds {key.broker_addr} again", (Move(second.event_id, second.seq, 0, key),))
+            for key in found
+        ]
+        yield Race("ends_of_shared_channel", (first, second), (default, *again))
+
+
+def _overlapping(day: Day, owners: Mapping[str | None, set[LiveKey]]) -> Iterator[Race]:
     """Two events that touch the same rows, of which the later one had arrived before the earlier one took effect."""
-    owners = owners_of(day.namesrv, day.start(), day.timed_events)
     first_close: dict[str | None, TimedEvent] = {}
     for timed in day.timed_events:
         if type(timed.event) is events.ChannelDestroyed:

@@ -251,3 +251,26 @@ def test_burst_order_stays_where_the_answers_are_explained() -> None:
     for shown in (("T", "TBW102"), ("Nonsense",)):
         answer = Observed("answer", 4_000 * MS, 5_000 * MS + 500_000, Question(206), topics(*shown))
         assert decide(day(burst, [answer], {"r1": 3_000, "r2": 3_001})) == ([], [])
+
+
+SHARED = [
+    registration(1_000, "a", topic="T"),
+    registration(1_010, "b", addr=B, name="broker-b", topic="U"),
+    close(5_000, "exception"),
+    close(5_000.001, "close"),
+]
+"""Two brokers over one connection, which ends with two events."""
+
+
+def test_the_second_event_of_a_connection_of_several_brokers_may_find_the_first_ones_again() -> None:
+    """5.x: the answers say whether the other broker stayed; without any it is taken down too."""
+    stayed = [(6_000, topics("TBW102", "T")), (7_000, topics("TBW102", "T"))]
+    (decided,), moved = decide(day(SHARED, polled(stayed), profile=V5_4_0))
+    assert evidence(decided) == ("ends_of_shared_channel", 2, ("a6000", "a7000"), ())
+    assert moved == [Placed("close", 5_000_001_000, LiveKey("C", B))]
+    (decided,), moved = decide(day(SHARED, polled([(6_000, EMPTY)]), profile=V5_4_0))
+    assert (evidence(decided), moved) == (("ends_of_shared_channel", 0, ("a6000",), ()), [])
+    # The map has broker-b first: that it alone stayed is not one of the orders.
+    (decided,), moved = decide(day(SHARED, polled([(6_000, topics("TBW102", "U"))]), profile=V5_4_0))
+    assert (evidence(decided)[1:], moved) == ((0, (), ()), [])
+    assert races_of(day(SHARED, [], profile=V4_9_7)) == []

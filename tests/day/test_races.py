@@ -74,6 +74,26 @@ def test_a_registration_without_response_races_with_the_end_of_its_connection(
     assert not races({"registrations": [beat], "channel_events": [ended(close_ms, "b", channel_id="y#1")]})
 
 
+@pytest.mark.parametrize(
+    ("other", "end_ms", "kinds", "found"),
+    [
+        ("10.0.0.3:10911", 5_000, ("exception", "close"), True),
+        ("10.0.0.3:10911", 5_000, ("close",), False),
+        ("10.0.0.3:10911", 5_001 + LAG_MS, ("exception", "close"), False),
+        ("10.0.0.2:10911", 5_000, ("exception", "close"), False),
+    ],
+)
+def test_the_events_that_end_a_connection_of_several_brokers_race(
+    other: str, end_ms: float, kinds: tuple[str, ...], *, found: bool
+) -> None:
+    """Of one broker alone they do not, nor does an end that is one event; brokers of the day before count."""
+    beat = registered(1_000, "a", broker_addr=other, channel_id="x#1")
+    ends = [
+        ended(ms, kind, kind=kind, channel_id="x#1") for kind, ms in zip(kinds, (5_000, end_ms + 0.001), strict=False)
+    ]
+    assert races({"registrations": [beat], "channel_events": ends}, LIVE) == found
+
+
 @pytest.mark.parametrize(("received_ms", "found"), [(5_005, True), (5_000 + LAG_MS, True), (5_001 + LAG_MS, False)])
 def test_requests_of_one_broker_name_race_while_one_is_under_way(received_ms: float, *, found: bool) -> None:
     """Or has just been; the end of the connection of a broker of that name likewise. Other names do not."""

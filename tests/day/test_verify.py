@@ -314,10 +314,10 @@ def test_an_answer_may_overtake_a_removal(namesrv: Namesrv) -> None:
     server = Server((100, "r", broker("TU")), (200, "c", closed), namesrv=namesrv)
     found = verified(
         server,
-        listed(211, "late", LISTED, 210.2),
         listed(212, "right", EMPTY, 210.7),
         listed(213, "wrong", '{"topicList":["V"]}', 210.7),
-        listed(250, "too late", LISTED, 221),
+        listed(295, "late", LISTED, 290),
+        listed(311, "too late", LISTED, 301),
         namesrv=namesrv,
     )
     assert checks(found)[206] == {
