@@ -124,7 +124,7 @@ def weighed_idle_limit(known: Known, channel_events: pa.Table, day: Day) -> list
 
 def weighed_phase(known: Known, day: Replayable, closes: Sequence[int]) -> list[Votes]:
     """Return what the answers say about when scans ran, in two replays of `day`, if some did that none of the `closes` shows."""
-    if all(tick + 1 in closes for tick in day.asked(ticks.scans_of)):
+    if all(removal.seq + 1 in closes for removal in day.asked(ticks.removals_of)):
         return []
     early, late = (day.under(BoundedSchedule(day.context.schedule, late=is_late)) for is_late in (False, True))
     told = early.asked(lambda one: late.asked(lambda other: sorted(ticks.told_by_answers(one, other))))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.history.verification import Observed
 from namesrv_core.inference.decisions import STALL_NS, Decided, Placed, decide
-from namesrv_core.inference.races import LAG_NS, Day
+from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.schedule import ScanSchedule
@@ -162,7 +162,7 @@ def may_race(given: SettleInput, others: pa.Table) -> bool:
     tables = {"hours": hours, "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
     if ask(_SHARED, {**tables, "events": others}, lag_ns=LAG_NS)["races"][0].as_py():
         return True
-    effects = ask(_EFFECTS, {**tables, "events": others}, lag_ns=LAG_NS)
+    effects = ask(_EFFECTS, {**tables, "events": others})
     wanted = _near(effects)
     news = ask(_NEWS, tables)["broker_name"]
     if len(news):
@@ -171,8 +171,9 @@ def may_race(given: SettleInput, others: pa.Table) -> bool:
         return False
     found = given.raw_beats(bronze.REGISTRATIONS.name, columns=_RACING, where=reduce(or_, wanted))
     registered = day_events({bronze.REGISTRATIONS.name: found}, tables=(bronze.REGISTRATIONS,))
-    effects = pa.concat_tables([effects, ask(_EFFECTS, {**tables, "events": registered}, lag_ns=LAG_NS)])
-    return bool(ask(_RACES, {"effects": effects}, lag_ns=LAG_NS, stall_ns=STALL_NS)["races"][0].as_py())
+    effects = pa.concat_tables([effects, ask(_EFFECTS, {**tables, "events": registered})])
+    limits = {"lag_ns": LAG_NS, "removal_lag_ns": REMOVAL_LAG_NS, "stall_ns": STALL_NS}
+    return bool(ask(_RACES, {"effects": effects}, **limits)["races"][0].as_py())
 
 
 def _near(effects: pa.Table) -> list[pc.Expression]:
@@ -189,13 +190,13 @@ _EFFECTS = """
 WITH owners AS (
     SELECT channel_id, broker_name FROM hours WHERE kind = 'registrations' UNION SELECT channel_id, broker_name FROM live
 )
-SELECT kind, channel_id, broker_name, seq, received_us * 1000 - $lag_ns AS first_seq, arrival_us
+SELECT kind, channel_id, broker_name, seq, received_us * 1000 AS received_seq, arrival_us
 FROM events WHERE received_us IS NOT NULL
 UNION ALL
 SELECT kind, channel_id, owners.broker_name, seq, NULL, NULL
 FROM events JOIN owners USING (channel_id) WHERE kind = 'channel_events'
 """
-"""Requests, each under way since `first_seq`, and the ends of brokers' connections."""
+"""Requests, each under way since `received_seq`, and the ends of brokers' connections."""
 _SHARED = """
 WITH owners AS (
     SELECT channel_id, cluster_name, broker_addr FROM hours WHERE kind = 'registrations'
@@ -212,7 +213,7 @@ SELECT EXISTS (
 """Whether several brokers registered over a connection that ended with two events."""
 _SPANS = """
 WITH around AS (
-    SELECT coalesce(first_seq, seq) - $under_way_ns AS first_seq, seq + $under_way_ns AS last_seq FROM effects
+    SELECT coalesce(received_seq, seq) - $under_way_ns AS first_seq, seq + $under_way_ns AS last_seq FROM effects
 ), numbered AS (
     SELECT *, max(last_seq) OVER (ORDER BY first_seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_seq
     FROM around
@@ -233,7 +234,8 @@ WHERE kind = 'registrations'
 _RACES = """
 WITH followed AS (
     SELECT *, max(seq) OVER of_name AS of_name, max(seq) OVER of_all AS of_all,
-        max(seq) FILTER (broker_name IS NULL) OVER of_all AS of_none
+        max(seq) FILTER (broker_name IS NULL) OVER of_all AS of_none,
+        max(seq) FILTER (kind = 'channel_events') OVER of_name AS of_close
     FROM effects
     WINDOW of_name AS (PARTITION BY broker_name ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
         of_all AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -241,7 +243,9 @@ WITH followed AS (
 SELECT
     EXISTS (SELECT 1 FROM effects WHERE seq - arrival_us * 1000 >= $stall_ns)
     OR EXISTS (
-        SELECT 1 FROM followed WHERE first_seq <= of_none OR first_seq <= if(broker_name IS NULL, of_all, of_name)
+        SELECT 1 FROM followed
+        WHERE received_seq - $lag_ns <= greatest(of_none, if(broker_name IS NULL, of_all, of_name))
+            OR received_seq - $removal_lag_ns <= of_close
     )
     OR EXISTS (
         SELECT 1 FROM effects AS request JOIN effects AS close USING (channel_id)

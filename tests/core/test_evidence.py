@@ -168,6 +168,8 @@ def test_closes_of_expired_brokers_show_the_scan_period() -> None:
         ([100_000, 115_003, 130_001], None, {0: 3}),
         ([100_003, 115_000, 130_007], None, {0: 2, 7_000: 1}),
         ([100_003, 115_006, 130_004, 100_500], None, {3_000: 3, 500_000: 1}),
+        ([115_064, 100_003], None, {3_000: 1}),
+        ([115_364, 100_003], None, {3_000: 1, 364_000: 1}),
         ([100_003], 1_000, {1_000: 1}),
         ([100_003], 4_999_999, {3_000: 1}),
         ([100_003, 115_002], 2_000_000, {2_000: 2}),
@@ -175,7 +177,7 @@ def test_closes_of_expired_brokers_show_the_scan_period() -> None:
     ],
 )
 def test_first_closes_of_scans_show_their_phase(at_ms: list[int], known_us: int | None, phases: dict[int, int]) -> None:
-    """Within a timer's jitter they say the same: the earliest of most, or what is known; others contradict it."""
+    """Within a timer's jitter they say the same: the earliest of most, or what is known; others contradict it, or are late."""
     expiries = [Expiry(ms * MS, f"e{ms}", 1) for ms in at_ms]
     assert counted(scan_phase_votes(expiries, 5_000, known_us)) == phases
 
