@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import restored
+from namesrv_core.history.overtaking import overtaken
 from namesrv_core.history.timeline import timeline_of
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
 from namesrv_core.machine.codes import RequestCode
@@ -216,6 +217,9 @@ class _Judge:
             verdict.observed.event_id: verdict
             for verdict in verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
         }
+        unmatched = [verdict.observed for verdict in found.values() if not verdict.matched]
+        if unmatched:
+            found |= overtaken(self._registry(), self._timeline, unmatched, namesrv, starts=starts)
         ordered = [found[one.event_id] for one in observed]
         told = [
             verdict.observed._replace(request_seq=removed_seq - 1)

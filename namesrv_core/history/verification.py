@@ -201,7 +201,7 @@ class _States:
 
     def _compared(self, observed: Observed, expected: Answer) -> Verdict:
         if self._part_of is None:
-            return _compared(observed, expected)
+            return compared(observed, expected)
         said = (self._part_of(observed.question, answered) for answered in (observed.answered, expected))
         return Verdict(observed, next(said) == next(said), False, False, False, expected)
 
@@ -216,7 +216,7 @@ class _States:
             if known.since != number:
                 self._expected[question] = known._replace(since=number)
             return known.answer
-        found = _answer(self._registry, question, answering)
+        found = answer_of(self._registry, question, answering)
         if known is not None and known.answer == found:
             found = known.answer
         subject = question.subject if isinstance(question, Question) else None
@@ -225,7 +225,8 @@ class _States:
         return found
 
 
-def _compared(observed: Observed, expected: Answer) -> Verdict:
+def compared(observed: Observed, expected: Answer) -> Verdict:
+    """Return how an answer compares to an expected one."""
     answered = observed.answered
     same_head = (
         answered.code == expected.code
@@ -238,7 +239,8 @@ def _compared(observed: Observed, expected: Answer) -> Verdict:
     return Verdict(observed, matched, same_order, same_bytes, False, expected)
 
 
-def _answer(registry: Registry, question: Question | Event, namesrv: Namesrv) -> Answer:
+def answer_of(registry: Registry, question: Question | Event, namesrv: Namesrv) -> Answer:
+    """Return what the registry answers to a question, or to a request that left it as it is."""
     if isinstance(question, Question):
         return answer(registry, question, namesrv)
     return answer_to(question, step(registry, question, 0, namesrv), registry, namesrv)
