@@ -154,6 +154,7 @@ class Connection:
         "is_cut",
         "last_byte_ns",
         "last_source",
+        "lease_ms",
         "new_syn",
         "opened_ns",
         "orphans",
@@ -186,6 +187,8 @@ class Connection:
         """Codes of the name server's own requests, by opaque."""
         self.beats = False
         """A broker has registered or beaten on it."""
+        self.lease_ms: int | None = None
+        """How long a broker that has registered on it may be silent; None: none has."""
         self.times: dict[int, tuple[int, int]] = {}
         """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
         self.last_byte_ns = opened_ns
@@ -295,7 +298,7 @@ class Connection:
             "asked_cut",
         ):
             setattr(connection, name, state[name])
-        connection.beats = bool(state.get("beats"))
+        connection.beats, connection.lease_ms = bool(state.get("beats")), state.get("lease_ms")
         connection.unasked = None if state.get("unasked") is None else tuple(state["unasked"])
         connection.side, connection.client_seen = state.get("side"), set(state.get("client_seen", ()))
         connection.acks = list(state["acks"])

@@ -6,6 +6,7 @@ from typing import Final
 
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.connection import Connection, Pending
@@ -126,6 +127,9 @@ class Exchange:
             return
         ledger.tally.events[table] += 1
         connection.beats = connection.beats or table in ("heartbeats", "registrations")
+        if table == "registrations":
+            lease_ms = columns.get("heartbeat_timeout_ms")
+            connection.lease_ms = BROKER_CHANNEL_EXPIRED_MS if lease_ms is None else lease_ms
         if topics is not None and topics.digest not in self._digests:
             if len(self._digests) >= MAX_DIGESTS:
                 self._digests.clear()

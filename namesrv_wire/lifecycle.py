@@ -20,7 +20,7 @@ class Burst:
     `seq` is a free position just before the first.
     """
 
-    __slots__ = ("brokers", "complete", "count", "first_ns", "last_ns", "seq", "silent", "source")
+    __slots__ = ("brokers", "complete", "count", "first_ns", "last_ns", "living", "seq", "silent", "source")
 
     def __init__(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
         self.seq = seq
@@ -29,6 +29,8 @@ class Burst:
         self.count = 1
         self.brokers = 0
         """How many of them were brokers' connections."""
+        self.living = 0
+        """How many of them nothing closes but the end of the process."""
         self.complete = False
         """No connection was left open after the last of them."""
         self.silent = True
@@ -45,6 +47,7 @@ class Burst:
             self.complete,
             self.silent,
             self.brokers,
+            self.living,
         ]
 
     @classmethod
@@ -53,6 +56,7 @@ class Burst:
         seq, first_ns, last_ns, source, count, complete, silent, *brokers = state
         burst = cls(seq, first_ns, (source[0], source[1]))
         burst.brokers = brokers[0] if brokers else count
+        burst.living = brokers[1] if len(brokers) > 1 else 0
         burst.last_ns, burst.count, burst.complete, burst.silent = last_ns, count, complete, silent
         return burst
 
@@ -70,6 +74,11 @@ class Burst:
         """
         return self.silent and self.count >= 2 and (self.brokers > 0 or not broker_is_open)
 
+    @property
+    def is_end(self) -> bool:
+        """Whether these closings end a process, even if the next attempt to connect is accepted: another one has started."""
+        return self.complete and self.silent and self.count >= 2 and self.brokers > 0 and self.living > 0
+
 
 class Life:
     """The life of one name server as far as it was seen."""
@@ -84,8 +93,13 @@ class Life:
         """Connections refused since the last accepted one."""
         self.burst: Burst | None = None
 
-    def closing(self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, still_open: bool) -> None:
-        """Note that the name server closed a connection, maybe a broker's, of its own accord."""
+    def closing(
+        self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, is_living: bool, still_open: bool
+    ) -> None:
+        """Note that the name server closed a connection, maybe a broker's, of its own accord.
+
+        `is_living`: while it goes on it has no reason to.
+        """
         burst = self.burst
         if burst is None or time_ns - burst.first_ns > BURST_NS:
             burst = self.burst = Burst(seq, time_ns, source)
@@ -93,6 +107,7 @@ class Life:
             burst.count += 1
             burst.last_ns = time_ns
         burst.brokers += is_broker
+        burst.living += is_living
         burst.complete = not still_open
 
     def alive(self) -> None:

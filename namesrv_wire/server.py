@@ -16,8 +16,8 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.exchange import Exchange
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.ledger import Ledger
-from namesrv_wire.lifecycle import DOWN, HIDDEN, UP, Life
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
+from namesrv_wire.lifecycle import DOWN, HIDDEN, UP, Burst, Life
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, STOOD_STILL_NS
 from namesrv_wire.recording import Recording
 from namesrv_wire.rows import Place, Row, channel_row
 from namesrv_wire.sightings import is_elsewhere, place_of
@@ -185,7 +185,7 @@ class Server:
         if open_now and not ends_all:
             return
         if burst is not None and (burst.complete or ends_all):
-            self.ledger.fact("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
+            self._stopped(burst)
         else:
             place = Place(*self.ledger.source, self.ledger.time_ns)
             self.ledger.fact("stopped", self.ledger.slot(), place, None, "connections are refused and none is open")
@@ -196,10 +196,16 @@ class Server:
         life.burst = None
         life.state = DOWN
 
+    def _stopped(self, burst: Burst) -> None:
+        self.ledger.fact("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
+
     def accepted(self, client: str, handshake: tuple[int, int], interface: int) -> Connection:
         """Note a SYN/ACK: a new connection, maybe the first of a new life. `handshake`: both initial sequence numbers."""
         assert self.life is not None
         life = self.life
+        if life.state == UP and life.burst is not None and life.burst.is_end:
+            self._stopped(life.burst)
+            life.state = DOWN
         self._up("accepts connections and none was refused before")
         life.alive()
         life.refused = 0
@@ -322,8 +328,23 @@ class Server:
                 self.ledger.time_ns,
                 self.ledger.source,
                 is_broker=connection.beats,
+                is_living=self._is_living(connection, silent_ns),
                 still_open=self.idle.has_open(),
             )
+
+    def _is_living(self, connection: Connection, silent_ns: int) -> bool:
+        """Return whether a name server that goes on has no reason to close a connection: its scan takes brokers alone.
+
+        One that stood still takes those too that have beaten meanwhile.
+        """
+        if not connection.beats:
+            return connection.from_server.stream.position > 0
+        if connection.lease_ms is None or silent_ns >= connection.lease_ms * 1_000_000:
+            return False
+        before_ns = self.ledger.time_ns - STOOD_STILL_NS
+        return not any(
+            pending.time_ns <= before_ns for each in self.connections.values() for pending in each.pending.values()
+        )
 
     def _end_if_overdue(self, connection: Connection, silent_ns: int) -> bool:
         if connection.idle_ns is None or self.idle.judge(connection, self.ledger.time_ns, 0) != "timer":

@@ -269,6 +269,60 @@ def test_a_stop_at_the_end_of_a_capture_is_revoked_if_the_server_goes_on() -> No
     assert "stopped" not in [v["kind"] for (table, _), v in final(claimed + later).items() if table == "namesrv_events"]
 
 
+def ended_together(client: bool, silent_s: int, waits_s: int) -> list[Talk]:  # noqa: FBT001
+    """Return two brokers, and a client if wanted, whose connections the name server ends together; a request may wait for it."""
+    at_ns = EPOCH_NS + 300 * SECOND_NS
+    first, second = (
+        Talk(client=f"10.0.0.{n}:1", start_ns=at_ns - silent_s * SECOND_NS).open().ask(REGISTER).answer(response(3))
+        for n in (4, 5)
+    )
+    if waits_s:
+        second.at_ns = at_ns - waits_s * SECOND_NS
+        second.ask(request(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=4))
+    talks = [first, second]
+    if client:
+        talks.append(Talk(start_ns=at_ns - SECOND_NS).open().exchange(105, {"topic": "T"}))
+    for talk in talks:
+        talk.at_ns = at_ns
+        talk.server_fin()
+    return talks
+
+
+@pytest.mark.parametrize(
+    ("client", "silent_s", "waits_s", "is_end"),
+    [
+        (True, 10, 0, True),
+        (False, 10, 0, True),
+        (False, 119, 0, True),
+        (False, 121, 0, False),
+        (True, 121, 0, False),
+        (False, 20, 2, False),
+        (True, 20, 2, True),
+    ],
+)
+def test_a_restart_that_nobody_met_in_between(client: bool, silent_s: int, waits_s: int, is_end: bool) -> None:  # noqa: FBT001
+    """All are closed, and the next one is accepted: who went on had no reason to, but for a scan of brokers whose leases ended.
+
+    Idle ones tell nothing.
+    A name server that stood still takes those for silent that have beaten meanwhile. The same over the end of a file.
+    """
+    talks = ended_together(client, silent_s, waits_s)
+    again = Talk(client="10.0.0.9:9", start_ns=EPOCH_NS + 303 * SECOND_NS).open().exchange(105, {"topic": "T"})
+    segments = merged(*talks, again)
+    rows = rows_of(segments)
+    assert life(rows)[2:] == (["stopped", "started"] if is_end else [])
+    if is_end:
+        stopped, started = of_table(rows, "namesrv_events")[2:]
+        closes = of_table(rows, "channel_events")
+        assert stopped["seq"] < min(row["seq"] for row in closes)
+        assert started["event_time"] == again.segments[1].time_ns // 1_000
+    for cut in range(len(segments)):
+        first = Transcript(namesrv=[NAMESRV])
+        both = rows_of(segments[:cut], first)
+        both += rows_of(segments[cut:], Transcript(namesrv=[NAMESRV], carry=first.carry()))
+        assert final(both) == final(rows)
+
+
 def test_one_closed_connection_is_no_stop() -> None:
     """A single close by the name server (an expired broker) is no evidence of its end."""
     talk = Talk().open().exchange(105, {"topic": "T"}).server_fin()
