@@ -170,8 +170,10 @@ class _Burst:
                     yield choice | {decision_id: number}
 
     def _decided(self, race: Race, choice: Choice) -> Decided | None:
-        """Return the decision with its evidence; None if no other order would have changed anything."""
+        """Return the decision with its evidence; None if no other order would have changed anything, or was likely."""
         chosen = choice.get(race.decision_id, 0)
+        if chosen == 0 and race.is_far:
+            return None
         others = [choice | {race.decision_id: n} for n in range(len(race.alternatives)) if n != chosen]
         differences = [self._difference(choice, other) for other in others]
         if chosen == 0 and all(difference.nothing for difference in differences):

@@ -74,11 +74,15 @@ class Alternative(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Events whose order is open, in the default order, and the orders in question, the default first."""
+    """Events whose order is open, in the default order, and the orders in question, the default first.
+
+    `is_far`: another order than the default is so unlikely that only answers which speak for it make it worth telling.
+    """
 
     kind: str
     timed_events: tuple[TimedEvent, ...]
     alternatives: tuple[Alternative, ...]
+    is_far: bool = False
 
     @property
     def seq(self) -> int:
@@ -180,7 +184,8 @@ def _close_and_registration(
     elif later.event.broker_name in closed.values():
         alternatives.append(first)
     if len(alternatives) > 1:
-        yield Race("removal_and_registration", (close, later), tuple(alternatives))
+        is_far = key not in closed or received > close.seq + LAG_NS
+        yield Race("removal_and_registration", (close, later), tuple(alternatives), is_far)
 
 
 def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]) -> Owners:

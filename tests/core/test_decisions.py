@@ -186,7 +186,30 @@ def test_registration_may_come_before_the_end_of_the_old_connection() -> None:
 
 def test_registration_well_behind_the_close_races_with_nobody() -> None:
     """More than the lag of a removal lies between them: the wire shows the order."""
-    assert races_of(day(MOVED_ON, [], {"new": 5_015})) == []
+    assert races_of(day(MOVED_ON, [], {"new": 5_101})) == []
+
+
+def test_a_removal_that_lags_long_is_told_only_if_answers_show_it() -> None:
+    """On a busy name server it does: 50 ms behind the close it undoes the new registration."""
+    (decided,), moved = decide(day(MOVED_ON, polled([(6_000, EMPTY), (7_000, EMPTY)]), {"new": 5_050}))
+    assert evidence(decided) == ("removal_and_registration", 1, ("a6000", "a7000"), ())
+    assert [placed.event_id for placed in moved] == ["new", "close"]
+    assert decide(day(MOVED_ON, polled([(6_000, there())]), {"new": 5_050})) == ([], [])
+
+
+def test_another_brokers_registration_may_come_before_a_removal_of_its_name() -> None:
+    """Of a slave, which has topics of its own: as long as there is a master they are not taken."""
+    master = registration(1_000, "master")
+    slave = registration(5_040, "slave", "c1", addr=B, topic="U")
+    assert isinstance(slave.event, events.RegisterBroker)
+    slave = slave._replace(event=slave.event._replace(broker_id=1, enable_acting_master=True))
+    first = slave._replace(seq=2_000 * MS, event_id="slave-before", effect_us=2_000_000)
+    given = [master, first, close(5_000, "close"), slave]
+    kept, taken = topics("TBW102", "T"), topics("TBW102", "T", "U")
+    (decided,), moved = decide(day(given, polled([(6_000, kept), (7_000, kept)]), {"slave": 5_040}, V5_4_0))
+    assert evidence(decided) == ("removal_and_registration", 1, ("a6000", "a7000"), ())
+    assert [placed.event_id for placed in moved] == ["slave", "close"]
+    assert decide(day(given, polled([(6_000, taken)]), {"slave": 5_040}, V5_4_0)) == ([], [])
 
 
 def test_two_decisions_are_changed_together_where_one_alone_explains_nothing() -> None:

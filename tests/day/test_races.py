@@ -9,7 +9,7 @@ import pytest
 
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
 from namesrv_core.inference.decisions import STALL_NS, decide
-from namesrv_core.inference.races import LAG_NS, races_of
+from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
@@ -101,7 +101,8 @@ def test_requests_of_one_broker_name_race_while_one_is_under_way(received_ms: fl
     assert races({"registrations": [one], "unregistrations": [other]}) == found
     assert not races({"registrations": [{**one, "broker_name": "c"}], "unregistrations": [other]})
     new = registered(5_020, "b", received_ms=received_ms, channel_id="new#1")
-    assert races({"registrations": [new], "channel_events": [ended(5_000, "c", channel_id="x#1")]}, LIVE) == found
+    before = 5_000 - (REMOVAL_LAG_NS - LAG_NS) / 1_000_000
+    assert races({"registrations": [new], "channel_events": [ended(before, "c", channel_id="x#1")]}, LIVE) == found
     assert not races({"registrations": [new], "channel_events": [ended(5_000, "c", channel_id="y#1")]}, LIVE)
 
 
@@ -154,12 +155,13 @@ def test_many_events_of_others_are_read_around_in_one_stretch() -> None:
 def raced(rows: dict[str, list[Row]]) -> bool:
     """Return what `may_race` should, by looking at each event with each other one."""
     kinds = {"registrations", "unregistrations", "admin_events"}
-    requests = [(kind, r, r["event_time"] * 1_000 - LAG_NS) for kind in kinds for r in rows.get(kind, ())]
+    requests = [(kind, r, r["event_time"] * 1_000) for kind in kinds for r in rows.get(kind, ())]
     closes = rows.get("channel_events", [])
-    effects = [(r["seq"], r.get("broker_name")) for _, r, _ in requests]
+    effects = [(r["seq"], r.get("broker_name"), LAG_NS) for _, r, _ in requests]
     owned = {(r["channel_id"], r["broker_name"]) for r in rows.get("registrations", ())}
-    effects += [(c["seq"], name) for c in closes for channel, name in owned if c["channel_id"] == channel]
-    for kind, r, first in requests:
+    ends = [(c["seq"], name) for c in closes for channel, name in owned if c["channel_id"] == channel]
+    effects += [(*end, LAG_NS) for end in ends]
+    for kind, r, received in requests:
         answered_at_all = r["response_code"] is not None
         if answered_at_all and r["seq"] - r["event_time"] * 1_000 >= STALL_NS:
             return True
@@ -167,8 +169,11 @@ def raced(rows: dict[str, list[Row]]) -> bool:
             own = (c["seq"] - r["seq"] for c in closes if c["channel_id"] == r["channel_id"])
             if any(0 < after <= LAG_NS for after in own):
                 return True
-        for seq, name in effects:
-            if first <= seq < r["seq"] and (name == r.get("broker_name") or None in {name, r.get("broker_name")}):
+        of_name = [(*end, REMOVAL_LAG_NS) for end in ends if end[1] == r.get("broker_name")]
+        for seq, name, lag in (*effects, *of_name):
+            if received - lag <= seq < r["seq"] and (
+                name == r.get("broker_name") or None in {name, r.get("broker_name")}
+            ):
                 return True
     return False
 
