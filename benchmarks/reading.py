@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
+from unittest.mock import patch
 
 from benchmarks.fleets import START, Fleets
 from benchmarks.harness import Measured, NotMeasured, Ratio, Side, timed
@@ -17,6 +20,7 @@ from jobs.fleet.asking import Traffic
 from jobs.fleet.capture import capture
 from jobs.fleet.fleet import Fleet
 from jobs.ingest.ingest import ingest
+from jobs.ingest.stretches import can_be_cut
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.capture import read_capture
 from namesrv_wire.columns import read_columns
@@ -28,6 +32,8 @@ _FIRST_PACKETS_A_SECOND, _FIRST_LINES_A_SECOND, _WANTED = 11_400.0, 10_200.0, 10
 _CLIENTS = {"full": {"1x": 4, "10x": 40}, "small": {"1x": 1, "10x": 10}}
 _AFTERWARDS = dt.datetime.combine(START + dt.timedelta(days=1), dt.time(), dt.timezone.utc)
 Said = frozenset[tuple[object, ...]]
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 def reading(fleets: Fleets, rounds: int) -> list[Measured]:
@@ -51,6 +57,7 @@ def reading(fleets: Fleets, rounds: int) -> list[Measured]:
     ]
     house = fleets.folder / "read"
     packets, said = _rates(files["10x"], house, rounds)
+    found.append(_shared(files["10x"], fleets.folder, rounds))
     log = fleets.folder / "read.jsonl"
     lines = export(_house(house), log)
     rates, again = _rates(log, fleets.folder / "read-again", rounds)
@@ -112,12 +119,56 @@ def _rates(file: Path, path: Path, rounds: int) -> tuple[list[float], Said]:
         began = time.process_time()
         read = ingest(_house(path), [str(file)])
         rates.append((read.packets or read.frames) / (time.process_time() - began))
-    stored = (
+    return rates[1:], _stored(path)
+
+
+def _stored(path: Path) -> Said:
+    """Return what is stored of events."""
+    return frozenset(
         (table.name, *row)
         for table in bronze.RECORDED_TABLES
         for row in zip(*_house(path).rows(table, columns=["event_id", "seq"]).to_pydict().values(), strict=True)
     )
-    return rates[1:], frozenset(stored)
+
+
+def _shared(file: Path, folder: Path, rounds: int) -> Measured:
+    """Return how many times as fast two tasks are as one, of CPU: what one alone does, and half of what they share.
+
+    Whoever looks where stretches begin works beside them. All is done here, one after the other, so that no other work counts.
+    """
+    name, seconds = "ingest of a capture, one task ÷ two, of CPU", {"one": list[float](), "two": list[float]()}
+    if not can_be_cut(file, file.stat().st_size):
+        return NotMeasured(name, f"{file.stat().st_size / 1e6:.0f} MB are too few to be shared")
+    said = set[Said]()
+    for _ in range(rounds + 1):
+        for side, width in (("one", 1), ("two", 2)):
+            shutil.rmtree(folder / side, ignore_errors=True)
+            tasks = _Tasks()
+            with patch("jobs.ingest.stretches.done", tasks), patch("jobs.ingest.writing.done", tasks):
+                began = time.process_time()
+                ingest(_house(folder / side), [str(file)], width=width)
+                seconds[side].append(time.process_time() - began - tasks.seconds / 2)
+            said.add(_stored(folder / side))
+    if len(said) > 1:
+        return NotMeasured(name, "two tasks give other rows than one")
+    taken = {side: values[1:] for side, values in seconds.items()}
+    return Ratio(name, "one", "two", taken, 1.8, True, 1, answers=len(said.pop()))
+
+
+class _Tasks:
+    """Does what tasks do; `seconds` of CPU that takes, with what they are given."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, task: Callable[[P], R], work: Iterable[P], _width: int) -> Iterator[R]:
+        pieces, began = iter(work), time.process_time()
+        for piece in pieces:
+            found = task(piece)
+            self.seconds += time.process_time() - began
+            yield found
+            began = time.process_time()
+        self.seconds += time.process_time() - began
 
 
 def _peak(fleets: Fleets, file: Path) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from namesrv_wire.capture import ACK, FIN, RST, SYN, Segment
-from namesrv_wire.columns import Headers, Ints, Truths
+from namesrv_wire.columns import Headers, Ints, Packets, Truths
 from namesrv_wire.connection import Connection, Half
 from namesrv_wire.cutting import plausible_start
 from namesrv_wire.flows import Flow
@@ -22,13 +22,17 @@ from namesrv_wire.transcript import DEFAULT_IDLE_MS, Transcript
 
 READ_BEFORE_END: Final = 2_000
 """Packets that are read before a stretch begins: what is half done there began in these."""
-_READ_OF_EACH: Final = 12
+_READ_OF_EACH: Final = 8
 """Packets of a connection that are read from its beginning: who speaks, in which version, whether it is a broker."""
-_BEHIND_BEGINNING: Final = 40
-_NEAR_END: Final = 12
+_BEHIND_BEGINNING: Final = 12
+_NEAR_END: Final = 4
 """Packets of a connection that are read behind one that opens it, and before and behind one that ends it."""
 _OF_LIMIT: Final = 0.75
 """In each time as long as this share of an idle limit the first and the last bytes of a connection count."""
+_IN_HOLE: Final = 12
+"""Packets of a way with bytes that are read behind one in front of which some are missing: what is missing comes in between."""
+_HALF: Final = 1 << 31
+_WAY: Final = 1 << 33
 _OPENS_OR_ENDS: Final = SYN | FIN | RST
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 
@@ -49,7 +53,8 @@ class Outline(Transcript):
     ) -> None:
         super().__init__(idle_ms, namesrv, carry)
         self._read: dict[Connection, int] = dict.fromkeys(self._flows.connections(), _READ_OF_EACH)
-        self._moved: dict[Half, None] = {}
+        self._moved: dict[Half, bool] = {}
+        """What was passed over: whether what comes then was looked at. It ends where a frame ends, unless there is more to tell."""
         limits = [idle_ms] if isinstance(idle_ms, int) else [*idle_ms.values(), DEFAULT_IDLE_MS]
         self._bucket_ns = max(1, int(_OF_LIMIT * min(limits) * 1_000_000))
 
@@ -59,17 +64,15 @@ class Outline(Transcript):
         read_from = max(0, size - READ_BEFORE_END) if is_end else size
         kept = self._kept(headers, read_from)
         packets, flows, pair = headers.packets(kept.indices), self._flows.by_ends, self._endpoints.pair
-        columns = (packets.keys, packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
-        for at, (key, time_ns, seq, ack, flags, start, stop) in enumerate(zip(*columns, strict=True)):
+        columns = (packets.keys, packets.flags, kept.is_read, kept.is_jump)
+        for at, (key, flags, is_read, is_jump) in enumerate(zip(*columns, strict=True)):
             flow = flows.get(pair(key)) if key else None
             if flow is not None and flow[2] is not None and flow[0].confirmed and not flags & _OPENS_OR_ENDS:
-                server, connection, from_server = flow
-                if not kept.is_read[at]:
-                    is_placed = server.begin(time_ns, (source_file, packets.number(at)))
-                    if is_placed and flags & ACK:
-                        connection.acks[not from_server] = ack
-                    if is_placed and stop > start:
-                        self._pass(flow, seq, stop - start, is_jump=kept.is_jump[at])
+                if not is_read:
+                    self._pass(flow, packets, at, source_file, is_jump=is_jump)
+                    continue
+                if (flow[1].from_server if flow[2] else flow[1].from_client) not in self._moved:
+                    self._read_on(flow, packets, at, source_file)
                     continue
             segment = packets.segment(at, self._endpoints)
             if segment is not None:
@@ -77,8 +80,9 @@ class Outline(Transcript):
         for server in self._servers.values():
             server.ledger.take()
         if is_end:
-            for half in self._moved:
-                half.cutter.synced = half.cutter.synced or not (half.cutter.buffer or half.cutter.is_stranger)
+            for cutter in (half.cutter for half in self._moved):
+                if not (cutter.buffer or cutter.is_stranger):
+                    cutter.synced, cutter.need = True, 4
             self._moved.clear()
 
     def _look_at(self, segment: Segment, source_file: str) -> None:
@@ -86,18 +90,40 @@ class Outline(Transcript):
         flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is not None and flow[2] is not None and segment.payload:
             half = flow[1].from_server if flow[2] else flow[1].from_client
-            if half in self._moved and not half.stream.ahead(segment.seq):
-                del self._moved[half]
+            if self._moved.get(half) is False and not half.stream.ahead(segment.seq):
                 half.cutter.synced = bool(plausible_start(segment.payload))
+                self._moved[half] = True
             self._read[flow[1]] = self._read.get(flow[1], 0) + 1
         self.feed(segment, source_file)
 
-    def _pass(self, flow: Flow, seq: int, size: int, *, is_jump: bool) -> None:
-        """Note that a connection has gone on by a segment of these sequence number and size, without reading it."""
+    def _read_on(self, flow: Flow, packets: Packets, at: int, source_file: str) -> None:
+        """Read a packet of a connection of which nothing was passed over since it was read."""
+        (server, connection, from_server), size = flow, packets.stop[at] - packets.start[at]
+        if not server.begin(packets.time_ns[at], (source_file, packets.number(at))):
+            return
+        self._read[connection] = self._read.get(connection, 0) + (size > 0)
+        header, payload = (
+            (packets.seq[at], packets.ack[at], packets.flags[at]),
+            packets.data[packets.start[at] : packets.stop[at]],
+        )
+        if not server.in_order(connection, header, payload, from_server=bool(from_server)):
+            segment = packets.segment(at, self._endpoints)
+            assert segment is not None, "it is of a connection"
+            self._take(server, connection, segment, from_server=bool(from_server))
+
+    def _pass(self, flow: Flow, packets: Packets, at: int, source_file: str, *, is_jump: bool) -> None:
+        """Note that a connection has gone on by a packet, without reading it."""
         server, connection, from_server = flow[0], flow[1], bool(flow[2])
+        time_ns, seq, size = packets.time_ns[at], packets.seq[at], packets.stop[at] - packets.start[at]
+        if not server.begin(time_ns, (source_file, packets.number(at))):
+            return
+        if packets.flags[at] & ACK:
+            connection.acks[not from_server] = packets.ack[at]
+        if not size:
+            return
         half = connection.from_server if from_server else connection.from_client
         stream, cutter = half.stream, half.cutter
-        before, time_ns = stream.position, server.ledger.time_ns
+        before = stream.position
         if not is_jump or stream.next_seq is None:
             stream.push(seq, b"", size, time_ns)
             stream.overdue(time_ns, connection.acks[from_server])
@@ -108,7 +134,7 @@ class Outline(Transcript):
         if stream.position > before:
             cutter.position, cutter.need, cutter.skip = stream.position, 4, 0
             cutter.buffer.clear()
-            self._moved[half] = None
+            self._moved[half] = False
             connection.pending.clear()
             connection.orphans.clear()
             server.heard(connection, from_server=from_server)
@@ -147,20 +173,36 @@ class Outline(Transcript):
         is_kept[order[_edges(way[order], bucket[order])[1]]] = True
         with_bytes = order[has_bytes[order]]
         first, last = _edges(way[with_bytes], bucket[with_bytes])
-        is_kept[with_bytes[first | last]] = True
-        # A way with holes, copies or another order is put in order segment by segment.
-        is_new_way = np.r_[True, way[with_bytes][1:] != way[with_bytes][:-1]] if len(with_bytes) else np.zeros(0, bool)
-        reached = headers.seq[with_bytes] + headers.stop[with_bytes] - headers.start[with_bytes]
-        follows = (
-            np.r_[True, headers.seq[with_bytes][1:] == reached[:-1] & 0xFFFFFFFF] if len(with_bytes) else is_new_way
-        )
-        is_mixed = np.zeros(int(way.max(initial=0)) + 1, bool)
-        is_mixed[way[with_bytes][~(follows | is_new_way)]] = True
-        is_kept |= is_mixed[way] & has_bytes
-        is_jump = ~is_mixed[way]
-        is_jump[with_bytes[is_new_way]] = False
+        is_kept[with_bytes[first | last | self._in_holes(headers, way, with_bytes)]] = True
+        is_jump = np.zeros(size, bool)
+        is_jump[with_bytes[1:]] = ~is_kept[with_bytes[:-1]] & (way[with_bytes[1:]] == way[with_bytes[:-1]])
         indices = np.flatnonzero(is_kept)
         return _Kept(indices, is_read[indices].tolist(), is_jump[indices].tolist())
+
+    def _in_holes(self, headers: Headers, way: Ints, with_bytes: Ints) -> Truths:
+        """Return which packets with bytes, in order of their ways, are read one by one: near holes, and before old bytes.
+
+        Where a way is in order it is enough to know where it ends.
+        """
+        of, seq = way[with_bytes], headers.seq[with_bytes]
+        begins, _ = _edges(of, of)
+        first = np.flatnonzero(begins)
+        is_open = np.zeros(len(of), bool)
+        for at in first.tolist():
+            index = with_bytes[at]
+            flow = self._flows.by_ends.get(
+                self._endpoints.pair(headers.data[headers.key[index] : headers.key_end[index]])
+            )
+            if flow is not None and flow[2] is not None:
+                is_open[at] = bool((flow[1].from_server if flow[2] else flow[1].from_client).stream.chunks)
+        place = np.cumsum(begins) - 1
+        ahead = (seq - seq[first][place] + _HALF & 0xFFFFFFFF) - _HALF
+        reached = (
+            np.maximum.accumulate(ahead + headers.stop[with_bytes] - headers.start[with_bytes] + place * _WAY)
+            - place * _WAY
+        )
+        before = np.where(begins, ahead, np.r_[np.int64(0), reached[:-1]])
+        return _are_near(of, (ahead > before) | is_open, 1, _IN_HOLE) | _are_near(of, ahead < before, 1, 0)
 
 
 def _ends(headers: Headers) -> NDArray[np.uint64]:

@@ -288,17 +288,17 @@ class Transcript:
         """
         return {namesrv_id: dump(server) for namesrv_id, server in self._servers.items()}
 
-    def place_of(self, segment: Segment) -> tuple[int, int] | None:
+    def place_of(self, segment: Segment) -> tuple[int, int, int] | None:
         """Return how far a segment with bytes lies ahead of the first byte that its connection has shown, and of the last.
 
-        None: the connection is unknown, or another one by now.
+        And the time of the last one of the connection. None: the connection is unknown, or another one by now.
         """
         flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is None or flow[2] is None:
             return None
         stream = (flow[1].from_server if flow[2] else flow[1].from_client).stream
         ahead = stream.ahead(segment.seq)
-        return None if stream.next_seq is None else (ahead + stream.position, ahead)
+        return None if stream.next_seq is None else (ahead + stream.position, ahead, flow[1].last_byte_ns)
 
     def last_time_ns(self) -> dict[str, int]:
         """Return the time of the last packet of each name server."""

@@ -26,7 +26,7 @@ from jobs.fleet.plan import Beats, Plan, beats_of, plan_of, versions_on
 from jobs.fleet.truth import holes_from
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
-from jobs.ingest.writing import write_staged
+from jobs.ingest.writing import settle_staged, write_staged
 from jobs.night import stash
 from jobs.night.passes import Passes
 from jobs.store.files import DataFile, write_file
@@ -261,7 +261,8 @@ def _write_late(house: Warehouse, delivery: Delivery, written: Sequence[Written]
         for place, table in product(places, _BEATS):
             for values in rows_of(stash.take([place], table.name)):
                 staging.add(Row(table.name, values), frame=next(frames))
-        write_staged(house, staging, Ingested(), delivery.day, has_logs=False)
+        settle_staged(house, staging, has_logs=False)
+        write_staged(house, staging, Ingested(), delivery.day)
 
 
 def _source_sha256(fleet: Fleet, file: str, name: str) -> str:

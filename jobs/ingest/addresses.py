@@ -9,25 +9,23 @@ import datetime as dt
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb import DuckDBPyRelation
 
-from jobs.store.files import DataFile, ask_file, bounds_of, read_files, write_file
+from jobs.ingest.staging import Staging
+from jobs.ingest.telling import Recorded
+from jobs.store.files import DataFile, bounds_of, read_files, write_file
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day import addresses
-from namesrv_day.addresses import BEATS, ENDS, PLACED, REGISTERED, Pair
-from namesrv_day.rows import empty, rows_of, table_of
-from namesrv_day.sql import ask, connection
+from namesrv_day.addresses import PLACED, Pair
+from namesrv_day.rows import rows_of, table_of
 from schemas import bronze
-from schemas.table import LONG, STRING, Table
+from schemas.table import Table
 from schemas.times import day_of
 
 Values = dict[str, Any]
@@ -45,6 +43,7 @@ class Addresses:
         stored = list(rows_of(house.rows(bronze.ADDRESSES)))
         self._stored = {(row["namesrv_addr"], row["namesrv_id"]): row for row in stored}
         self._named, self._renamed_ids = _namesrv_of(stored), set[str]()
+        self._changed = set[dt.date]()
         given = house.conf.namesrv_of
         listed = {name for name, said in house.conf.namesrvs.items() if said.addresses is not None}
         self._listed = listed | given.keys()
@@ -86,13 +85,22 @@ class Addresses:
             if address not in self.namesrv_of and address not in self._listed:
                 self._take(address, self.namesrv_of.get(name, name), "stated", _NOTHING)
 
-    def apply(self, days: Collection[dt.date]) -> set[dt.date]:
+    def conclude_staged(self, staged: Staging, days: Collection[dt.date]) -> None:
+        """Conclude what rows of `days` tell, with those that are staged, and have these leave with the ids that follow."""
+        is_new = True
+        while is_new:
+            self._changed |= self._renamed()
+            staged.namesrv_of = self.namesrv_of
+            is_new = self._conclude(Recorded(self._house, days, staged), days)
+
+    def apply(self, days: Collection[dt.date], *, is_concluded: bool = False) -> set[dt.date]:
         """Have all rows belong to the name servers whose addresses they were met at; `days` have new rows.
 
-        Concludes on the way what these tell about addresses. Nothing is committed. Returns further days whose rows have changed.
+        Unless it `is_concluded`, concludes on the way what these tell about addresses. Nothing is committed. Returns further days
+        whose rows have changed.
         """
-        changed = self._renamed()
-        while self._conclude(days):
+        changed = self._changed | self._renamed()
+        while not is_concluded and self._conclude(Recorded(self._house, days), days):
             changed |= self._renamed()
         if changed:
             # What was carried through later days has changed as well.
@@ -111,11 +119,11 @@ class Addresses:
 
     # -- what answers tell -----------------------------------------------------------------------------------------------
 
-    def _conclude(self, days: Collection[dt.date]) -> bool:
+    def _conclude(self, rows: Recorded, days: Collection[dt.date]) -> bool:
         """Look at the rows of `days` for name servers that are one; return whether some were found."""
         house = self._house
-        beats = _heard(house, days).filter(~pc.field("namesrv_id").isin(pa.array(sorted(self._listed), pa.string())))
-        pairs = addresses.compared(_telling(house, beats, days)) if addresses.may_be_one(beats) else []
+        beats = rows.heard().filter(~pc.field("namesrv_id").isin(pa.array(sorted(self._listed), pa.string())))
+        pairs = addresses.compared(rows.telling(beats)) if addresses.may_be_one(beats) else []
         groups, brokers = addresses.taken_as_one(pairs), Counter(beats["namesrv_id"].to_pylist())
         for group in groups:
             name, *others = sorted(group, key=lambda one: (one not in house.conf.namesrvs, -brokers[one], one))
@@ -131,7 +139,7 @@ class Addresses:
             for key in looked_at:
                 del self._rows[key]
             self._doubt([pair for pair in pairs if pair.is_doubtful])
-            self._doubt(addresses.shared(_clusters(house, days)))
+            self._doubt(addresses.shared(rows.clusters()))
         return bool(groups)
 
     def _doubt(self, pairs: Iterable[Pair]) -> None:
@@ -157,11 +165,12 @@ class Addresses:
             for file in house.files(table):
                 if not _may_have(file, ids):
                     continue
-                rows = read_files(house.path, table, [file])
-                at = pc.index_in(rows["namesrv_addr"], value_set=whose["namesrv_addr"])
-                named = pc.coalesce(pc.take(whose["now"], at), rows["namesrv_id"])
-                if named.equals(rows["namesrv_id"]):
+                whose_now = read_files(house.path, table, [file], ["namesrv_addr", "namesrv_id"])
+                at = pc.index_in(whose_now["namesrv_addr"], value_set=whose["namesrv_addr"])
+                named = pc.coalesce(pc.take(whose["now"], at), whose_now["namesrv_id"])
+                if named.equals(whose_now["namesrv_id"]):
                     continue
+                rows = read_files(house.path, table, [file])
                 place = rows.schema.get_field_index("namesrv_id")
                 _rewrite(house, table, file, rows.set_column(place, "namesrv_id", named))
                 changed |= {file.day} if file.day is not None else set()
@@ -226,119 +235,7 @@ def _said(pair: Pair) -> Values:
     }
 
 
-# -- what is looked at -----------------------------------------------------------------------------------------------------
-
-
-def _heard(house: Warehouse, days: Collection[dt.date]) -> pa.Table:
-    """Return who beat at which name server, since when and until when, and when it answered, as `BEATS`."""
-    parts = [BEATS.empty_table()]
-    for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS, bronze.ROUTE_OBSERVATIONS):
-        addr = "NULL" if table is bronze.ROUTE_OBSERVATIONS else "broker_addr"
-        found = (ask_file(house.path, table, file, partial(_first_and_last, addr)) for file in house.files(table, days))
-        parts += [rows.cast(BEATS) for rows in found]
-    return ask(_HEARD, {"parts": pa.concat_tables(parts)}).cast(BEATS)
-
-
-def _first_and_last(addr: str, rows: DuckDBPyRelation) -> pa.Table:
-    named = rows.project(f"namesrv_id, {addr} AS broker_addr, seq")
-    return named.aggregate("namesrv_id, broker_addr, min(seq) AS first_seq, max(seq) AS last_seq").to_arrow_table()
-
-
-def _clusters(house: Warehouse, days: Collection[dt.date]) -> pa.Table:
-    """Return the answers that show all brokers, with hashes of their bodies."""
-    table = bronze.ROUTE_OBSERVATIONS
-    parts = [ask_file(house.path, table, file, _hashed) for file in house.files(table, days)]
-    return pa.concat_tables([_CLUSTERS.empty_table(), *(rows.cast(_CLUSTERS) for rows in parts)])
-
-
-def _hashed(rows: DuckDBPyRelation) -> pa.Table:
-    answers = rows.filter("code = 106 AND response_code = 0 AND body IS NOT NULL")
-    return answers.project("namesrv_id, seq, event_id, hash(body) AS body").to_arrow_table()
-
-
-_CLUSTERS = pa.schema([("namesrv_id", STRING), ("seq", LONG), ("event_id", STRING), ("body", pa.uint64())])
-_HEARD = """
-SELECT namesrv_id, broker_addr, min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM parts GROUP BY ALL
-"""
-
-
-def _telling(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> dict[str, pa.Table]:
-    """Return the columns of recorded rows that tell whose addresses are whose, as `addresses.compared` takes them."""
-    among = pc.field("namesrv_id").isin(pc.unique(beats["namesrv_id"]))
-    given = {
-        "beats": beats,
-        "registrations": house.rows(
-            bronze.REGISTRATIONS,
-            days,
-            [*(name for name in REGISTERED.names if name not in _OF_OTHERS), *_OF_OTHERS.values()],
-            among
-            & (pc.field("response_code") == 0)
-            & pc.field("refusal").is_null()
-            & pc.field("broker_addr").is_valid(),
-        ),
-        "closes": house.rows(
-            bronze.CHANNEL_EVENTS, days, ["namesrv_id", "channel_id", "seq"], among & (pc.field("kind") == "close")
-        ),
-        "left_by": house.rows(bronze.UNREGISTRATIONS, days, ["namesrv_id", "broker_addr", "seq"], among),
-    }
-    registered = ask(_REGISTERED, given, lease_ms=BROKER_CHANNEL_EXPIRED_MS).cast(REGISTERED)
-    answers = _routes(house, beats, days)
-    digests = pc.drop_null(pc.unique(registered["topic_config_digest"]))
-    configs = house.rows(
-        bronze.TOPIC_CONFIGS_TABLE,
-        None,
-        ["topic_config_digest", "topics"],
-        pc.field("topic_config_digest").isin(digests),
-    )
-    return {
-        "beats": beats,
-        "registered": registered,
-        "ends": ask(_ENDS, given).cast(ENDS),
-        "answers": answers,
-        "topics": ask(_TOPICS, {"configs": configs, "answers": answers}),
-    }
-
-
-def _routes(house: Warehouse, beats: pa.Table, days: Collection[dt.date]) -> pa.Table:
-    """Return the answers that are looked at of those name servers: most are not, and of these neither body nor id is read."""
-    table = bronze.ROUTE_OBSERVATIONS
-    files, names = house.files(table, days), beats.select(["namesrv_id"])
-
-    def found(columns: str, of: pa.Table) -> pa.Table:
-        asked = partial(_among, of, columns)
-        parts = (ask_file(house.path, table, file, asked) for file in files)
-        return pa.concat_tables([asked(connection().from_arrow(empty(table))), *parts])
-
-    wanted = addresses.sampled(found("namesrv_id, code, subject, response_code, seq", names))
-    return found(
-        "namesrv_id, code, subject, seq, event_id, request_seq, body, response_version",
-        wanted.select(["namesrv_id", "seq"]),
-    )
-
-
-def _among(wanted: pa.Table, columns: str, rows: DuckDBPyRelation) -> pa.Table:
-    """Return columns of the answers about routes among the `wanted`, which have some columns in common with them."""
-    own = rows.filter(_ROUTES).join(connection().from_arrow(wanted), ", ".join(wanted.column_names), how="semi")
-    return own.project(columns).to_arrow_table()
-
-
-_ROUTES = """
-code IN (105, 106) AND (response_code = 0 AND body IS NOT NULL OR response_code = 17) AND coalesce(scope, '') = ''
-"""
-_OF_OTHERS = {"lease_ms": "heartbeat_timeout_ms", "received": "event_time"}
-_REGISTERED = """
-SELECT namesrv_id, broker_addr, broker_name, broker_id, topic_config_digest, channel_id,
-    epoch_us(event_time) * 1000 AS received, seq, coalesce(heartbeat_timeout_ms, $lease_ms) AS lease_ms
-FROM registrations
-"""
-_ENDS = """
-SELECT namesrv_id, channel_id, NULL AS broker_addr, seq FROM closes
-UNION ALL SELECT namesrv_id, NULL, broker_addr, seq FROM left_by
-"""
-_TOPICS = """
-SELECT DISTINCT topic_config_digest, topic FROM (SELECT topic_config_digest, unnest(topics).topic AS topic FROM configs)
-WHERE topic IN (SELECT subject FROM answers)
-"""
+# -- what was answered at each address ----------------------------------------------------------------------------------------
 
 
 def _answered(house: Warehouse, name: str, first: dt.date, last: dt.date) -> dict[str, list[int]]:

@@ -76,10 +76,10 @@ def bearing_of(
     if not any(end in last_ns for segment in peeked for end in (segment.src, segment.dst)):
         return Bearing.BEHIND
     early = next((segment for segment in peeked if segment.time_ns < until_ns(segment, last_ns)), None)
-    found = _places(peeked, transcript, begun or {})
+    found = _places(peeked, transcript, begun or {}, is_early=early is not None)
     is_plain = early is None and found[Bearing.BEHIND] > 0 == found[Bearing.EARLIER]
     if not is_plain and path is not None and len(peeked) == _PEEKED_PACKETS:
-        found = _places(_all(path), transcript, begun or {})
+        found = _places(_all(path), transcript, begun or {}, is_early=early is not None)
     behind, again, before = (found[kind] for kind in (Bearing.BEHIND, Bearing.AGAIN, Bearing.EARLIER))
     if early is None:
         return Bearing.STEPPED if before > behind + again else Bearing.BEHIND
@@ -103,19 +103,28 @@ def _all(path: Path) -> Iterator[Segment]:
 
 
 def _places(
-    segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], Stream]
+    segments: Iterable[Segment],
+    transcript: Transcript,
+    begun: Mapping[tuple[str, str], Stream],
+    *,
+    is_early: bool,
 ) -> Counter[Bearing]:
-    """Return how many directions of known connections are behind what is known of them, in it, or before."""
+    """Return how many directions of known connections are behind what is known of them, in it, or before.
+
+    If a capture `is_early`, one that goes on at a later time than its last says nothing: it may have ended in between.
+    """
     first, reached = dict[tuple[str, str], tuple[int, int]](), dict[tuple[str, str], tuple[int, int]]()
     for segment in segments:
         flow, size = (segment.src, segment.dst), len(segment.payload)
         place = transcript.place_of(segment) if size else None
         if size and place is None and flow in begun:  # it may have ended, and be forgotten
             ahead = begun[flow].ahead(segment.seq)
-            place = (ahead, ahead - 1) if -_ADJACENT < ahead < 0 else None
+            place = (ahead, ahead - 1, 0) if -_ADJACENT < ahead < 0 else None
+        if place is not None and is_early and flow not in first and place[1] >= 0 and segment.time_ns >= place[2]:
+            continue
         if place is not None and place[0] > -_NEAR and place[1] < _NEAR:
-            first.setdefault(flow, place)
-            reached[flow] = max(reached.get(flow, place), (place[0] + size, place[1] + size))
+            first.setdefault(flow, place[:2])
+            reached[flow] = max(reached.get(flow, place[:2]), (place[0] + size, place[1] + size))
     return Counter(
         Bearing.BEHIND if begin[1] >= 0 else Bearing.EARLIER if begin[0] < 0 and reached[flow][1] < 0 else Bearing.AGAIN
         for flow, begin in first.items()

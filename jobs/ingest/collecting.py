@@ -177,10 +177,10 @@ class Collector:
 
 def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
     """Return rows of `staged_schema` with what follows from others: whose they are, and what is stored of positions."""
-    return _as_stored(_named(rows, namesrv_of))
+    return _as_stored(named(rows, namesrv_of))
 
 
-def _named(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
+def named(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
     """Return rows of an address with it, and with the name server whose it is: readers know addresses alone."""
     if "namesrv_addr" not in rows.schema.names:
         return rows

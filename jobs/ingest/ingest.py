@@ -28,13 +28,15 @@ from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.tasks import rarely_collected
-from jobs.ingest.writing import write_staged
+from jobs.ingest.writing import days_if_new, settle_staged, write_staged
 from jobs.store.files import write_file
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.rows import rows_of, table_of
+from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness
 from schemas import bronze, times
+from schemas.rules import BROKEN_RULE
 from schemas.table import Table
 
 _IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
@@ -75,15 +77,20 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
+        settle_staged(house, staging, has_logs=has_logs)
+        addresses.state(reading.stated)
+        # Rows that are written with their names need not be written again. Of what is stored already one row may go, or stay.
+        if is_concluded := bool(days := days_if_new(house, staging)):
+            addresses.conclude_staged(staging, days)
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
-        write_staged(house, staging, result, last_day, width, has_logs=has_logs)
+        write_staged(house, staging, result, last_day, width)
+        is_concluded &= result.reasons.keys().isdisjoint((BROKEN_RULE, Reason.SEQ_TAKEN.value))
     if result.unaccounted:
         raise GateError(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
             "counts as read"
         )
-    addresses.state(reading.stated)
-    result.days = sorted({*result.days, *addresses.apply(result.days)})
+    result.days = sorted({*result.days, *addresses.apply(result.days, is_concluded=is_concluded)})
     result.days = sorted({*result.days, *fill_gaps(house, result.days)})
     _upsert(house, bronze.OPEN_STREAMS, reading.open_streams)
     # Never beyond the run's own clock: else one event from the future would make everything after it too late.

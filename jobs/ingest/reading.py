@@ -218,8 +218,8 @@ class Reading:
         for stretch, found in read_together(readers, source.path, transcript.carry(), self._width):
             self._staging.add_files(found.files, found.days, self._staging.reserve(found.count) - 1, 0)
             lateness.add(found.latest_us, found.refused)
-            self._progress.more("packets", found.packets)
             self._progress.reached(stretch.reached)
+            self._progress.more("packets", found.packets)
             tally.add(found.tally)
             files |= found.files_met
             settled |= found.settled

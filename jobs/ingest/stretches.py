@@ -63,7 +63,7 @@ class Stretch(NamedTuple):
     """What a task is to read: from the packet and offset of `start` to `stop` in `path`, `packets` in all; None: to its end.
 
     `carry`: what is open before. `latest_ns`: the latest time before. `begins`: its first packet and offset in the
-    whole capture, unpacked; `reached`: how much of that, as it is on disk, is read with it.
+    whole capture, unpacked; `reached`: how much of that, as it is on disk, is read with it; None: all.
     """
 
     readers: Readers
@@ -75,7 +75,7 @@ class Stretch(NamedTuple):
     carry: Mapping[str, str]
     latest_ns: int
     begins: tuple[int, int]
-    reached: int
+    reached: int | None
 
 
 @dataclass(slots=True)
@@ -133,13 +133,9 @@ def stretches(readers: Readers, path: Path, outline: Outline, position: Position
             number, begin, begin_at, unpacked = number + 1, begin + packets, reached, None
             latest_ns, carry = before_ns, outline.carry()
     if records.is_whole and unpacked:
-        yield Stretch(
-            readers, number, *unpacked.closed(begin), packets, carry, latest_ns, (begin, begin_at), position.bytes
-        )
+        yield Stretch(readers, number, *unpacked.closed(begin), packets, carry, latest_ns, (begin, begin_at), None)
     elif not (records.is_whole and begin_at == reached):
-        yield Stretch(
-            readers, number, path, (begin, begin_at), None, None, carry, latest_ns, (begin, begin_at), position.bytes
-        )
+        yield Stretch(readers, number, path, (begin, begin_at), None, None, carry, latest_ns, (begin, begin_at), None)
 
 
 class _Records:

@@ -39,18 +39,34 @@ _NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "n
 Values = Mapping[str, Any]
 
 
-def write_staged(
-    house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, width: int = 1, *, has_logs: bool
-) -> None:
-    """Have what is new in the staged rows in the tables, and then what they refused, and count both in `result`.
+def settle_staged(house: Warehouse, staging: Staging, *, has_logs: bool) -> None:
+    """Have the staged rows be there once each, at positions of their own.
 
-    Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there. `has_logs`: some rows come
-    from event logs; the positions of captures' rows are their own anyway.
+    `has_logs`: some rows come from event logs; the positions of captures' rows are their own anyway.
     """
     for name in staging.tables - {bronze.QUARANTINE.name}:
         staging.settle(name, placed=has_logs)
     if has_logs:
         give_own_positions(house, staging)
+
+
+def days_if_new(house: Warehouse, staging: Staging) -> set[dt.date]:
+    """Return the days of the settled rows, if each of them is there once and none is stored; else none."""
+    days = set[dt.date]()
+    for table in bronze.RECORDED_TABLES:
+        if table.name in staging.tables:
+            if not staging.files(table.name) or _are_met(house, staging, table):
+                return set()
+            for rows in staging.columns(table.name, ["day"]):
+                days.update(pc.unique(rows["day"]).to_pylist())
+    return days
+
+
+def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, width: int = 1) -> None:
+    """Have what is new in the settled rows in the tables, and then what they refused, and count both in `result`.
+
+    Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there.
+    """
     days = _revoke(house, staging)
     written = _write_plain(house, staging, width) if width > 1 else {}
     for name in sorted(staging.tables & WRITTEN.keys()):
@@ -154,7 +170,7 @@ def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Pl
         # Of small ones several are written together.
         files = [file for file in staging.files(table.name) if file.path.stat().st_size >= _LARGE_BYTES]
         if files and not _are_met(house, staging, table):
-            parts += [PlainPart(house.path, house.run_id, table.name, file) for file in files]
+            parts += [PlainPart(house.path, house.run_id, table.name, file, staging.renamed) for file in files]
     found = defaultdict[str, Plain](Plain)
     for part, plain in zip(parts, done(write_plain, parts, width), strict=True):
         if plain is not None:
@@ -180,18 +196,19 @@ class Plain:
 
 
 class PlainPart(NamedTuple):
-    """A staged file of a table, for a process that writes it into the warehouse at `root`."""
+    """A staged file of a table, for a process that writes it into the warehouse at `root`; `renamed`: as of a `Staging`."""
 
     root: str
     run_id: str
     table: str
     file: StagedFile
+    renamed: Mapping[str, str] | None
 
 
 def write_plain(part: PlainPart) -> Plain | None:
     """Write the rows of a staged file as data files; None, if some break a rule."""
     table, found = WRITTEN[part.table], Plain()
-    for rows in _in_memory(together(part.file.rows())):
+    for rows in _in_memory(together(part.file.rows(None, part.renamed))):
         if pc.any(pc.greater(pc.list_value_length(reasons(rows, table.name)), 0)).as_py():
             return None
         found.files += _of_days(rows, part.root, table, part.run_id)

@@ -38,6 +38,30 @@ def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: py
     assert CAPTURE.is_file()
 
 
+def test_what_several_tasks_have_read_is_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets and the bytes that they took are of what all tasks have read by then, and how long the rest takes follows."""
+    monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
+    monkeypatch.setattr("namesrv_wire.columns.CHUNK_BYTES", 1 << 15)
+    monkeypatch.setattr("jobs.ingest.stretches.STRETCH_BYTES", 1 << 17)
+    path = piece(tmp_path / "a.pcap", 0, 6_000)
+    told: list[str] = []
+    read = ingest(house_at(tmp_path / "w", "run"), [str(path)], (), told.append, 2)
+    size, ends = path.stat().st_size, [0]
+    with path.open("rb") as file:
+        file.seek(24)
+        while head := file.read(16):
+            ends.append(file.seek(int.from_bytes(head[8:12], "little"), 1))
+    assert len(told) > size // (1 << 18)
+    for text in told:
+        reached, packets = float(text.split(" of ")[0]), int(text.split("; ")[1].split(" ")[0].replace(",", ""))
+        # Told in tenths of a megabyte; who looks for stretches is up to a chunk ahead of where one ends.
+        assert -50_000 <= reached * 1e6 - ends[packets] <= 50_000 + (1 << 15)
+        assert text.endswith(" left")
+    assert f"{read.packets:,} packets, " in told[-1]
+    assert told[-1].startswith(f"{size / 1e6:,.1f} of ")
+    assert told[-1].endswith("about 0 s left")
+
+
 @pytest.mark.parametrize(
     ("seconds", "left"), [(1, "about 9 s left"), (60, "about 9 min left"), (1_800, "about 4 h 30 min left")]
 )

@@ -24,7 +24,7 @@ from namesrv_wire.transcript import Transcript
 from schemas import bronze
 from tests.examples import examples
 from tests.ingest.compare_bronze import rows_of
-from tests.ingest.given import CAPTURE, house_at, packets
+from tests.ingest.given import CAPTURE, content, house_at, packets
 from tests.wire.test_columns import HEAD, ONE, WHOLE
 
 P = TypeVar("P")
@@ -203,22 +203,29 @@ def test_losses_copies_and_another_order_change_nothing(
 
 
 @pytest.mark.usefixtures("small", "here")
-def test_a_file_that_shrinks_under_its_readers_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a task no longer finds ends the reading with an error, and the file does not count as read."""
+@pytest.mark.parametrize("change", ["shrinks", "grows"])
+def test_a_file_that_changes_under_its_readers_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """What a task no longer finds is an error; a file that changes does not count as read, and no row is there twice."""
     path = tmp_path / "a.pcap"
-    path.write_bytes(packets(0, _PACKETS))
+    whole = packets(0, _PACKETS)
+    path.write_bytes(packets(0, _PACKETS - 9) if change == "grows" else whole)
     read_stretch = module.read_stretch
 
-    def shrunk(stretch: Stretch) -> module.ReadStretch:
+    def changed(stretch: Stretch) -> module.ReadStretch:
         if stretch.number == 2:
-            path.write_bytes(path.read_bytes()[: stretch.start[1] + 99])
+            path.write_bytes(whole if change == "grows" else whole[: stretch.start[1] + 99])
         return read_stretch(stretch)
 
-    monkeypatch.setattr(module, "read_stretch", shrunk)
+    monkeypatch.setattr(module, "read_stretch", changed)
     read = ingest(house_at(tmp_path / "w", "run"), [str(path)], width=2)
     assert read.unaccounted == 0
-    assert read.errors
+    assert any(f"it {change} while it is read" in error for error in read.errors)
+    path.write_bytes(whole)
     assert ingest(house_at(tmp_path / "w", "again"), [str(path)]).known_sources == []
+    ingest(house_at(tmp_path / "one", "run"), [str(path)])
+    assert content(tmp_path / "w") == content(tmp_path / "one")
 
 
 def test_states_that_read_on_alike() -> None:

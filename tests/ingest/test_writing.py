@@ -11,7 +11,7 @@ import pytest
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
-from jobs.ingest.writing import write_staged
+from jobs.ingest.writing import settle_staged, write_staged
 from namesrv_core.history.snapshot import snapshot_text
 from namesrv_core.machine.profile import PROFILES
 from namesrv_core.machine.registry import Registry
@@ -71,7 +71,8 @@ def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
         for number in (0, 2, 3):
             row = Row(REVOKED, {"table": "heartbeats", "event_id": str(number) * 32})
             staging.add(row, frame=None)
-        write_staged(house, staging, result, FIRST, has_logs=False)
+        settle_staged(house, staging, has_logs=False)
+        write_staged(house, staging, result, FIRST)
     assert result == Ingested(days=[FIRST, FIRST + DAY])
     assert [(file.day, file.rows) for file in house.files(bronze.HEARTBEATS)] == [(FIRST, 1)]
     assert house.rows(bronze.HEARTBEATS)["event_id"].to_pylist() == ["1" * 32]
@@ -85,7 +86,8 @@ def test_of_copies_the_last_stands_for_all_the_frames(tmp_path: Path) -> None:
         for number, frame in enumerate((1, 1, 2, None)):
             values = {"topic_config_digest": "a" * 32, "topics": [], "mappings": [], "topic_count": number}
             staging.add(Row("topic_configs", values), frame=frame)
-        write_staged(house, staging, result, FIRST, has_logs=False)
+        settle_staged(house, staging, has_logs=False)
+        write_staged(house, staging, result, FIRST)
     assert (result.events, result.duplicates, result.days) == (1, 1, [])
     assert house.rows(bronze.TOPIC_CONFIGS_TABLE)["topic_count"].to_pylist() == [3]
 

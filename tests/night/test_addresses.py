@@ -61,6 +61,9 @@ def test_answers_tell_of_two_addresses_of_one_process(tmp_path: Path) -> None:
     assert not doubts(tmp_path / "w")
     lives = [row["kind"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS) if row["namesrv_id"] == FIRST]
     assert sorted(lives) == ["address_started", "started"]
+    # It was known before they were written: no file of theirs is there that another one has replaced.
+    (table,) = (tmp_path / "w").rglob(bronze.ROUTE_OBSERVATIONS.name)
+    assert len([*table.rglob("*.parquet")]) == 1
 
 
 def test_apart_half_of_the_answers_are_wrong(tmp_path: Path) -> None:

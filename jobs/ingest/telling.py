@@ -1,0 +1,134 @@
+"""What recorded rows tell of addresses: of name servers, who beat there, what they answered, and what that depends on."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from duckdb import DuckDBPyRelation
+
+from jobs.ingest.staging import Staging
+from jobs.store.files import ask_file
+from jobs.store.warehouse import Warehouse
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_day import addresses
+from namesrv_day.addresses import BEATS, ENDS, REGISTERED
+from namesrv_day.rows import empty
+from namesrv_day.sql import ask, connection
+from schemas import bronze
+from schemas.table import LONG, STRING, Table
+
+_BEATING: Final = (bronze.HEARTBEATS, bronze.REGISTRATIONS, bronze.ROUTE_OBSERVATIONS)
+
+
+class Recorded:
+    """The rows of some days: those that are stored, and such as are `staged`, of which none is stored yet."""
+
+    def __init__(self, house: Warehouse, days: Collection[dt.date], staged: Staging | None = None) -> None:
+        self._house, self._days, self._staged = house, days, staged
+
+    def _asked(
+        self, table: Table, columns: str, asked: Callable[[DuckDBPyRelation], pa.Table], *, is_of_days: bool = True
+    ) -> pa.Table:
+        """Return what `asked` makes of these columns of rows, part by part."""
+        files = self._house.files(table, self._days if is_of_days else None)
+        parts = [asked(connection().from_arrow(empty(table)))]
+        parts += [ask_file(self._house.path, table, file, asked) for file in files]
+        if self._staged is not None:
+            names = [name.strip() for name in columns.split(",")]
+            parts += [asked(connection().from_arrow(rows)) for rows in self._staged.columns(table.name, names)]
+        return pa.concat_tables(parts)
+
+    def heard(self) -> pa.Table:
+        """Return who beat at which name server, since when and until when, and when it answered, as `BEATS`."""
+        parts = []
+        for table in _BEATING:
+            columns = "namesrv_id, seq" if table is bronze.ROUTE_OBSERVATIONS else "namesrv_id, seq, broker_addr"
+            parts.append(self._asked(table, columns, partial(_first_and_last, "broker_addr" in columns)).cast(BEATS))
+        return ask(_HEARD, {"parts": pa.concat_tables(parts)}).cast(BEATS)
+
+    def clusters(self) -> pa.Table:
+        """Return the answers that show all brokers, with hashes of their bodies."""
+        return self._asked(bronze.ROUTE_OBSERVATIONS, "namesrv_id, seq, event_id, code, response_code, body", _hashed)
+
+    def telling(self, beats: pa.Table) -> dict[str, pa.Table]:
+        """Return the columns of rows that tell whose addresses are whose, as `addresses.compared` takes them."""
+        among = beats.select(["namesrv_id"])
+
+        def of(table: Table, columns: str, where: str, needs: str = "") -> pa.Table:
+            return self._asked(table, columns + needs, partial(_among, among, columns, where))
+
+        given = {
+            "beats": beats,
+            "registrations": of(bronze.REGISTRATIONS, _REGISTERING, _ACCEPTED, ", response_code, refusal"),
+            "closes": of(bronze.CHANNEL_EVENTS, "namesrv_id, channel_id, seq", "kind = 'close'", ", kind"),
+            "left_by": of(bronze.UNREGISTRATIONS, "namesrv_id, broker_addr, seq", "TRUE"),
+        }
+        registered = ask(_REGISTERED, given, lease_ms=BROKER_CHANNEL_EXPIRED_MS).cast(REGISTERED)
+        answers = self._routes(among)
+        digests = pa.table({"topic_config_digest": pc.drop_null(pc.unique(registered["topic_config_digest"]))})
+        columns = "topic_config_digest, topics"
+        named = partial(_among, digests, columns, "TRUE")
+        configs = self._asked(bronze.TOPIC_CONFIGS_TABLE, columns, named, is_of_days=False)
+        return {
+            "beats": beats,
+            "registered": registered,
+            "ends": ask(_ENDS, given).cast(ENDS),
+            "answers": answers,
+            "topics": ask(_TOPICS, {"configs": configs, "answers": answers}),
+        }
+
+    def _routes(self, among: pa.Table) -> pa.Table:
+        """Return the answers that are looked at of name servers: most are not, and of these neither body nor id is read."""
+        table, needs = bronze.ROUTE_OBSERVATIONS, "code, response_code, body, scope, "
+        columns = "namesrv_id, code, subject, response_code, seq"
+        found = self._asked(table, f"{needs}namesrv_id, subject, seq", partial(_among, among, columns, _ROUTES))
+        wanted = addresses.sampled(found).select(["namesrv_id", "seq"])
+        columns = "namesrv_id, code, subject, seq, event_id, request_seq, body, response_version"
+        of_these = partial(_among, wanted, columns, _ROUTES)
+        return self._asked(table, f"{columns}, response_code, scope", of_these)
+
+
+def _first_and_last(has_broker: bool, rows: DuckDBPyRelation) -> pa.Table:  # noqa: FBT001  for `partial`
+    named = rows.project(f"namesrv_id, {'broker_addr' if has_broker else 'NULL'} AS broker_addr, seq")
+    return named.aggregate("namesrv_id, broker_addr, min(seq) AS first_seq, max(seq) AS last_seq").to_arrow_table()
+
+
+def _hashed(rows: DuckDBPyRelation) -> pa.Table:
+    answers = rows.filter("code = 106 AND response_code = 0 AND body IS NOT NULL")
+    return answers.project("namesrv_id, seq, event_id, hash(body) AS body").to_arrow_table().cast(_CLUSTERS)
+
+
+def _among(wanted: pa.Table, columns: str, where: str, rows: DuckDBPyRelation) -> pa.Table:
+    """Return columns of rows among the `wanted`, which have some columns in common with them."""
+    own = rows.filter(where).join(connection().from_arrow(wanted), ", ".join(wanted.column_names), how="semi")
+    return own.project(columns).to_arrow_table()
+
+
+_CLUSTERS: Final = pa.schema([("namesrv_id", STRING), ("seq", LONG), ("event_id", STRING), ("body", pa.uint64())])
+_HEARD: Final = """
+SELECT namesrv_id, broker_addr, min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM parts GROUP BY ALL
+"""
+_ROUTES: Final = """
+code IN (105, 106) AND (response_code = 0 AND body IS NOT NULL OR response_code = 17) AND coalesce(scope, '') = ''
+"""
+_ACCEPTED: Final = "response_code = 0 AND refusal IS NULL AND broker_addr IS NOT NULL"
+_OF_OTHERS: Final = {"lease_ms": "heartbeat_timeout_ms", "received": "event_time"}
+_REGISTERING: Final = ", ".join([*(name for name in REGISTERED.names if name not in _OF_OTHERS), *_OF_OTHERS.values()])
+_REGISTERED: Final = """
+SELECT namesrv_id, broker_addr, broker_name, broker_id, topic_config_digest, channel_id,
+    epoch_us(event_time) * 1000 AS received, seq, coalesce(heartbeat_timeout_ms, $lease_ms) AS lease_ms
+FROM registrations
+"""
+_ENDS: Final = """
+SELECT namesrv_id, channel_id, NULL AS broker_addr, seq FROM closes
+UNION ALL SELECT namesrv_id, NULL, broker_addr, seq FROM left_by
+"""
+_TOPICS: Final = """
+SELECT DISTINCT topic_config_digest, topic FROM (SELECT topic_config_digest, unnest(topics).topic AS topic FROM configs)
+WHERE topic IN (SELECT subject FROM answers)
+"""

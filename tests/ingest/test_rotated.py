@@ -1,0 +1,94 @@
+"""A night in many rotated files, of very many connections, or of one with very many frames: one capture's rows, by any tasks."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+
+from jobs.ingest import stretches
+from jobs.ingest.ingest import ingest
+from namesrv_wire import Segment
+from tests.ingest.given import content, house_at, stored
+from tests.ingest.test_networks import written
+from tests.ingest.test_stretches import both, here, small
+from tests.wire.forge import EPOCH_NS, SECOND_NS, Talk
+from tests.wire.test_columns import HEAD, WHOLE
+from tests.wire.test_many import connections, frames
+
+__all__ = ["here", "small"]
+_FILES, _FRAMES = 24, 2_000
+
+
+def rotated(folder: Path, seed: int) -> list[Path]:
+    """Write the bundled capture as so many files, cut anywhere, packed or not, whose names say nothing; in any order."""
+    rng = random.Random(seed)
+    cuts = [0, *sorted(rng.sample(range(1, len(WHOLE)), _FILES - 1)), len(WHOLE)]
+    names = rng.sample(range(100), _FILES)
+    paths = []
+    for name, (first, last) in zip(names, itertools.pairwise(cuts), strict=True):
+        paths.append(folder / f"{name:02}.pcap")
+        data = HEAD + b"".join(WHOLE[first:last])
+        paths[-1].write_bytes(gzip.compress(data) if rng.random() < 0.5 else data)
+    rng.shuffle(paths)
+    return paths
+
+
+@pytest.mark.usefixtures("small", "here")
+@pytest.mark.parametrize("width", [1, 2, 7])
+def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, width: int) -> None:
+    """Ids, positions and times of all events and answers are those of the whole in one file, by so many tasks."""
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(HEAD + b"".join(WHOLE))
+    one = ingest(house_at(tmp_path / "one", "run"), [str(whole)])
+    read = ingest(house_at(tmp_path / "w", "run"), [str(path) for path in rotated(tmp_path, width)], width=width)
+    assert (read.unaccounted, read.errors) == (0, [])
+    assert (read.frames, read.packets, read.events, read.duplicates) == (one.frames, one.packets, one.events, 0)
+    assert content(tmp_path / "w") == content(tmp_path / "one")
+
+
+@pytest.mark.usefixtures("small", "here")
+def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path) -> None:
+    """Each file is a night, and they come in any order: all frames are accounted for, and no row is there twice."""
+    total = 0
+    for number, path in enumerate(rotated(tmp_path, 0)):
+        read = ingest(house_at(tmp_path / "w", f"run{number}"), [str(path)])
+        assert (read.unaccounted, read.duplicates) == (0, 0)
+        total += read.frames
+    whole = tmp_path / "whole.pcap"
+    whole.write_bytes(HEAD + b"".join(WHOLE))
+    one = ingest(house_at(tmp_path / "one", "run"), [str(whole)])
+    assert total == one.frames
+    kept = content(tmp_path / "w")
+    for table, rows in content(tmp_path / "one").items():
+        assert len({row[0] for row in kept[table]}) == len(kept[table])
+        # What was asked in one file and answered in the next one, of which the first came later, has lost the other half.
+        assert len(rows) - len(kept[table]) <= 3 * _FILES
+
+
+def somebody_else() -> list[Segment]:
+    """Return a question of another client, whose answer shows who the name server is."""
+    return Talk(EPOCH_NS + SECOND_NS, "10.0.0.7:40000").open().exchange(105, {"topic": "T"}).segments
+
+
+@pytest.mark.usefixtures("small", "here")
+def test_very_many_connections_are_read_by_tasks_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than are watched: each that asked has its answer, and nothing is there twice."""
+    monkeypatch.setattr("namesrv_wire.server.MAX_CONNECTIONS", 500)
+    read, _ = both(tmp_path, [written(tmp_path / "many.pcap", [*connections(2_000)])])
+    assert (read.observations, read.frames, read.errors) == (200, 400, [])
+
+
+@pytest.mark.usefixtures("small", "here")
+@pytest.mark.parametrize("answered", [True, False])
+def test_very_many_frames_of_a_connection_are_read_by_tasks_as_by_one(tmp_path: Path, answered: bool) -> None:  # noqa: FBT001
+    """Each answer is a row, in its order, wherever tasks begin; what was never answered is counted."""
+    path = written(tmp_path / "one.pcap", [*frames(_FRAMES, answered=answered), *somebody_else()])
+    assert path.stat().st_size > 2 * stretches.STRETCH_BYTES
+    read, _ = both(tmp_path, [path])
+    assert (read.observations, read.frames) == (_FRAMES * answered + 1, _FRAMES * (1 + answered) + 2)
+    seqs = stored(tmp_path / "several", "route_observations", "seq")
+    assert len(set(seqs)) == len(seqs) == read.observations
