@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from jobs.ask import days
 from jobs.ask.engine import Answers
 from jobs.cli.output import write_rows
 from jobs.errors import UsageError
@@ -32,7 +33,7 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    names, rows = answers.ask(_SQL, **values)
+    names, rows = answers.ask(_SQL, days.of_changes(answers, **values), **values)
     told = [dict(zip(names, row, strict=True)) for row in rows]
     digests = {_sha256(path): path for path in files}
     for one in told:
@@ -41,7 +42,7 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
     if form != "table":
         write_rows(out, form, [*names, "recorded"], [list(one.values()) for one in told])
         return
-    write_rows(out, "table", *answers.ask(_ROUTE, **values))
+    write_rows(out, "table", *answers.ask(_ROUTE, days.at(answers, values["t"]), **values))
     for one in told:
         out.writelines(f"{line}\n" for line in _lines(one))
 
