@@ -109,6 +109,7 @@ class Answers:
         self._noted = noted_in(_note_of(warehouse), warehouse)
         self._opened: dict[str, int] = {}
         self._by_day: dict[str, dict[dt.date, list[str]]] = {}
+        self._logs: dict[str, DeltaTable] = {}
         self._shown: dict[str, OnDays | None] = {}
         try:
             self._runs = delta_table(path_of(warehouse, "gold", "runs"), "runs", (), None)
@@ -137,11 +138,25 @@ class Answers:
             raise self._told(error) from error
         return Answer([column[0] for column in found.description or ()], self._rows(found))
 
-    def once(self, sql: str) -> None:
-        """Execute a statement that makes something, unless it was already."""
-        if sql not in self._made:
-            self.ask(sql)
-            self._made.add(sql)
+    def once(self, sql: str, on_days: OnDays | None = None, /, **values: Any) -> None:
+        """Execute a statement that makes something, unless it was already with the same values."""
+        done = repr((sql, values))
+        if done not in self._made:
+            self.ask(sql, on_days, **values)
+            self._made.add(done)
+
+    def days_of(self, name: str, column: str, value: str) -> frozenset[dt.date]:
+        """Return the days on which a column of a stored table may have a value, by the bounds that its log states of files."""
+        self._make_needed(name)
+        if name not in self._logs:
+            return frozenset()
+        told = self._logs[name].get_add_actions(flatten=True)
+        columns = (told.column(of).to_pylist() for of in ("partition.day", f"min.{column}", f"max.{column}"))
+        return frozenset(
+            day
+            for day, least, greatest in zip(*columns, strict=True)
+            if (least is None or least <= value) and (greatest is None or value <= greatest)
+        )
 
     def table(self, sql: str, **values: Any) -> pa.Table:
         """Return the same with all its rows, as Arrow has them."""
@@ -159,6 +174,7 @@ class Answers:
         if delta is None:
             return []
         self._opened[table.table] = delta.version()
+        self._logs[name] = delta
         if self._holder is not None:
             self._holder.hold(table.table)
         return sorted(f"{folder}/{path}" for path in delta.get_add_actions().column("path").to_pylist())

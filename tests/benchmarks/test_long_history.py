@@ -127,6 +127,23 @@ def test_without_a_jvm_why_plans_for_the_files_of_its_changes_alone(forty_days: 
     assert [row[0] for row in answers.ask(f"SELECT count(*) FROM {HISTORY.name}_slices").rows] == [TOPICS * DAYS]
 
 
+def test_on_which_days_a_topic_changed_is_read_of_files_whose_bounds_have_it(tmp_path: Path) -> None:
+    """One file of three is read, once; of a name that the log has cut the bounds say less, and it is found all the same."""
+    long = "topic-1" + "x" * 40
+    for number, topic in enumerate(("topic-0", long, "topic-2")):
+        changes = [{**row, "topic": topic} for row in of_day(number)[gold.ROUTE_CHANGES]]
+        publish(house_at(tmp_path, f"run-{number}"), {**of_day(number), gold.ROUTE_CHANGES: changes})
+    answers = Answers(str(tmp_path))
+    at = dt.datetime.combine(FIRST + dt.timedelta(days=2), dt.time(23), dt.timezone.utc)
+    for topic, number in (("topic-0", 0), (long, 1), ("topic-2", 2), ("topic-0", 0)):
+        day = FIRST + dt.timedelta(days=number)
+        assert days.of_changes(answers, topic, at) == ({day}, {day})
+        assert day in answers.days_of("route_changes", "topic", topic)
+        assert len(answers.days_of("route_changes", "topic", topic)) <= 1 + (number == 2)  # the second file has no upper bound
+    assert answers.days_of("route_changes", "topic", "a") == set()
+    assert [row[0] for row in answers.ask("SELECT count(*) FROM route_days").rows] == [3]
+
+
 def test_explain_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> None:
     """Of forty days one file of events is left to look into, that of the change told; a topic not yet there is told of, too."""
     answers = Answers(str(forty_days))
