@@ -81,7 +81,15 @@ def test_a_formula_is_none_in_a_spreadsheet(text: str) -> None:
     others = ["a=1", "1-1", "", -1, [-1], None]
     for form, before in (("spreadsheet", "'"), ("csv", "")):
         found, _ = written(form, list("abcdefg"), [[text, *others]])
-        assert list(csv.reader(io.StringIO(found, newline="")))[1] == [before + text, "a=1", "1-1", "", "-1", "[-1]", ""]
+        assert list(csv.reader(io.StringIO(found, newline="")))[1] == [
+            before + text,
+            "a=1",
+            "1-1",
+            "",
+            "-1",
+            "[-1]",
+            "",
+        ]
 
 
 def test_escapes_keep_json_what_it_was() -> None:

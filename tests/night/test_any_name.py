@@ -153,7 +153,9 @@ def test_a_name_is_found_and_no_other(answers: Answers, name: str) -> None:
     assert not CONTROL.search(written(answers, "table", route, **at_once).replace("\n", ""))
 
 
-@pytest.mark.parametrize("name", [HOSTILE[kind] for kind in ("injection", "escape sequence", "NUL", "parameters", "formula with minus")])
+@pytest.mark.parametrize(
+    "name", [HOSTILE[kind] for kind in ("injection", "escape sequence", "NUL", "parameters", "formula with minus")]
+)
 def test_a_command_takes_any_name(ask: Any, name: str) -> None:
     """Argument and answer, from end to end."""
     (found,) = objects(ask("route-at", "--format", "json", "--", name, INSTANT))
@@ -230,10 +232,10 @@ def test_pages_of_a_night_have_names_of_their_own(warehouse: Path) -> None:
     assert all(re.fullmatch(r"[\w.=,-]+", path.name) for path in warehouse.rglob("*"))
 
 
-@pytest.mark.parametrize("name", ["it's; DROP TABLE runs; --", "[a-z]*?{b}", 'a"<img src=x onerror=b>', "=1+1 é", "x" * 200])
-def test_files_and_warehouses_may_have_any_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+@pytest.mark.parametrize(
+    "name", ["it's; DROP TABLE runs; --", "[a-z]*?{b}", 'a"<img src=x onerror=b>', "=1+1 é", "x" * 200]
+)
+def test_files_and_warehouses_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """A recording of that name in a folder of that name is read, and so is the warehouse; what is told of it is a name."""
     folder = tmp_path / name
     folder.mkdir()
