@@ -8,8 +8,10 @@ import datetime as dt
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -274,6 +276,54 @@ def test_a_folder_may_have_any_name(nights: Nights, tmp_path: Path) -> None:
     shutil.copytree(nights.path, odd)
     told = [list(Answers(str(path)).ask("SELECT count(*) FROM events").rows) for path in (odd, nights.path)]
     assert told[0] == told[1]
+
+
+_UNPRIVILEGED = [
+    "setpriv",
+    "--bounding-set",
+    "-dac_override,-dac_read_search",
+    "--inh-caps",
+    "-dac_override,-dac_read_search",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    os.name != "posix" or not (os.geteuid() or shutil.which("setpriv")), reason="rights do not bind root here"
+)
+def test_who_reads_needs_no_right_to_write(whole: Capture, tmp_path: Path) -> None:
+    """A warehouse in which nobody may write is asked, reported and audited; a page that would go into it is refused, in words."""
+    house, page, proof = tmp_path / "w", tmp_path / "page.html", tmp_path / "proof.json"
+    shutil.copytree(whole.path, house)
+    folders = [house, *(path for path in house.rglob("*") if path.is_dir())]
+    for path in folders:
+        path.chmod(0o555)
+    noon = "2026-11-21 08:58"
+    asked = [
+        ["ask", "route-at", "TopicA", noon],
+        ["ask", "findings", "--verified"],
+        ["report", "--output", str(page)],
+        ["audit", "--at", noon, "--namesrv", "127.0.0.1:9876", "--output", str(proof)],
+        ["audit", "--check", str(proof)],
+        ["report", "--output", str(house / "page.html")],
+    ]
+    try:
+        rights = [] if os.geteuid() else _UNPRIVILEGED
+        done = [
+            subprocess.run(
+                [*rights, sys.executable, "-m", "jobs", *words, "--warehouse", str(house)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for words in asked
+        ]
+    finally:
+        for path in folders:
+            path.chmod(0o755)
+    assert [one.returncode for one in done] == [EXIT_OK] * 5 + [EXIT_USAGE], [one.stderr for one in done]
+    assert done[-1].stderr == f"namesrv-history: output {house}/page.html: cannot be written: Permission denied\n"
+    assert page.stat().st_size > 0
 
 
 def test_only_what_is_published_is_seen(nights: Nights, tmp_path: Path) -> None:
