@@ -7,6 +7,7 @@ Makes   of the views and functions those that a question touches
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -62,6 +63,7 @@ _SPANS = """[{"from_time": "TIMESTAMPTZ", "until": "TIMESTAMPTZ", "nowhere": "BO
 _BATCH = 1_000
 # Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
 _OF_THE_QUESTION = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError)
+_UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does not exist")
 # What DuckDB would take a file's name for a pattern by.
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -226,7 +228,7 @@ class Answers:
                 )
             except TamperedError as damage:
                 return damage
-        return UsageError(said)
+        return UsageError(_with_our_names(said))
 
     def _rows(self, found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
         try:
@@ -313,6 +315,17 @@ class Answers:
         version = self.known.versions.get(table.table)
         cut = ("day",) if "day" in table.columns else ()
         return None if version is None else delta_table(path, table.table, cut, version)
+
+
+def _with_our_names(said: str) -> str:
+    """Return what DuckDB says; of a name that is none, the nearest of ours instead of its own."""
+    found = _UNKNOWN.match(said)
+    if found is None:
+        return said
+    known = [name for name in asked.names() if "." not in name]
+    nearest = difflib.get_close_matches(found[1].lower(), known, n=3)
+    near = f"; nearest are {', '.join(nearest)}" if nearest else ""
+    return f'there is no table, view or function {found[1]}{near}. `ask sql "SHOW TABLES"` lists them'
 
 
 def _by_day(files: list[str]) -> dict[dt.date, list[str]]:

@@ -28,8 +28,10 @@ _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
 _A_LINE = 16
 
 
-def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO) -> None:
+def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO) -> bool:
     """Write the explanation: for people in parts, otherwise a row for each name server. Raises UsageError.
+
+    Return whether the topic had been, or would be, on one of them.
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
@@ -39,12 +41,14 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
     for one in told:
         path = digests.get(one["content_sha256"])
         one["recorded"] = None if path is None else _recorded(path, one["source_kind"], one["source_offset"]).hex()
+    was_there = any(one["caused_by"] or one["next_caused_by"] for one in told)
     if form != "table":
         write_rows(out, form, [*names, "recorded"], [list(one.values()) for one in told])
-        return
+        return was_there
     write_rows(out, "table", *answers.ask(_ROUTE, days.at(answers, values["t"]), **values))
     for one in told:
         out.writelines(f"{line}\n" for line in _lines(one))
+    return was_there
 
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:

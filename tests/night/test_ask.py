@@ -168,6 +168,16 @@ def test_several_statements_are_answered_one_after_the_other(ask) -> None:
     assert ask("sql", "SELECT 1 AS a; -- nothing\n; SELECT 2 AS a") == [{"a": 1}, {"a": 2}]
 
 
+def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
+    """Tables, views and functions; each is one, and those that only others are made of are left out."""
+    kinds = {row["name"]: row["kind"] for row in ask("sql", "show tables;")}
+    assert {"findings", "runs", "registrations", "why", "topic_queue_history"} <= set(kinds)
+    assert (kinds["route_at"], kinds["events"], kinds["runs"]) == ("function", "table or view", "table or view")
+    assert not [name for name in kinds if "." in name or name.endswith(("_slices", "_rows_at"))]
+    for name in (name for name, kind in kinds.items() if kind != "function"):
+        assert ask("sql", f"DESCRIBE {name}")
+
+
 def test_questions_come_from_standard_input(ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none is an argument."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 3 AS a"))
@@ -193,7 +203,13 @@ def test_a_misspelt_topic_gets_the_nearest_names(whole: Capture, capsys: pytest.
     code, said = refused(capsys, "route-at", "TopicAA", "2026-11-21 08:58", *where)
     assert code == EXIT_OK
     assert "no name server ever had a topic TopicAA; nearest are TopicA" in said
-    assert "nearest" in refused(capsys, "why", "topicd", "2026-11-21 08:58", *where)[1]
+    for words in (
+        ("why", "topicd", "2026-11-21 08:58"),
+        ("explain", "topicd", "2026-11-21 08:58"),
+        ("query", "no_route_info", "--param", "topic=topicd", "--param", "t=2026-11-21 09:00"),
+    ):
+        assert "no name server ever had a topic topicd; nearest are" in refused(capsys, *words, *where)[1]
+    assert refused(capsys, "explain", "TopicD", "2026-11-21 08:54:30", *where) == (EXIT_OK, "")
     assert refused(capsys, "route-at", "TopicD", "2026-11-21 09:00", *where) == (EXIT_OK, "")
 
 
@@ -217,7 +233,10 @@ def test_any_name_is_a_value(ask, name: str) -> None:
         (("diff", "2026-11-21 09:00", "2026-11-21 08:00"), "give the earlier instant first"),
         (("sql", "DELETE FROM runs"), "only SELECT"),
         (("sql", "SELECT nope FROM findings"), "nope"),
-        (("sql", "SELECT * FROM nobody"), "nobody"),
+        (("sql", "SELECT * FROM finding"), "no table, view or function finding; nearest are findings"),
+        (("sql", "SELECT * FROM Rout_At('T', TIMESTAMP'2026-11-21 08:00:00')"), "rout_at; nearest are route_at"),
+        (("sql", "SELECT * FROM xyzzy"), "no table, view or function xyzzy. `ask sql"),
+        (("sql", "SHOW FUNCTIONS"), "only SELECT"),
     ],
 )
 def test_a_question_that_cannot_be_is_a_sentence(
