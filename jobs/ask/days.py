@@ -42,6 +42,11 @@ def between(answers: Answers, t1: dt.datetime, t2: dt.datetime) -> OnDays:
     return OnDays(frozenset([*at(answers, t1, t2).days, *passed]))
 
 
+def of_topic(answers: Answers, topic: str) -> OnDays:
+    """Return the days for all changes of a topic's route: those on which the log does not rule it out."""
+    return OnDays((), answers.days_of("route_changes", "topic", topic))
+
+
 def of_changes(answers: Answers, topic: str, t: dt.datetime) -> OnDays:
     """Return the days for the last change of a topic's route by an instant and for the next one, on each name server.
 
@@ -49,6 +54,6 @@ def of_changes(answers: Answers, topic: str, t: dt.datetime) -> OnDays:
     alone on which the log does not rule it out.
     """
     answers.once(_CHANGED)
-    answers.once(_CHANGED_OF_TOPIC, OnDays((), answers.days_of("route_changes", "topic", topic)), topic=topic)
+    answers.once(_CHANGED_OF_TOPIC, of_topic(answers, topic), topic=topic)
     rows = list(answers.ask(_OF_TOPIC, topic=topic, t=t).rows)
     return OnDays(frozenset(day for day, is_told in rows if is_told), frozenset(day for day, _ in rows))

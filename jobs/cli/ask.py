@@ -199,7 +199,7 @@ def _incidents(_given: argparse.Namespace) -> Iterator[_Asked]:
 
 
 def _history(given: argparse.Namespace) -> Iterator[_Asked]:
-    yield _Asked(_HISTORY, {"topic": given.topic})
+    yield _Asked(_HISTORY, {"topic": given.topic}, lambda answers: days.of_topic(answers, given.topic))
 
 
 def _query(given: argparse.Namespace) -> Iterator[_Asked]:

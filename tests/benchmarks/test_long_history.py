@@ -145,6 +145,17 @@ def test_on_which_days_a_topic_changed_is_read_of_files_whose_bounds_have_it(tmp
     assert [row[0] for row in answers.ask("SELECT count(*) FROM route_days").rows] == [3]
 
 
+def test_the_history_of_a_topic_is_read_of_files_whose_bounds_have_it(forty_days: Path) -> None:
+    """One file of forty, and the same answer as of all."""
+    answers = Answers(str(forty_days))
+    sql = "SELECT * FROM whole_routes WHERE topic = $topic"
+    whole = list(answers.ask(sql, topic="topic-17").rows)
+    assert [row[0] for row in answers.ask("SELECT len(getvariable('files_route_changes'))").rows] == [DAYS]
+    assert list(answers.ask(sql, days.of_topic(answers, "topic-17"), topic="topic-17").rows) == whole
+    assert [row[0] for row in answers.ask("SELECT len(getvariable('files_route_changes'))").rows] == [1]
+    assert len(whole) == 1
+
+
 def test_explain_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> None:
     """Of forty days one file of events is left to look into, that of the change told; a topic not yet there is told of, too."""
     answers = Answers(str(forty_days))
