@@ -11,10 +11,13 @@ from jobs.ask.engine import Answers, OnDays
 
 _IN_FORCE = "SELECT DISTINCT unnest(days_in_force($t))"
 _CHANGED = """
-    CREATE TEMPORARY TABLE route_days AS
-    SELECT topic, namesrv_id, day, min(effect_time) AS first_time, max(effect_time) AS last_time,
-        min(effect_time) FILTER (change = 'appeared') AS appeared_time
-    FROM route_changes GROUP BY ALL"""
+    CREATE TEMPORARY TABLE route_days (
+        topic TEXT, namesrv_id TEXT, day DATE, first_time TIMESTAMPTZ, last_time TIMESTAMPTZ, appeared_time TIMESTAMPTZ
+    )"""
+_CHANGED_OF_TOPIC = """
+    INSERT INTO route_days
+    SELECT topic, namesrv_id, day, min(effect_time), max(effect_time), min(effect_time) FILTER (change = 'appeared')
+    FROM route_changes WHERE topic = $topic GROUP BY ALL"""
 _OF_TOPIC = """
     WITH own AS (SELECT * FROM route_days WHERE topic = $topic),
     at_t AS (
@@ -39,12 +42,18 @@ def between(answers: Answers, t1: dt.datetime, t2: dt.datetime) -> OnDays:
     return OnDays(frozenset([*at(answers, t1, t2).days, *passed]))
 
 
+def of_topic(answers: Answers, topic: str) -> OnDays:
+    """Return the days for all changes of a topic's route: those on which the log does not rule it out."""
+    return OnDays((), answers.days_of("route_changes", "topic", topic))
+
+
 def of_changes(answers: Answers, topic: str, t: dt.datetime) -> OnDays:
     """Return the days for the last change of a topic's route by an instant and for the next one, on each name server.
 
-    What the route was then follows from its changes since it appeared. On which days the routes of topics changed is read
-    once.
+    What the route was then follows from its changes since it appeared. On which days it changed is read once, and of those days
+    alone on which the log does not rule it out.
     """
     answers.once(_CHANGED)
+    answers.once(_CHANGED_OF_TOPIC, of_topic(answers, topic), topic=topic)
     rows = list(answers.ask(_OF_TOPIC, topic=topic, t=t).rows)
     return OnDays(frozenset(day for day, is_told in rows if is_told), frozenset(day for day, _ in rows))

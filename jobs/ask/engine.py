@@ -7,6 +7,7 @@ Makes   of the views and functions those that a question touches
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -62,6 +63,7 @@ _SPANS = """[{"from_time": "TIMESTAMPTZ", "until": "TIMESTAMPTZ", "nowhere": "BO
 _BATCH = 1_000
 # Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
 _OF_THE_QUESTION = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError)
+_UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does not exist")
 # What DuckDB would take a file's name for a pattern by.
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -109,6 +111,7 @@ class Answers:
         self._noted = noted_in(_note_of(warehouse), warehouse)
         self._opened: dict[str, int] = {}
         self._by_day: dict[str, dict[dt.date, list[str]]] = {}
+        self._logs: dict[str, DeltaTable] = {}
         self._shown: dict[str, OnDays | None] = {}
         try:
             self._runs = delta_table(path_of(warehouse, "gold", "runs"), "runs", (), None)
@@ -137,11 +140,25 @@ class Answers:
             raise self._told(error) from error
         return Answer([column[0] for column in found.description or ()], self._rows(found))
 
-    def once(self, sql: str) -> None:
-        """Execute a statement that makes something, unless it was already."""
-        if sql not in self._made:
-            self.ask(sql)
-            self._made.add(sql)
+    def once(self, sql: str, on_days: OnDays | None = None, /, **values: Any) -> None:
+        """Execute a statement that makes something, unless it was already with the same values."""
+        done = repr((sql, values))
+        if done not in self._made:
+            self.ask(sql, on_days, **values)
+            self._made.add(done)
+
+    def days_of(self, name: str, column: str, value: str) -> frozenset[dt.date]:
+        """Return the days on which a column of a stored table may have a value, by the bounds that its log states of files."""
+        self._make_needed(name)
+        if name not in self._logs:
+            return frozenset()
+        told = self._logs[name].get_add_actions(flatten=True)
+        columns = (told.column(of).to_pylist() for of in ("partition.day", f"min.{column}", f"max.{column}"))
+        return frozenset(
+            day
+            for day, least, greatest in zip(*columns, strict=True)
+            if (least is None or least <= value) and (greatest is None or value <= greatest)
+        )
 
     def table(self, sql: str, **values: Any) -> pa.Table:
         """Return the same with all its rows, as Arrow has them."""
@@ -159,6 +176,7 @@ class Answers:
         if delta is None:
             return []
         self._opened[table.table] = delta.version()
+        self._logs[name] = delta
         if self._holder is not None:
             self._holder.hold(table.table)
         return sorted(f"{folder}/{path}" for path in delta.get_add_actions().column("path").to_pylist())
@@ -210,7 +228,7 @@ class Answers:
                 )
             except TamperedError as damage:
                 return damage
-        return UsageError(said)
+        return UsageError(_with_our_names(said))
 
     def _rows(self, found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
         try:
@@ -297,6 +315,17 @@ class Answers:
         version = self.known.versions.get(table.table)
         cut = ("day",) if "day" in table.columns else ()
         return None if version is None else delta_table(path, table.table, cut, version)
+
+
+def _with_our_names(said: str) -> str:
+    """Return what DuckDB says; of a name that is none, the nearest of ours instead of its own."""
+    found = _UNKNOWN.match(said)
+    if found is None:
+        return said
+    known = [name for name in asked.names() if "." not in name]
+    nearest = difflib.get_close_matches(found[1].lower(), known, n=3)
+    near = f"; nearest are {', '.join(nearest)}" if nearest else ""
+    return f'there is no table, view or function {found[1]}{near}. `ask sql "SHOW TABLES"` lists them'
 
 
 def _by_day(files: list[str]) -> dict[dt.date, list[str]]:

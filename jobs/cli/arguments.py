@@ -267,7 +267,12 @@ def _answer_options(job: argparse.ArgumentParser) -> None:
         action="store_true",
         help="hold the tables that are asked, all their slices, against their digests in the ledger first",
     )
-    job.add_argument("--format", choices=FORMS, default="table", help="output; json: an object a line (default: table)")
+    job.add_argument(
+        "--format",
+        choices=FORMS,
+        default="table",
+        help="output; json: an object a line; spreadsheet: CSV in which no name is a formula (default: table)",
+    )
     job.add_argument("--output", metavar="FILE", help="write to a file; .gz compresses (default: standard output)")
     job.add_argument("--limit", type=_count, help="rows at most (default: 1000 in a table, all otherwise)")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -15,7 +16,7 @@ from jobs.ask.engine import Answers, OnDays
 from jobs.ask.instants import instant, known_at
 from jobs.ask.restated import restated
 from jobs.ask.saved import query_named, time_of, values_of
-from jobs.ask.tables import FUNCTIONS
+from jobs.ask.tables import FUNCTIONS, names_in_sql
 from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, write_rows
 from jobs.cli.prometheus import metrics
@@ -81,7 +82,8 @@ def _answer(given: argparse.Namespace) -> int:
             from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
 
             values = {"topic": given.topic, "t": instant(given.time)}
-            explain(answers, values, [Path(name) for name in given.capture], given.format, out)
+            if not explain(answers, values, [Path(name) for name in given.capture], given.format, out):
+                _tell_nearest(answers, given.topic)
         if given.question == "restated":
             found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
             write_rows(out, given.format, *found, given.limit)
@@ -202,21 +204,29 @@ def _incidents(_given: argparse.Namespace) -> Iterator[_Asked]:
 
 
 def _history(given: argparse.Namespace) -> Iterator[_Asked]:
-    yield _Asked(_HISTORY, {"topic": given.topic})
+    yield _Asked(_HISTORY, {"topic": given.topic}, lambda answers: days.of_topic(answers, given.topic))
 
 
 def _query(given: argparse.Namespace) -> Iterator[_Asked]:
     query = query_named(given.name)
-    yield _Asked(asked.statement(f"query.{query.name}") or "", values_of(query, given.param))
+    values = values_of(query, given.param)
+    if isinstance(values.get("topic"), str):
+        given.topic = values["topic"]  # a misspelt one gets the nearest names
+    yield _Asked(asked.statement(f"query.{query.name}") or "", values)
 
 
 def _sql(given: argparse.Namespace) -> Iterator[_Asked]:
     # The translator takes as long as many an answer: who needs none does not wait for it.
     from schemas.dialect import NotTranslatedError, duckdb_queries  # noqa: PLC0415
 
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of what is refused here
     try:
         text = sys.stdin.read() if given.query is None else given.query
-        yield from (_Asked(sql, {}) for sql in duckdb_queries(text))
+        if text.strip(" ;\n").upper() == "SHOW TABLES":
+            found, kinds = zip(*names_in_sql(), strict=True)
+            yield _Asked("SELECT unnest($names) AS name, unnest($kinds) AS kind", {"names": found, "kinds": kinds})
+        else:
+            yield from (_Asked(sql, {}) for sql in duckdb_queries(text))
     except NotTranslatedError as error:
         raise UsageError(f"{error}. `sql` asks Spark") from error
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from jobs.ask import days
 from jobs.ask.engine import Answers
 from jobs.cli.output import write_rows
 from jobs.errors import UsageError
@@ -27,23 +28,27 @@ _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
 _A_LINE = 16
 
 
-def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO) -> None:
+def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO) -> bool:
     """Write the explanation: for people in parts, otherwise a row for each name server. Raises UsageError.
+
+    Return whether the topic had been, or would be, on one of them.
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    names, rows = answers.ask(_SQL, **values)
+    names, rows = answers.ask(_SQL, days.of_changes(answers, **values), **values)
     told = [dict(zip(names, row, strict=True)) for row in rows]
     digests = {_sha256(path): path for path in files}
     for one in told:
         path = digests.get(one["content_sha256"])
         one["recorded"] = None if path is None else _recorded(path, one["source_kind"], one["source_offset"]).hex()
+    was_there = any(one["caused_by"] or one["next_caused_by"] for one in told)
     if form != "table":
         write_rows(out, form, [*names, "recorded"], [list(one.values()) for one in told])
-        return
-    write_rows(out, "table", *answers.ask(_ROUTE, **values))
+        return was_there
+    write_rows(out, "table", *answers.ask(_ROUTE, days.at(answers, values["t"]), **values))
     for one in told:
         out.writelines(f"{line}\n" for line in _lines(one))
+    return was_there
 
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:

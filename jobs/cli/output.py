@@ -13,6 +13,7 @@ import itertools
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,9 @@ from typing import TextIO
 from jobs.errors import UsageError
 from jobs.printable import printable
 
-FORMS = ("table", "json", "csv")
+FORMS = ("table", "json", "csv", "spreadsheet")
+# What a cell begins with that a spreadsheet takes for a formula, whatever blanks it leaves out before.
+_FORMULA = re.compile(r"\s*[=+\-@]")
 _CELL_CHARS = 60
 _TABLE_ROWS = 1_000
 
@@ -79,7 +82,8 @@ def write_rows(
 ) -> bool:
     """Write rows, at most `limit`, in one of `FORMS`; return whether there were more.
 
-    A table shows 1,000 unless `limit` says otherwise, the other forms all. Values are those of Spark or of DuckDB: instants,
+    A table shows 1,000 unless `limit` says otherwise, the other forms all. `spreadsheet` is CSV in which a text that could be a
+    formula has an apostrophe before it; CSV gives each as it is. Values are those of Spark or of DuckDB: instants,
     UTC if they have no zone, become ISO 8601 with Z; what is nested becomes JSON.
     """
     most = _TABLE_ROWS if limit is None and form == "table" else limit
@@ -87,10 +91,11 @@ def write_rows(
     shown = itertools.islice(left, most)
     if form == "json":
         out.writelines(_json(dict(zip(names, row, strict=True))) + "\n" for row in shown)
-    elif form == "csv":
+    elif form in ("csv", "spreadsheet"):
+        of = _text if form == "csv" else _harmless
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows([None if value is None else _text(value) for value in row] for row in shown)
+        writer.writerows([None if value is None else of(value) for value in row] for row in shown)
     else:
         some = list(shown)
         write_table(out, names, some)
@@ -118,6 +123,12 @@ def _cell(value: object) -> str:
 def _text(value: object) -> str:
     plain = _plain(value)
     return plain if isinstance(plain, str) else _json(plain)
+
+
+def _harmless(value: object) -> str:
+    """Return the text of a value; a spreadsheet takes it for no formula."""
+    text = _text(value)
+    return f"'{text}" if isinstance(value, str) and _FORMULA.match(text) else text
 
 
 def _json(value: object) -> str:

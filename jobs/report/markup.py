@@ -42,6 +42,11 @@ def code(value: object) -> str:
     return f"<code>{text(value)}</code>"
 
 
+def address(value: object) -> Cell:
+    """Return a host and port as a cell, in which it stands on one line unless it is longer than those are."""
+    return Cell(text(value), "address")
+
+
 def time(instant: dt.datetime | None, *, day: dt.date | None = None, otherwise: str = "-") -> Cell:
     """Return an instant as a cell, without its date where that is `day`."""
     if instant is None:

@@ -10,7 +10,7 @@ from html import escape
 from jobs import __version__
 from jobs.report import charts
 from jobs.report.facts import MOST_BEATS, Facts, Row, Scope
-from jobs.report.markup import Cell, code, figure, number, page, table, text, time, weightiest
+from jobs.report.markup import Cell, address, code, figure, number, page, table, text, time, weightiest
 
 _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
@@ -168,10 +168,10 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> str:
         (
             time(row["to_time"], day=day),
             text(row["broker_name"]),
-            code(row["broker_addr"]),
+            address(row["broker_addr"]),
             text(charts.LEFT_BY.get(row["left_by"] or "", row["left_by"])),
             time(row["from_time"], day=day),
-            code(row["closed_by"]),
+            Cell(code(row["closed_by"]), "event"),
         )
         for row in weightiest(sorted(gone, key=_when), lambda row: row["left_by"] != "namesrv_stopped")
     ]
@@ -215,10 +215,10 @@ def _routes(facts: Facts) -> str:
     rows = [
         (
             time(row["effect_time"], day=day),
-            text(row["namesrv_id"]),
-            _cause(row),
+            address(row["namesrv_id"]),
+            Cell(_cause(row), "cause"),
             _effect(row),
-            _recorded(row),
+            Cell(_recorded(row), "event"),
         )
         for row in weightiest(facts.changes, lambda row: (row["vanished"], row["appeared"] + row["changed"]))
     ]
@@ -300,7 +300,7 @@ def _divergence(facts: Facts) -> str:
             text(row["broker_name"]),
             _some(row["topics"], row["topic_count"]),
             ", ".join(text(one) for one in row["known_to"]),
-            code(row["event_id"]),
+            Cell(code(row["event_id"]), "event"),
         )
         for row in weightiest(apart, length)
     ]
@@ -331,8 +331,8 @@ def _heartbeats(facts: Facts) -> str:
         (
             Cell(f"{100 * row['gap_ms'] / row['lease_ms']:.0f} %", "number"),
             text(row["broker_name"]),
-            code(row["broker_addr"]),
-            text(row["namesrv_id"]),
+            address(row["broker_addr"]),
+            address(row["namesrv_id"]),
             Cell(f"{row['gap_ms'] / 1000:,.1f} s", "number"),
             time(row["after_time"], day=day),
             text(
@@ -351,7 +351,7 @@ def _source(facts: Facts) -> str:
     for namesrv in facts.namesrvs:
         answers = checked.get(namesrv["namesrv_id"])
         counts = [number(int(answers[name])) if answers else number(0) for name in ("answers", "matched", "mismatched")]
-        rows.append((text(namesrv["namesrv_id"]), text(namesrv["version"]), *counts))
+        rows.append((address(namesrv["namesrv_id"]), text(namesrv["version"]), *counts))
     heads = ("Name server", "Version", "Answers recorded", "As the tables say", "Otherwise")
     when = time(facts.known["finished_time"]).html
     return (

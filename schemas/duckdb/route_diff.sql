@@ -1,5 +1,10 @@
 CREATE OR REPLACE TEMPORARY MACRO route_diff(_t1, _t2) AS TABLE
 SELECT * FROM (
+WITH covered AS (
+  SELECT
+    *
+  FROM COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ))
+)
 SELECT
   n.namesrv_id,
   n.nothing,
@@ -10,7 +15,7 @@ SELECT
   n.nothing,
   n.known,
   n.coverage
-FROM COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ)) AS n
+FROM covered AS n
 WHERE
   NOT n.known
 UNION ALL
@@ -95,7 +100,7 @@ JOIN (
     NULL,
     known,
     coverage
-  FROM COVERAGE_BETWEEN(CAST(_t1 AS TIMESTAMPTZ), CAST(_t2 AS TIMESTAMPTZ))
+  FROM covered
   WHERE
     is_covered
 ) AS c

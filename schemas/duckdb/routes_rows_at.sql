@@ -45,7 +45,7 @@ JOIN (
 /* one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t */
 JOIN (
   SELECT
-    namesrv_id,
+    r.namesrv_id,
     MAX(is_served) AS is_served,
     MAP_FROM_ENTRIES(
       COALESCE(
@@ -58,42 +58,52 @@ JOIN (
   FROM (
     SELECT
       namesrv_id,
+      day,
+      from_time AS valid_from,
+      until AS valid_to,
       FALSE AS is_served,
-      nothing AS conf_key,
-      nothing AS config_value
-    FROM COVERAGE_AT(CAST(_t AS TIMESTAMPTZ))
+      CAST(NULL AS TEXT) AS conf_key,
+      CAST(NULL AS TEXT) AS config_value
+    FROM slice_days
     UNION ALL
     SELECT
-      k.namesrv_id,
+      namesrv_id,
+      day,
+      valid_from,
+      valid_to,
       FALSE,
-      COALESCE('=' || k.config_key, ''),
-      k.config_value
-    FROM KV_CONFIG_ROWS_AT(CAST(_t AS TIMESTAMPTZ)) AS k
+      COALESCE('=' || config_key, ''),
+      config_value
+    FROM kv_config_history_slices
     WHERE
-      k.namespace = 'ORDER_TOPIC_CONFIG'
+      namespace = 'ORDER_TOPIC_CONFIG'
     UNION ALL
     SELECT
-      r.namesrv_id,
-      r.value = 'true',
+      namesrv_id,
+      day,
+      valid_from,
+      valid_to,
+      value = 'true',
       CAST(NULL AS TEXT),
       CAST(NULL AS TEXT)
-    FROM namesrv_settings AS r
-    JOIN slice_days AS slice
-      ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    FROM namesrv_settings
     WHERE
-      r.setting = 'order_message_enable'
-      AND ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
-      AND slice.from_time <= CAST(_t AS TIMESTAMPTZ)
-      AND slice.until > CAST(_t AS TIMESTAMPTZ)
-      AND (
-        r.valid_from IS NULL OR r.valid_from <= CAST(_t AS TIMESTAMPTZ)
-      )
-      AND (
-        r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)
-      )
-  )
+      setting = 'order_message_enable'
+  ) AS r
+  JOIN slice_days AS slice
+    ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+  WHERE
+    ARRAY_CONTAINS(DAYS_IN_FORCE(CAST(_t AS TIMESTAMPTZ)), r.day)
+    AND slice.from_time <= CAST(_t AS TIMESTAMPTZ)
+    AND slice.until > CAST(_t AS TIMESTAMPTZ)
+    AND (
+      r.valid_from IS NULL OR r.valid_from <= CAST(_t AS TIMESTAMPTZ)
+    )
+    AND (
+      r.valid_to IS NULL OR r.valid_to > CAST(_t AS TIMESTAMPTZ)
+    )
   GROUP BY
-    namesrv_id
+    r.namesrv_id
 ) AS s
   ON s.namesrv_id = q.namesrv_id
 ) AS made(namesrv_id, topic, cluster_name, broker_name, broker_addrs, read_queue_nums, write_queue_nums, perm, perm_bits, topic_sys_flag, order_topic_conf, order_topic_conf_stored, queues_opened_by, known, coverage)

@@ -75,6 +75,23 @@ def test_csv_is_read_back() -> None:
     assert list(csv.reader(io.StringIO(text))) == [["a", "b", "c"], ['x,"y"\nz', "", '{"k": [1]}']]
 
 
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", " \r\n=1", "=cmd|' /C calc'!A0"])
+def test_a_formula_is_none_in_a_spreadsheet(text: str) -> None:
+    """An apostrophe stands before it; numbers, and texts that are none, stay as they are; CSV gives all of them as they are."""
+    others = ["a=1", "1-1", "", -1, [-1], None]
+    for form, before in (("spreadsheet", "'"), ("csv", "")):
+        found, _ = written(form, list("abcdefg"), [[text, *others]])
+        assert list(csv.reader(io.StringIO(found, newline="")))[1] == [
+            before + text,
+            "a=1",
+            "1-1",
+            "",
+            "-1",
+            "[-1]",
+            "",
+        ]
+
+
 def test_escapes_keep_json_what_it_was() -> None:
     """Text that JSON carries is the same after its unprintable characters were escaped."""
     text = "a\x1b\x7f\x9b\u202e\ud800\U000e0001\u00e9\u4e2d"

@@ -122,9 +122,52 @@ def test_what_lasts_over_midnight_is_told_when_it_begins_and_when_it_ends() -> N
     second = found_in({NS: ours, OTHER_NS: ours[1:]}, told=first, day=NEXT_DAY)
     assert second.num_rows == 0
     last = found_in({NS: ours, OTHER_NS: [queues("T", "broker-a", back), ours[1]]}, told=first, day=third)
-    assert spans_of(last, *SPAN) == [(OTHER_NS, "broker-a", gone[1], back[1], ["T"], ["gone", "up", "back"])]
+    assert spans_of(last, *SPAN) == [(OTHER_NS, "broker-a", gone[1], back[1], ["T"], ["gone", "back"])]
     again = found_in({NS: ours, OTHER_NS: ours}, told=first, day=third)
     assert spans_of(again, "to_time") == [(clock("00:00", third),)], "what does not show any more was over at midnight"
+
+
+def test_brokers_that_one_event_took_are_one_finding_over_midnight() -> None:
+    """Of twelve, of which ten are named: one row when it begins, none while the last is away, one when that is back."""
+    gone, third, fourth = event("gone", "10:00"), dt.date(2026, 3, 3), dt.date(2026, 3, 4)
+    names = [f"broker-{number:02}" for number in range(12)]
+    kept = queues("T", "broker-a", UP)
+    ours = [queues("T", name, UP) for name in names] + [kept]
+    first = found_in({NS: ours, OTHER_NS: [queues("T", name, UP, gone) for name in names] + [kept]})
+    assert spans_of(first, "subject", "brokers", "evidence") == [("broker-00 and 11 more", 12, ["gone"])]
+    assert found_in({NS: ours, OTHER_NS: [kept]}, told=first, day=NEXT_DAY).num_rows == 0
+    early, late = event("early", "09:00", third), event("late", "11:00", fourth)
+    most = [queues("T", name, early) for name in names[:11]] + [kept]
+    assert found_in({NS: ours, OTHER_NS: most}, told=first, day=third).num_rows == 0
+    last = found_in({NS: ours, OTHER_NS: [*most, queues("T", names[11], late)]}, told=first, day=fourth)
+    columns = ("subject", "brokers", "from_time", "to_time", "evidence")
+    assert spans_of(last, *columns) == [("broker-00 and 11 more", 12, gone[1], late[1], ["gone", "late"])]
+
+
+def test_findings_of_two_events_over_midnight_end_each_with_its_brokers() -> None:
+    """One is over on the second day; a broker of it that goes anew belongs to the event that took it then."""
+    one, two, third = event("one", "10:00"), event("two", "11:00"), dt.date(2026, 3, 3)
+    names = ("broker-b", "broker-c", "broker-d")
+    kept = queues("T", "broker-a", UP)
+    ours = [queues("T", name, UP) for name in names] + [kept]
+    lost = [queues("T", name, UP, at) for name, at in zip(names, (one, one, two), strict=True)]
+    first = found_in({NS: ours, OTHER_NS: [*lost, kept]})
+    assert spans_of(first, "subject", "evidence") == [("broker-b and 1 more", ["one"]), ("broker-d", ["two"])]
+    back, anew = event("back", "09:00", NEXT_DAY), event("anew", "12:00", NEXT_DAY)
+    theirs = [queues("T", "broker-b", back, anew), queues("T", "broker-c", back), kept]
+    second = found_in({NS: ours, OTHER_NS: theirs}, told=first, day=NEXT_DAY)
+    assert spans_of(second, "subject", "from_time", "to_time", "evidence") == [
+        ("broker-b and 1 more", one[1], back[1], ["one", "back"]),
+        ("broker-b", anew[1], None, ["anew"]),
+    ]
+    end = event("end", "09:00", third)
+    told = pa.concat_tables([first, second])
+    theirs = [*(queues("T", name, end) for name in names[::2]), queues("T", "broker-c", back), kept]
+    last = found_in({NS: ours, OTHER_NS: theirs}, told=told, day=third)
+    assert spans_of(last, "subject", "from_time", "to_time", "evidence") == [
+        ("broker-d", two[1], end[1], ["two", "end"]),
+        ("broker-b", anew[1], end[1], ["anew", "end"]),
+    ]
 
 
 def test_only_what_was_there_and_known_is_compared() -> None:

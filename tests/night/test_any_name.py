@@ -55,6 +55,9 @@ HOSTILE = {
     "formula": "=cmd|' /C calc'!A0",
     "formula with plus": "+1+1",
     "formula with at": "@SUM(1)",
+    "formula with equals": "=1+1",
+    "formula with minus": "-1+1",
+    "formula behind a tab": "\t=1+1",
     "path": "../../etc/passwd",
     "device": "CON",
     "pattern": "*?[a-z]{x,y}%_",
@@ -92,7 +95,8 @@ def ask(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     """Return what a question is answered, as it is printed."""
 
     def answer(*words: str) -> str:
-        assert main(["ask", *words, "--warehouse", str(warehouse)]) == EXIT_OK
+        question, *others = words
+        assert main(["ask", question, "--warehouse", str(warehouse), *others]) == EXIT_OK
         return capsys.readouterr().out
 
     return answer
@@ -143,15 +147,20 @@ def test_a_name_is_found_and_no_other(answers: Answers, name: str) -> None:
     assert json.loads(written(answers, "json", route, **at_once))["broker_name"] == name
     read = list(csv.reader(io.StringIO(written(answers, "csv", route, **at_once), newline="")))
     assert read == [["broker_name", "cluster_name"], [name, name]]
+    _, (cell, _) = csv.reader(io.StringIO(written(answers, "spreadsheet", route, **at_once), newline=""))
+    assert cell.removeprefix("'") == name.removeprefix("'")
+    assert cell.lstrip()[:1] not in tuple("=+-@")
     assert not CONTROL.search(written(answers, "table", route, **at_once).replace("\n", ""))
 
 
-@pytest.mark.parametrize("name", [HOSTILE[kind] for kind in ("injection", "escape sequence", "NUL", "parameters")])
+@pytest.mark.parametrize(
+    "name", [HOSTILE[kind] for kind in ("injection", "escape sequence", "NUL", "parameters", "formula with minus")]
+)
 def test_a_command_takes_any_name(ask: Any, name: str) -> None:
     """Argument and answer, from end to end."""
-    (found,) = objects(ask("route-at", name, INSTANT, "--format", "json"))
+    (found,) = objects(ask("route-at", "--format", "json", "--", name, INSTANT))
     assert (found["broker_name"], found["cluster_name"]) == (name, name)
-    assert not CONTROL.search(ask("explain", name, LATER).replace("\n", ""))
+    assert not CONTROL.search(ask("explain", "--", name, LATER).replace("\n", ""))
 
 
 class _Elements(HTMLParser):
@@ -179,7 +188,7 @@ def test_bytes_that_are_no_text_are_refused(
 def test_a_report_about_a_name_shows_it_as_text(warehouse: Path, tmp_path: Path, name: str) -> None:
     """No element, handler or script comes of it, nothing steers; the file is the one that was asked for."""
     out = tmp_path / "page.html"
-    assert main(["report", "--topic", name, "--output", str(out), "--warehouse", str(warehouse)]) == EXIT_OK
+    assert main(["report", f"--topic={name}", "--output", str(out), "--warehouse", str(warehouse)]) == EXIT_OK
     html = out.read_text(encoding="utf-8")
     tags = _Elements(html).tags
     assert [tag for tag, _ in tags].count("script") == 1
@@ -221,6 +230,52 @@ def _content(path: Path, table: Any) -> Iterator[dict[str, Any]]:
 def test_pages_of_a_night_have_names_of_their_own(warehouse: Path) -> None:
     """No file is called after what was sent."""
     assert all(re.fullmatch(r"[\w.=,-]+", path.name) for path in warehouse.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "name", ["it's; DROP TABLE runs; --", "[a-z]*?{b}", 'a"<img src=x onerror=b>', "=1+1 é", "x" * 200]
+)
+def test_files_and_warehouses_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A recording of that name in a folder of that name is read, and so is the warehouse; what is told of it is a name."""
+    folder = tmp_path / name
+    folder.mkdir()
+    log = write_beats(folder / f"{name}.jsonl")
+    house = str(folder / "w")
+    night(folder / "w", log)
+    words = ["T", INSTANT, "--warehouse", house]
+    assert main(["ask", "explain", *words, "--format", "json", "--capture", str(log)]) == EXIT_OK
+    (told,) = objects(capsys.readouterr().out)
+    assert told["source_file"].endswith(log.name)
+    assert json.loads(bytes.fromhex(told["recorded"]))["kind"] == "registration"
+    page = folder / f"{name}.html"
+    assert main(["report", "--output", str(page), "--warehouse", house]) == EXIT_OK
+    tags = _Elements(page.read_text(encoding="utf-8")).tags
+    assert not any(tag == "img" or key.startswith("on") for tag, attrs in tags for key, _ in attrs)
+    assert {path.name for path in folder.iterdir()} == {"w", log.name, page.name}
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\nz", "%41"])
+def test_of_a_file_with_steering_in_its_name_text_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """It is read; the table and the page have its name as text. A warehouse there Delta could not read: that is said."""
+    log = write_beats(tmp_path / f"{name}.jsonl")
+    night(tmp_path / "w", log)
+    house = str(tmp_path / "w")
+    assert main(["ask", "explain", "T", INSTANT, "--warehouse", house]) == EXIT_OK
+    assert not CONTROL.search(capsys.readouterr().out.replace("\n", ""))
+    page = tmp_path / "page.html"
+    assert main(["report", "--output", str(page), "--warehouse", house]) == EXIT_OK
+    assert not CONTROL.search(page.read_text(encoding="utf-8"))
+    (tmp_path / name).mkdir()
+    assert main(["ask", "findings", "--warehouse", str(tmp_path / name)]) == EXIT_USAGE
+    assert "Delta cannot read below a folder" in capsys.readouterr().err
+
+
+def write_beats(path: Path) -> Path:
+    """Write an hour of a broker with topic T."""
+    lines = [at(1, {"kind": "namesrv", "event": "started"})]
+    return write(path, lines + [at(1.01 + beat / 60, broker("a", "T", 1)) for beat in range(60)])
 
 
 def test_spark_binds_them(warehouse: Path, spark: SparkSession) -> None:

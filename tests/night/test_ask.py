@@ -8,8 +8,10 @@ import datetime as dt
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -166,6 +168,16 @@ def test_several_statements_are_answered_one_after_the_other(ask) -> None:
     assert ask("sql", "SELECT 1 AS a; -- nothing\n; SELECT 2 AS a") == [{"a": 1}, {"a": 2}]
 
 
+def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
+    """Tables, views and functions; each is one, and those that only others are made of are left out."""
+    kinds = {row["name"]: row["kind"] for row in ask("sql", "show tables;")}
+    assert {"findings", "runs", "registrations", "why", "topic_queue_history"} <= set(kinds)
+    assert (kinds["route_at"], kinds["events"], kinds["runs"]) == ("function", "table or view", "table or view")
+    assert not [name for name in kinds if "." in name or name.endswith(("_slices", "_rows_at"))]
+    for name in (name for name, kind in kinds.items() if kind != "function"):
+        assert ask("sql", f"DESCRIBE {name}")
+
+
 def test_questions_come_from_standard_input(ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none is an argument."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 3 AS a"))
@@ -191,7 +203,13 @@ def test_a_misspelt_topic_gets_the_nearest_names(whole: Capture, capsys: pytest.
     code, said = refused(capsys, "route-at", "TopicAA", "2026-11-21 08:58", *where)
     assert code == EXIT_OK
     assert "no name server ever had a topic TopicAA; nearest are TopicA" in said
-    assert "nearest" in refused(capsys, "why", "topicd", "2026-11-21 08:58", *where)[1]
+    for words in (
+        ("why", "topicd", "2026-11-21 08:58"),
+        ("explain", "topicd", "2026-11-21 08:58"),
+        ("query", "no_route_info", "--param", "topic=topicd", "--param", "t=2026-11-21 09:00"),
+    ):
+        assert "no name server ever had a topic topicd; nearest are" in refused(capsys, *words, *where)[1]
+    assert refused(capsys, "explain", "TopicD", "2026-11-21 08:54:30", *where) == (EXIT_OK, "")
     assert refused(capsys, "route-at", "TopicD", "2026-11-21 09:00", *where) == (EXIT_OK, "")
 
 
@@ -215,7 +233,10 @@ def test_any_name_is_a_value(ask, name: str) -> None:
         (("diff", "2026-11-21 09:00", "2026-11-21 08:00"), "give the earlier instant first"),
         (("sql", "DELETE FROM runs"), "only SELECT"),
         (("sql", "SELECT nope FROM findings"), "nope"),
-        (("sql", "SELECT * FROM nobody"), "nobody"),
+        (("sql", "SELECT * FROM finding"), "no table, view or function finding; nearest are findings"),
+        (("sql", "SELECT * FROM Rout_At('T', TIMESTAMP'2026-11-21 08:00:00')"), "rout_at; nearest are route_at"),
+        (("sql", "SELECT * FROM xyzzy"), "no table, view or function xyzzy. `ask sql"),
+        (("sql", "SHOW FUNCTIONS"), "only SELECT"),
     ],
 )
 def test_a_question_that_cannot_be_is_a_sentence(
@@ -274,6 +295,54 @@ def test_a_folder_may_have_any_name(nights: Nights, tmp_path: Path) -> None:
     shutil.copytree(nights.path, odd)
     told = [list(Answers(str(path)).ask("SELECT count(*) FROM events").rows) for path in (odd, nights.path)]
     assert told[0] == told[1]
+
+
+_UNPRIVILEGED = [
+    "setpriv",
+    "--bounding-set",
+    "-dac_override,-dac_read_search",
+    "--inh-caps",
+    "-dac_override,-dac_read_search",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    os.name != "posix" or not (os.geteuid() or shutil.which("setpriv")), reason="rights do not bind root here"
+)
+def test_who_reads_needs_no_right_to_write(whole: Capture, tmp_path: Path) -> None:
+    """A warehouse in which nobody may write is asked, reported and audited; a page that would go into it is refused, in words."""
+    house, page, proof = tmp_path / "w", tmp_path / "page.html", tmp_path / "proof.json"
+    shutil.copytree(whole.path, house)
+    folders = [house, *(path for path in house.rglob("*") if path.is_dir())]
+    for path in folders:
+        path.chmod(0o555)
+    noon = "2026-11-21 08:58"
+    asked = [
+        ["ask", "route-at", "TopicA", noon],
+        ["ask", "findings", "--verified"],
+        ["report", "--output", str(page)],
+        ["audit", "--at", noon, "--namesrv", "127.0.0.1:9876", "--output", str(proof)],
+        ["audit", "--check", str(proof)],
+        ["report", "--output", str(house / "page.html")],
+    ]
+    try:
+        rights = [] if os.geteuid() else _UNPRIVILEGED
+        done = [
+            subprocess.run(
+                [*rights, sys.executable, "-m", "jobs", *words, "--warehouse", str(house)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            for words in asked
+        ]
+    finally:
+        for path in folders:
+            path.chmod(0o755)
+    assert [one.returncode for one in done] == [EXIT_OK] * 5 + [EXIT_USAGE], [one.stderr for one in done]
+    assert done[-1].stderr == f"namesrv-history: output {house}/page.html: cannot be written: Permission denied\n"
+    assert page.stat().st_size > 0
 
 
 def test_only_what_is_published_is_seen(nights: Nights, tmp_path: Path) -> None:

@@ -311,6 +311,8 @@ _PROBE = """
   if (box) { box.value = "delete_topic"; box.dispatchEvent(new Event("input"));
     const rows = [...document.querySelectorAll("#changed tbody tr")]; found.rows = rows.length;
     found.left = rows.filter((row) => !row.hidden).length; }
+  found.squeezed = seen("td bdi").filter((one) => one.textContent.length > 3 && one.getBoundingClientRect().width < 20).length;
+  found.broken = seen("td.address bdi").filter((one) => one.textContent.length < 22 && one.getClientRects().length > 1).length;
   document.querySelector("#theme").click(); found.turned = getComputedStyle(document.body).backgroundColor;
   found.alerts = window.alerts || 0; document.documentElement.setAttribute("data-found", JSON.stringify(found)); });
   window.alert = () => { window.alerts = (window.alerts || 0) + 1; };</script>"""
@@ -343,6 +345,7 @@ def test_a_browser_shows_it_wide_narrow_and_dark(whole: Capture, tmp_path: Path,
     options = [f"--window-size={size}", *(["--blink-settings=preferredColorScheme=0"] if paper == "dark" else [])]
     found = browsed(report(told(whole.path)), tmp_path, *options)
     assert found["wider"] <= 0
+    assert (found["squeezed"], found["broken"]) == (0, 0), "words stand in lines, addresses on one"
     assert found["charts"] == 3
     assert found["focused"]
     assert "until" in found["said"] or "and on" in found["said"] or "at" in found["said"]

@@ -1,6 +1,6 @@
 -- Broker names of which a name server lacked topics that others routed to them. `queues`: rows of their topic_queue_history on
 -- the day; `served`: while each name server's registry was there and known; those in it share brokers. `standing`: of all of them.
--- What began before the day begins with it here.
+-- What began before the day begins with it here; the first evidence of the standing finding of its broker tells what began it.
 -- meaning: a name server that lacked topics of a broker which others routed to it
 -- severity: warning
 -- threshold: diverged_after_s
@@ -70,11 +70,21 @@ lacks AS (
     GROUP BY namesrv_id, broker_name, topic, stretch
 ),
 
+-- which finding that stands is of a broker: one that names it, or else one that has more brokers than it names
+stood AS (
+    SELECT DISTINCT ON (l.namesrv_id, l.broker_name) l.namesrv_id, l.broker_name, s.evidence[1] AS begun_by
+    FROM (SELECT DISTINCT namesrv_id, broker_name FROM lacks WHERE is_first) AS l
+    JOIN standing AS s ON s.namesrv_id = l.namesrv_id
+    WHERE list_contains(s.broker_names, l.broker_name) OR s.brokers > len(s.broker_names)
+    ORDER BY
+        l.namesrv_id, l.broker_name, list_contains(s.broker_names, l.broker_name) DESC, s.from_time DESC, begun_by
+),
+
 ended AS (
     SELECT
-        l.*, l.is_first AND s.subject IS NOT NULL AS is_standing, lost.closed_by AS lost_by, back.opened_by AS back_by
+        l.*, s.begun_by, l.is_first AND s.begun_by IS NOT NULL AS is_standing, lost.closed_by AS lost_by, back.opened_by AS back_by
     FROM lacks AS l
-    LEFT JOIN standing AS s ON s.namesrv_id = l.namesrv_id AND s.subject = l.broker_name
+    LEFT JOIN stood AS s ON s.namesrv_id = l.namesrv_id AND s.broker_name = l.broker_name
     LEFT JOIN had AS lost
         ON lost.namesrv_id = l.namesrv_id AND lost.broker_name = l.broker_name AND lost.topic = l.topic
         AND lost.until_us = l.from_us
@@ -106,7 +116,7 @@ SELECT
         || array_to_string(list_sort(list_distinct(flatten(list(known_to)))), ', ') || ' routed to ' || broker_name
         || ' and ' || namesrv_id || ' did not: ' || array_to_string(list_sort(list(DISTINCT topic))[1:10], ', ') AS detail,
     list_filter([
-        arg_min(coalesce(lost_by, kept_by), (from_us, topic)),
+        arg_min(if(is_standing, begun_by, coalesce(lost_by, kept_by)), (from_us, topic)),
         if(bool_or(is_open), NULL, arg_max(back_by, (until_us, topic)))
     ], lambda id: id IS NOT NULL) AS evidence,
     [broker_name] AS broker_names, list_sort(list(DISTINCT topic)) AS topic_names

@@ -15,8 +15,11 @@ RETURNS TABLE(
 )
 COMMENT 'What differs between the routes at t1 and at t2, on every name server'
 RETURN
+    WITH covered AS (
+        SELECT * FROM coverage_between(route_diff.t1, route_diff.t2)
+    )
     SELECT n.namesrv_id, n.nothing, n.nothing, 'not known', n.nothing, n.nothing, n.nothing, n.known, n.coverage
-    FROM coverage_between(route_diff.t1, route_diff.t2) AS n
+    FROM covered AS n
     WHERE NOT n.known
     UNION ALL
     SELECT
@@ -54,7 +57,7 @@ RETURN
         SELECT
             namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL, known,
             coverage
-        FROM coverage_between(route_diff.t1, route_diff.t2)
+        FROM covered
         WHERE is_covered
     ) AS c
         ON c.namesrv_id = d.namesrv_id AND c.part = d.part

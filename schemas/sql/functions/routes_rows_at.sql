@@ -43,24 +43,25 @@ RETURN
     -- one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t
     JOIN (
         SELECT
-            namesrv_id, max(is_served) AS is_served,
+            r.namesrv_id, max(is_served) AS is_served,
             -- a key may be null, but not in a map
             map_from_entries(collect_list(struct(conf_key, config_value)) FILTER (WHERE conf_key IS NOT NULL)) AS confs
         FROM (
-            SELECT namesrv_id, FALSE AS is_served, nothing AS conf_key, nothing AS config_value
-            FROM coverage_at(routes_rows_at.t)
+            SELECT namesrv_id, day, from_time AS valid_from, until AS valid_to, FALSE AS is_served, CAST(NULL AS STRING) AS conf_key,
+                CAST(NULL AS STRING) AS config_value
+            FROM slice_days
             UNION ALL
-            SELECT k.namesrv_id, FALSE, coalesce(concat('=', k.config_key), ''), k.config_value
-            FROM kv_config_rows_at(routes_rows_at.t) AS k
-            WHERE k.namespace = 'ORDER_TOPIC_CONFIG'
+            SELECT namesrv_id, day, valid_from, valid_to, FALSE, coalesce(concat('=', config_key), ''), config_value
+            FROM kv_config_history_slices
+            WHERE namespace = 'ORDER_TOPIC_CONFIG'
             UNION ALL
-            SELECT r.namesrv_id, r.value = 'true', CAST(NULL AS STRING), CAST(NULL AS STRING)
-            FROM namesrv_settings AS r
-            JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
-            WHERE r.setting = 'order_message_enable' AND array_contains(days_in_force(routes_rows_at.t), r.day)
-                AND slice.from_time <= routes_rows_at.t AND slice.until > routes_rows_at.t
-                AND (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t)
-                AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
-        )
-        GROUP BY namesrv_id
+            SELECT namesrv_id, day, valid_from, valid_to, value = 'true', CAST(NULL AS STRING), CAST(NULL AS STRING)
+            FROM namesrv_settings
+            WHERE setting = 'order_message_enable'
+        ) AS r
+        JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+        WHERE array_contains(days_in_force(routes_rows_at.t), r.day)
+            AND slice.from_time <= routes_rows_at.t AND slice.until > routes_rows_at.t
+            AND (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t) AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
+        GROUP BY r.namesrv_id
     ) AS s ON s.namesrv_id = q.namesrv_id
