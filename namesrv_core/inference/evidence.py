@@ -187,7 +187,7 @@ def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int |
     """Yield what closes (`first_of_scans`) say about the scans' phase: microseconds after a multiple of the period.
 
     Closes within a timer's jitter say the same, as most of them do first; those around `known_us` say that again. What
-    contradicts the others is a vote for another phase; but as many that come as late as ticks may have nothing to say against
+    contradicts the others is a vote for another phase; but as many, or more, that come as late as ticks may say nothing against
     the earlier ones.
     """
     period_ns, phase_us = period_ms * NS_PER_MS, known_us
@@ -200,7 +200,7 @@ def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int |
         agreeing = [expiry for expiry in left if _is_in_phase(expiry, phase_us, period_ns)]
         yield from (Vote(SCAN_PHASE, phase_us, expiry.seq, expiry.event_id) for expiry in agreeing)
         late = [e for e in left if e not in agreeing and (e.seq - phase_us * NS_PER_US) % period_ns <= TICK_LATE_NS]
-        left = [e for e in left if e not in agreeing and not (e in late and len(late) == len(agreeing))]
+        left = [e for e in left if e not in agreeing and not (e in late and 0 < len(agreeing) <= len(late))]
         phase_us = None
 
 
