@@ -7,6 +7,7 @@ Makes   views and SQL functions in a database; no rows are copied: a view of a s
 from __future__ import annotations
 
 import datetime as dt
+import textwrap
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from jobs.store.warehouse import Warehouse
 from schemas.table import Table
 from schemas.views import COVERAGE_SPANS, days_in_force, slice_rows
 
+_LONGEST_COMMENT: Final = 256
 _NEVER: Final = dt.datetime(9999, 1, 1, tzinfo=dt.timezone.utc)
 _SLICES: Final = """
     SELECT
@@ -46,7 +48,7 @@ class PermanentViews(Views):
 
     def _make(self, name: str) -> None:
         if name in self._stored:
-            self._view(name, self._rows_in_sql(self._stored[name]))
+            self._stored_view(name, self._stored[name])
         elif name in self._statements:
             self._sql(self._statements[name].sql)
         else:
@@ -58,13 +60,16 @@ class PermanentViews(Views):
     def _view(self, name: str, rows: str) -> None:
         self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {rows}")
 
-    def _rows_in_sql(self, table: Table) -> str:
+    def _stored_view(self, name: str, table: Table) -> None:
         version = self._version_of(table)
         if version is None:
             columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
-            return f"SELECT {', '.join(columns)} WHERE FALSE"
-        open_version(self._house.path, table, version)  # as for temporary ones
-        return f"SELECT * FROM delta.`{self._path_of(table).replace('`', '``')}@v{version}`"  # noqa: S608  quoted
+            self._view(name, f"SELECT {', '.join(columns)} WHERE FALSE")
+            return
+        fields = open_version(self._house.path, table, version).delta.schema().fields
+        heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
+        path = self._path_of(table).replace("`", "``")
+        self._view(f"{name} ({', '.join(heads)})", f"SELECT * FROM delta.`{path}@v{version}`")  # noqa: S608  quoted
 
     def _make_known_run(self) -> None:
         self._view("known_run", f"SELECT {_literal(self._run.finished_time)} AS finished_time")
@@ -110,6 +115,15 @@ def register(spark: SparkSession, house: Warehouse, database: str) -> int:
         require_readable(house.path, {}, str(error))
         raise UsageError(f"database {database}: the catalog does not take it: {first_line(error)}") from error
     return views.made
+
+
+def comment_of(text: str) -> str:
+    """Return a column's comment as a literal of SQL, cut off at 256 characters: a metastore's own table takes no more.
+
+    Hive would try a longer one ten times, which takes 20 s for each view.
+    """
+    short = textwrap.shorten(text, _LONGEST_COMMENT, placeholder=" ...")
+    return "'{}'".format(short.replace("\\", "\\\\").replace("'", "\\'"))
 
 
 def _literal(value: Any) -> str:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -20,8 +21,10 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.ask.saved import values_of
+from jobs.session import BRIEF
 from schemas.dialect import duckdb_queries
 from schemas.queries import Query, queries
+from schemas.views import stored_tables
 from tests.night.nights import CHECKOUT, Capture
 from tests.night.test_queries import given
 
@@ -104,7 +107,7 @@ def _environment() -> dict[str, str]:
     return {
         **os.environ,
         "NAMESRV_VENV": os.environ["VIRTUAL_ENV"],
-        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+        "SPARK_SUBMIT_OPTS": BRIEF,
     }
 
 
@@ -141,18 +144,40 @@ def _literal(value: object, of: str) -> str:
 @pytest.mark.slow
 @pytest.mark.jvm
 def test_beeline_is_answered_what_ask_is_answered(whole: Capture, port: int) -> None:
-    """Views, functions at an instant, and all saved queries."""
-    statements = [*_ASKED, *(told(query) for query in queries().values())]
+    """Functions at an instant, and how many rows each stored table has; of saved queries those that have a new type of column.
+
+    All are understood there, with the columns that are described; what they answer test_queries compares in a session of Spark.
+    """
+    saved = list(queries().values())
+    counted = " UNION ALL ".join(f"SELECT '{name}' AS name, count(*) AS rows FROM {name}" for name in stored_tables())
+    exact = [*_ASKED, f"SELECT * FROM ({counted}) ORDER BY name"]
+    found = answered_by(port, [*exact, *(f"DESCRIBE QUERY {told(query)}" for query in saved)])
+    answers = Answers(str(whole.path))
+    for statement, rows in zip(exact, found[: len(exact)], strict=True):
+        assert rows == [["NULL" if cell is None else str(cell) for cell in row] for row in of_ask(answers, statement)]
+    types: set[str] = set()
+    chosen = []
+    for query, described in zip(saved, found[len(exact) :], strict=True):
+        assert [name for name, *_ in described] == list(query.columns)
+        if new := {kind for _, kind, *_ in described} - types:
+            types |= new
+            chosen.append(told(query))
+    for statement, rows in zip(chosen, answered_by(port, chosen), strict=True):
+        assert len(rows) == len(of_ask(answers, statement)), statement
+
+
+def answered_by(port: int, statements: list[str]) -> list[list[list[str]]]:
+    """Return what beeline is answered to statements, in one session, all without an error."""
     marked = [part for statement in statements for part in (statement.rstrip().rstrip(";"), "SELECT 'next' AS marker")]
     done = beeline(port, *marked)
     assert "Error" not in done.stderr, done.stderr
-    answers = Answers(str(whole.path))
-    for number, (found, statement) in enumerate(zip(answers_in(done.stdout, len(statements)), statements, strict=True)):
-        (translated,) = duckdb_queries(statement)
-        expected = [*answers.ask(translated).rows]
-        assert len(found) == len(expected), statement
-        if number < len(_ASKED):
-            assert found == [["NULL" if cell is None else str(cell) for cell in row] for row in expected]
+    return answers_in(done.stdout, len(statements))
+
+
+def of_ask(answers: Answers, statement: str) -> list[Any]:
+    """Return the rows with which DuckDB answers a statement of Spark's."""
+    (translated,) = duckdb_queries(statement)
+    return list(answers.ask(translated).rows)
 
 
 @pytest.mark.slow
@@ -250,6 +275,5 @@ def test_a_metastore_keeps_the_names_for_later_processes(whole: Capture, tmp_pat
     said = later.stdout.splitlines()
     answers = Answers(str(whole.path))
     for statement, line in zip(_ASKED, said, strict=False):
-        (translated,) = duckdb_queries(statement)
-        assert line == str([list(row) for row in answers.ask(translated).rows]), later.stderr
+        assert line == str([list(row) for row in of_ask(answers, statement)]), later.stderr
     assert "nothing is recorded at 2027-01-01 00:00:00 UTC" in later.stdout
