@@ -179,8 +179,9 @@ class _States:
         self._timeline = timeline
         self._namesrv = namesrv
         self._versions = Versions()
-        self._expected: dict[Question | Event, _Expected] = {}
-        self._judged: dict[tuple[Question | Event, Answer], Verdict] = {}
+        # By class too: equal fields make requests to wipe and to add permissions equal.
+        self._expected: dict[tuple[type, Question | Event], _Expected] = {}
+        self._judged: dict[tuple[type, Question | Event, Answer], Verdict] = {}
         self._answering = namesrv
         self._part_of = part_of
 
@@ -194,9 +195,10 @@ class _States:
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered
         expected = self._expected_of(question, self._namesrv.at(observed.seq))
-        verdict = self._judged.get((question, answered))
+        asked = (type(question), question, answered)
+        verdict = self._judged.get(asked)
         if verdict is None or verdict.expected is not expected:
-            verdict = self._judged[question, answered] = self._compared(observed, expected)
+            verdict = self._judged[asked] = self._compared(observed, expected)
         return Verdict(observed, *verdict[1:4], not nominal, expected)
 
     def _compared(self, observed: Observed, expected: Answer) -> Verdict:
@@ -209,19 +211,20 @@ class _States:
         """Return the registry's answer: the same object for as long as it stays equal."""
         if answering is not self._answering:
             self._answering, self._expected = answering, {}
-        known, number = self._expected.get(question), self._versions.number
+        asked = (type(question), question)
+        known, number = self._expected.get(asked), self._versions.number
         if known is not None and (
             known.since == number if known.parts is None else self._versions.stand_since(known.since, known.parts)
         ):
             if known.since != number:
-                self._expected[question] = known._replace(since=number)
+                self._expected[asked] = known._replace(since=number)
             return known.answer
         found = answer_of(self._registry, question, answering)
         if known is not None and known.answer == found:
             found = known.answer
         subject = question.subject if isinstance(question, Question) else None
         parts = parts_read(question, self._registry.topic_queue_table.get(subject) or ())
-        self._expected[question] = _Expected(number, parts, found)
+        self._expected[asked] = _Expected(number, parts, found)
         return found
 
 

@@ -85,7 +85,7 @@ class _Search:
         self._start = unit.own(registry)
         self.recorded: _Order = tuple(Item(n) for n, each in enumerate(held) if unit.concerns(each.timed.event))
         self._owners = owners_of(day.namesrv, self._start, (held[item.number].timed for item in self.recorded))
-        self._parts: dict[tuple[Question | events.Event, Answer], str | None] = {}
+        self._parts: dict[tuple[type, Question | events.Event, Answer], str | None] = {}
         self._asked = self._told(between(day.observations, span[0] - 1, span[1]))
         later = between(day.timed_events, span[1], until)
         self._later_events = [timed for timed in later if unit.concerns(timed.event)]
@@ -97,7 +97,7 @@ class _Search:
         return [seen for seen in observations if self._part_of(seen.question, seen.answered) is not None]
 
     def _part_of(self, question: Question | events.Event, answered: Answer) -> str | None:
-        key = (question, answered)
+        key = (type(question), question, answered)
         if key not in self._parts:
             self._parts[key] = self._unit.part_of(question, answered)
         return self._parts[key]
