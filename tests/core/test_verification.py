@@ -8,7 +8,7 @@ from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Questio
 from namesrv_core.asking.body_json import read_json, same_json
 from namesrv_core.history.timeline import StateChange, Walk
 from namesrv_core.history.verification import Observed, Verdict, verify
-from namesrv_core.machine.events import AddWritePerm, WipeWritePerm
+from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import BrokerData, QueueData
@@ -238,7 +238,7 @@ def test_a_walk_ends_as_the_process_that_started_last(starts: tuple[int, ...], p
 
 def test_requests_of_different_kinds_are_told_apart_though_they_name_the_same() -> None:
     """Wiping and adding permissions, one after the other, of a broker that has no topics: each has its own answer."""
-    asked = (WipeWritePerm("b"), AddWritePerm("b"), WipeWritePerm("b"))
+    asked: list[Event] = [WipeWritePerm("b"), AddWritePerm("b"), WipeWritePerm("b")]
     counts = [Answer(0, None, fields=((name, "0"),)) for name in ("wipeTopicCount", "addTopicCount", "wipeTopicCount")]
     answers = [Observed(f"{n}", n, n, one, said) for n, (one, said) in enumerate(zip(asked, counts, strict=True), 10)]
     assert [(found.matched, found.expected.fields) for found in judged([], *answers)] == [

@@ -1,0 +1,100 @@
+"""Answers amid changes that were under way together."""
+
+from __future__ import annotations
+
+import pytest
+
+from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Question, Registry
+from namesrv_core.asking.answers import answer
+from namesrv_core.history.overtaking import MOST, overtaken
+from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.verification import Observed, verify
+from namesrv_core.machine.registry import Change
+from namesrv_core.machine.rows import BrokerData, QueueData
+
+QUEUES = QueueData(4, 4, 6, 0)
+
+
+def made(seq: int, *changes: Change, arrival_seq: int = 10) -> StateChange:
+    """Return what a request changed that had arrived early."""
+    return StateChange(seq, arrival_seq, changes)
+
+
+def topic(seq: int, name: str, broker: str = "b", arrival_seq: int = 10) -> StateChange:
+    """Return a change that puts a topic."""
+    return made(seq, Change("topic_queue_table", (name, broker), QUEUES), arrival_seq=arrival_seq)
+
+
+def listed(*names: str, request_seq: int = 20, seq: int = 50) -> Observed:
+    """Return an answer to a question for all topics."""
+    return Observed(
+        "a",
+        request_seq,
+        seq,
+        Question(206),
+        Answer(0, f'{{"topicList":[{",".join(map(repr, names))}]}}'.replace("'", '"')),
+    )
+
+
+def are_right(timeline: list[StateChange], *observations: Observed, starts: tuple[int, ...] = ()) -> set[str]:
+    """Return the ids of answers that are right as the changes are ordered, or in another order."""
+    found = verify(Registry(V4_9_7), timeline, observations, Namesrv(), starts=starts)
+    left = [verdict.observed for verdict in found if not verdict.matched]
+    told = overtaken(Registry(V4_9_7), timeline, left, Namesrv(), starts=starts)
+    assert all(verdict.matched and verdict.in_flight for verdict in told.values())
+    return {verdict.observed.event_id for verdict in found if verdict.matched} | set(told)
+
+
+@pytest.mark.parametrize("shown", ["", "T", "U", "V", "TU", "TV", "UV", "TUV"])
+def test_any_of_the_changes_under_way_may_show(shown: str) -> None:
+    """Three requests arrived before the question, and all were answered after it; what never was under way may not."""
+    timeline = [topic(100 + n, name) for n, name in enumerate("TUV")]
+    assert are_right(timeline, listed(*shown)) == {"a"}
+    assert are_right(timeline, listed(*shown, "W")) == set()
+
+
+def test_what_was_done_before_the_question_must_show_and_what_had_not_arrived_may_not() -> None:
+    """Of two that were under way the second one alone may; with either of the others it is wrong."""
+    timeline = [topic(15, "S"), topic(100, "T"), topic(101, "U"), topic(102, "V", arrival_seq=60)]
+    assert are_right(timeline, listed("S", "U")) == {"a"}
+    assert are_right(timeline, listed("U")) == set()
+    assert are_right(timeline, listed("S", "U", "V")) == set()
+
+
+def test_a_change_of_the_same_row_comes_only_behind_the_first() -> None:
+    """A topic that was put and taken again was there in between, and was not taken before it was put."""
+    gone = made(101, Change("topic_queue_table", ("T", "b"), None))
+    timeline = [topic(100, "T"), gone, topic(102, "U")]
+    assert are_right(timeline, listed("T", "U")) == {"a"}
+    assert are_right(timeline, listed("U")) == {"a"}
+
+
+def test_a_start_in_between_and_very_many_changes_are_left_alone() -> None:
+    """A process that starts has nothing under way; the combinations of many changes would be too many."""
+    timeline = [topic(100, "T"), topic(101, "U")]
+    assert are_right(timeline, listed("U"), starts=(101,)) == set()
+    names = [f"T{n:02}" for n in range(MOST + 1)]
+    assert are_right([topic(100 + n, name) for n, name in enumerate(names)], listed(names[-1])) == set()
+
+
+def test_cluster_information_may_be_torn_by_one_change() -> None:
+    """Its tables are written one after the other: the second may lack a broker that the first has, and not the opposite."""
+    group = BrokerData("C", ((0, "10.0.0.1:10911"),), False)
+    there = [Change("broker_addr_table", ("b",), group), Change("cluster_addr_table", ("C", "b"), True)]
+    put, taken = made(5, *there), made(100, *(change._replace(value=None) for change in there), arrival_seq=30)
+    question, namesrv = Question(106), Namesrv(V5_4_0)
+
+    def torn(first: int, second: int) -> Observed:
+        bodies = []
+        for number in (first, second):
+            state = Registry(V5_4_0)
+            for change in (put, taken)[:number]:
+                state.apply(change.changes, 0)
+            bodies.append((answer(state, question, namesrv).body or "").split(',"clusterAddrTable":'))
+        return Observed("a", 20, 110, question, Answer(0, ',"clusterAddrTable":'.join((bodies[0][0], bodies[1][1]))))
+
+    assert set(overtaken(Registry(V5_4_0), [put, taken], [torn(1, 2)], namesrv)) == {"a"}
+    assert set(overtaken(Registry(V5_4_0), [put, taken], [torn(2, 1)], namesrv)) == set()
+    assert (
+        set(overtaken(Registry(V5_4_0), [put, taken], [torn(1, 2)._replace(question=Question(206))], namesrv)) == set()
+    )
