@@ -300,3 +300,25 @@ def test_recording_covers_growth_of_both_classes() -> None:
         assert (
             max(len(recorded["orders"][-1][1]) for recorded in RECORDED if recorded["concurrent"] is concurrent) > 600
         )
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_trees_are_told_in_the_shape_of_a_map_and_made_of_it(concurrent: bool) -> None:  # noqa: FBT001
+    """A bucket that was a tree of many keys when some left is not the tree that the others alone would make."""
+    crowd = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)]
+    grown, fresh = (JavaMap[str, bool](64, string_hash, concurrent=concurrent) for _ in range(2))
+    for key in crowd:
+        grown.put(key, True)
+    for key in crowd[:3]:
+        grown.remove(key)
+    for key in grown:
+        fresh.put(key, True)
+    shape = grown.shape_unlike(fresh)
+    assert shape is not None
+    assert any(node is not None for _, node in shape.placed)
+    fresh.reshape(shape)
+    assert fresh.shape_unlike(grown) is None
+    for key in ("Aa", *crowd[:3]):  # and it goes on as the other does
+        grown.put(key, True)
+        fresh.put(key, True)
+        assert fresh.java_keys() == grown.java_keys()

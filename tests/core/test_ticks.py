@@ -10,7 +10,7 @@ from namesrv_core.inference.decisions import explained_by
 from namesrv_core.inference.races import Day
 from namesrv_core.inference.ticks import Told
 from namesrv_core.machine.schedule import BoundedSchedule, ScanEpoch, ScanSchedule, Timer
-from tests.core.test_decisions import MS, day, polled, registration, topics
+from tests.core.test_decisions import MS, A, B, day, polled, registration, topics
 
 PERIOD_MS = 10_000
 LEASE_MS = 120_000
@@ -93,3 +93,41 @@ def test_nobody_scans_before_the_first_start() -> None:
     assert schedule.timer_at(400_000 * MS) is None
     assert BoundedSchedule(schedule, late=True).first_tick(0, 400_000) is None
     assert told_of(gone_at(133_300)._replace(schedule=schedule)) == []
+
+
+def refreshed(tick_ms: int, beat_ms: int, *, poll_ms: int = 500) -> Day:
+    """One broker whose lease ends at 127 s; it beats again at `beat_ms`: if a scan ran before, it was gone until then."""
+    last_beat_ms, until = 7_000, 160_000
+    again = registration(beat_ms, "again")
+    was_gone = tick_ms < beat_ms
+    answers = [
+        (ms, topics() if was_gone and tick_ms <= ms < beat_ms else topics("T", "TBW102"))
+        for ms in range(last_beat_ms + 50, until, poll_ms)
+    ]
+    return day([registration(last_beat_ms, "r"), again], polled(answers))._replace(until_seq=until * MS)
+
+
+@pytest.mark.parametrize(("tick_ms", "from_ms", "until_ms"), [(129_000, 127_001, 129_050), (134_000, 131_550, 137_001)])
+def test_a_beat_between_the_earliest_and_the_latest_scan_bounds_what_answers_tell(
+    tick_ms: int, from_ms: int, until_ms: int
+) -> None:
+    """Whether it was gone until it beat, at 132 s, tells when a scan had run by, or had not until then; nothing later does."""
+    told = told_of(refreshed(tick_ms, 132_000))
+    assert told
+    tightest = min(told, key=lambda one: one.until_seq - one.from_seq)
+    assert (round(tightest.from_seq / MS), round(tightest.until_seq / MS)) == (from_ms, until_ms)
+    assert all(one.allows(tick_ms * MS, PERIOD_MS * MS) for one in told)
+    assert all(one.seq <= 132_100 * MS for one in told)
+
+
+def test_what_differs_for_more_than_one_reason_tells_nothing() -> None:
+    """Of two brokers that beat again in between either may be the reason for an answer."""
+    last_beat_ms, until = 7_000, 160_000
+    events = [
+        registration(ms, f"{addr}{ms}", addr, addr=addr, name=addr, topic="T")
+        for addr, beats in ((A, (last_beat_ms, 131_000)), (B, (last_beat_ms + 1, 131_001)))
+        for ms in beats
+    ]
+    answers = [(ms, topics("T", "TBW102") if ms < 128_000 else topics()) for ms in range(last_beat_ms + 50, until, 500)]
+    told = told_of(day(events, polled(answers))._replace(until_seq=until * MS))
+    assert [one for one in told if one.seq > 131_100 * MS] == []
