@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
+from namesrv_core.asking.body_json import same_json
 from namesrv_core.history.timeline import StateChange, Walk
 from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared
 from namesrv_core.machine.codes import RequestCode
@@ -23,7 +24,6 @@ from namesrv_core.machine.registry import Registry
 
 MOST: Final = 8
 """So many changes are tried in any combination: 256 of them."""
-_MOST_PAIRS: Final = 4_096
 _LOOKED_AT: Final = 64
 _SECOND: Final = ',"clusterAddrTable":'
 
@@ -90,13 +90,11 @@ def _expected(registry: Registry, changes: Iterable[StateChange], observed: Obse
 
 def _torn(observed: Observed, states: Sequence[tuple[frozenset[int], Answer]]) -> Iterator[Answer]:
     """Yield the answers of which the second table was written when more had changed than at the first."""
-    is_cluster = (
-        isinstance(observed.question, Question) and observed.question.code == RequestCode.GET_BROKER_CLUSTER_INFO
-    )
-    if not is_cluster or len(states) ** 2 > _MOST_PAIRS:
+    if not (isinstance(observed.question, Question) and observed.question.code == RequestCode.GET_BROKER_CLUSTER_INFO):
         return
-    for one, first in states:
-        for other, second in states:
-            if one < other and first.body and second.body:
-                addrs, clusters = first.body.partition(_SECOND)[0], second.body.partition(_SECOND)[2]
-                yield second._replace(body=addrs + _SECOND + clusters)
+    addrs, _, clusters = (observed.answered.body or "").partition(_SECOND)
+    parts = [(some, said, *(said.body or "").partition(_SECOND)[::2]) for some, said in states]
+    firsts = [(some, first) for some, _, first, _ in parts if same_json(f"{first}}}", f"{addrs}}}", ordered=False)]
+    for other, said, _, second in parts:
+        if same_json(f"{{{_SECOND[1:]}{second}", f"{{{_SECOND[1:]}{clusters}", ordered=False):
+            yield from (said._replace(body=f"{first}{_SECOND}{second}") for some, first in firsts if some < other)
