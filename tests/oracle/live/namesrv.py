@@ -1,0 +1,62 @@
+"""A real name server: RocketMQ's own, as a process of its own, configured at random."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.oracle.jvm import jars
+
+VERSIONS = {"4.9.7": 407, "5.4.0": 493}
+"""What each writes into its headers."""
+
+
+def random_conf(chance: random.Random, version: str) -> dict[str, Any]:
+    """Return a configuration: what changes what a name server holds or answers, and short times."""
+    switches = ["orderMessageEnable"]
+    conf: dict[str, Any] = {"serverChannelMaxIdleTimeSeconds": chance.choice((15, 30, 120))}
+    if version == "5.4.0":
+        switches += ["supportActingMaster", "deleteTopicWithBrokerRegistration", "notifyMinBrokerIdChanged"]
+        switches += ["returnOrderTopicConfigToBroker"]
+        if chance.random() < 0.4:
+            conf["scanNotActiveBrokerInterval"] = chance.choice((2_000, 5_000, 7_000))
+        if chance.random() < 0.2:
+            conf["enableTopicList"] = "false"
+    return conf | {name: chance.choice(("true", "false")) for name in switches}
+
+
+class NameServer:
+    """One name server, which may be stopped, killed, frozen and started again; its files are in `home`."""
+
+    def __init__(self, home: Path, port: int, version: str, conf: dict[str, Any]) -> None:
+        self.home, self.port, self.version = home, port, version
+        home.mkdir(parents=True)
+        paths = {"kvConfigPath": home / "kv.json", "configStorePath": home / "stored.properties", "rocketmqHome": home}
+        text = "".join(f"{name}={value}\n" for name, value in ({"listenPort": port} | paths | conf).items())
+        (home / "namesrv.conf").write_text(text, encoding="utf-8")
+        self._classpath = ":".join(map(str, jars(f"org.apache.rocketmq:rocketmq-namesrv:{version}")))
+        self.process = self._started()
+
+    @property
+    def header_version(self) -> int:
+        """What requests of its release have in their headers."""
+        return VERSIONS[self.version]
+
+    def start(self) -> None:
+        """Start it again."""
+        self.process = self._started()
+
+    def end(self, signal_number: int) -> None:
+        """End its process and wait for that."""
+        self.process.send_signal(signal_number)
+        self.process.wait()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        java = ("java", "-Xmx300m", "-XX:TieredStopAtLevel=1", f"-Duser.home={self.home}", "-cp", self._classpath)
+        main = ("org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(self.home / "namesrv.conf"))
+        with (self.home / "console.txt").open("ab") as console:
+            environment = {**os.environ, "ROCKETMQ_HOME": str(self.home)}
+            return subprocess.Popen((*java, *main), stdout=console, stderr=console, env=environment)
