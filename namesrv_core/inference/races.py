@@ -132,7 +132,7 @@ def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
         second = next((timed for timed in others if timed.seq <= first.seq + LAG_NS), None)
         if second is None or not day.namesrv.at(first.seq).profile.batches_unregistrations:
             continue
-        found = sorted(owners[channel_id])[:_MOST_FOUND]
+        found = sorted(owners[channel_id], key=repr)[:_MOST_FOUND]  # names may be missing
         default = Alternative("the first removal, then the second event finds another broker")
         again = [
             Alternative(f"the second event finds {key.broker_addr} again", (Move(second.event_id, second.seq, 0, key),))

@@ -297,3 +297,7 @@ def test_the_second_event_of_a_connection_of_several_brokers_may_find_the_first_
     (decided,), moved = decide(day(SHARED, polled([(6_000, topics("TBW102", "U"))]), profile=V5_4_0))
     assert (evidence(decided)[1:], moved) == ((0, (), ()), [])
     assert races_of(day(SHARED, [], profile=V4_9_7)) == []
+    event = SHARED[0].event
+    assert isinstance(event, events.RegisterBroker)
+    nameless = [SHARED[0]._replace(event=event._replace(cluster_name=None)), *SHARED[1:]]
+    assert [race.kind for race in races_of(day(nameless, [], profile=V5_4_0))] == ["ends_of_shared_channel"]
