@@ -58,6 +58,8 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     ]
     if not groups:
         return None
+    if namesrv.profile.live_key_has_cluster and registry.filter_server_table:
+        groups = groups[: next((n for n, (_, group) in enumerate(groups, 1) if _ends_route(group)), None)]
     acts = acts_for(topic, namesrv)
     brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None
@@ -142,6 +144,18 @@ def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | No
     return RouteBroker(name, group.cluster_name, tuple(addrs), group.enable_acting_master, group.zone_name)
 
 
+def _ends_route(group: BrokerData) -> bool:
+    return any(_has_no_hash(group.cluster_name, addr) for _, addr in group.broker_addrs)
+
+
+def _has_no_hash(cluster_name: str | None, addr: str | None) -> bool:
+    """Return whether 5.x fails to look up what hangs on a live key: a route ends with the broker where it does.
+
+    Source: RocketMQ 5.4.0 BrokerAddrInfo.hashCode.
+    """
+    return cluster_name is None or (cluster_name != "" and addr is None)
+
+
 def _filter_servers(
     registry: Registry, groups: list[tuple[str | None, BrokerData]], namesrv: Namesrv
 ) -> tuple[tuple[str | None, tuple[str, ...] | None], ...]:
@@ -151,6 +165,8 @@ def _filter_servers(
     for _, group in groups:
         for _, addr in group.java_addrs():
             cluster = group.cluster_name if namesrv.profile.live_key_has_cluster else None
+            if namesrv.profile.live_key_has_cluster and _has_no_hash(cluster, addr):
+                break
             servers = registry.filter_server_table.get(LiveKey(cluster, addr))
             if servers is not None or namesrv.profile.lists_absent_filter_servers:
                 found.put(addr, servers)

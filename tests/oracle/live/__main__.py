@@ -56,9 +56,7 @@ async def record(given: argparse.Namespace) -> Path:
     load = Load(given.seed, time.time() + given.seconds, given.odd)
     ports = [_PORTS + given.seed % 500 * 20 + number for number in range(len(_VERSIONS))]
     path: Path = given.folder / "capture.pcap"
-    recorder = Recorder(path, ports)
-    if not given.late:
-        recorder.start()
+    recorder = asyncio.create_task(_recording(path, ports, given.seconds / 3 * given.late))
     servers = [
         NameServer(given.folder / f"namesrv-{port}", port, version, random_conf(load.chance, version))
         for port, version in zip(ports, _VERSIONS, strict=True)
@@ -68,20 +66,20 @@ async def record(given: argparse.Namespace) -> Path:
         parts = [load.broker(broker, server) for broker in brokers for server in servers]
         parts += [load.client(server, 10 * n + at) for at, server in enumerate(servers) for n in range(_CLIENTS)]
         parts += [] if given.calm else [load.accidents(server) for server in servers]
-        if given.late:
-            parts.append(_later(given.seconds / 3, recorder))
         await asyncio.gather(*parts)
     finally:
         for server in servers:
             server.end(signal.SIGKILL)
     await asyncio.sleep(1)
-    recorder.finish()
+    recorder.result().finish()
     return path
 
 
-async def _later(seconds: float, recorder: Recorder) -> None:
-    await asyncio.sleep(seconds)
+async def _recording(path: Path, ports: Sequence[int], after_s: float) -> Recorder:
+    await asyncio.sleep(after_s)
+    recorder = Recorder(path, ports)
     recorder.start()
+    return recorder
 
 
 if __name__ == "__main__":
