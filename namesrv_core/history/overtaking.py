@@ -2,9 +2,9 @@
 
 A name server makes changes in several threads. In which order those take effect that were under way at the same time the wire
 does not show; an answer that was given meanwhile shows any number of them. Cluster information is written from two tables, one
-after the other and under no lock: a change may come in between.
+after the other and under no lock: a change may come in between; likewise between the parts of an answer about a version.
 
-Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
+Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo; 5.4.0 DefaultRequestProcessor.queryBrokerTopicConfig.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from namesrv_core.asking.body_json import same_json
 from namesrv_core.history.timeline import StateChange, Walk
 from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared
 from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.events import QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Answer, Question
@@ -89,10 +90,18 @@ def _expected(registry: Registry, changes: Iterable[StateChange], observed: Obse
 
 
 def _torn(observed: Observed, states: Sequence[tuple[frozenset[int], Answer]]) -> Iterator[Answer]:
-    """Yield the answers of which the second table was written when more had changed than at the first."""
-    if not (isinstance(observed.question, Question) and observed.question.code == RequestCode.GET_BROKER_CLUSTER_INFO):
-        return
-    addrs, _, clusters = (observed.answered.body or "").partition(_SECOND)
+    """Yield the answers of which the second part was made when more had changed than at the first."""
+    if isinstance(observed.question, QueryDataVersion):
+        firsts = [(some, said) for some, said in states if said.fields == observed.answered.fields]
+        for other, said in states:
+            if said.body == observed.answered.body:
+                yield from (first._replace(body=said.body) for some, first in firsts if some < other)
+    elif isinstance(observed.question, Question) and observed.question.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+        yield from _torn_cluster_info(observed.answered.body or "", states)
+
+
+def _torn_cluster_info(body: str, states: Sequence[tuple[frozenset[int], Answer]]) -> Iterator[Answer]:
+    addrs, _, clusters = body.partition(_SECOND)
     parts = [(some, said, *(said.body or "").partition(_SECOND)[::2]) for some, said in states]
     firsts = [(some, first) for some, _, first, _ in parts if same_json(f"{first}}}", f"{addrs}}}", ordered=False)]
     for other, said, _, second in parts:

@@ -8,9 +8,10 @@ from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Question, Registry
 from namesrv_core.asking.answers import answer
 from namesrv_core.history.overtaking import MOST, overtaken
 from namesrv_core.history.timeline import StateChange
-from namesrv_core.history.verification import Observed, verify
+from namesrv_core.history.verification import Observed, answer_of, verify
+from namesrv_core.machine.events import QueryDataVersion
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import BrokerData, QueueData
+from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey, QueueData
 
 QUEUES = QueueData(4, 4, 6, 0)
 
@@ -98,3 +99,21 @@ def test_cluster_information_may_be_torn_by_one_change() -> None:
     assert (
         set(overtaken(Registry(V5_4_0), [put, taken], [torn(1, 2)._replace(question=Question(206))], namesrv)) == set()
     )
+
+
+def test_an_answer_about_a_version_may_be_torn_by_a_registration() -> None:
+    """It says that nothing is known, and shows what came meanwhile; it does not know a version that it does not show."""
+    version, key = DataVersion(0, 1, 1), LiveKey("C", "10.0.0.1:10911")
+    live = Change("broker_live_table", key, BrokerLiveInfo(version, 120_000, "c", None))
+    asked, namesrv = QueryDataVersion("C", "10.0.0.1:10911", version), Namesrv(V5_4_0)
+    told = {}
+    for is_there in (False, True):
+        state = Registry(V5_4_0)
+        state.apply([live] * is_there, 0)
+        told[is_there] = answer_of(state, asked, namesrv)
+    assert told[False].fields != told[True].fields
+    timeline = [made(100, live)]
+    torn = Observed("a", 20, 110, asked, told[False]._replace(body=told[True].body))
+    assert set(overtaken(Registry(V5_4_0), timeline, [torn], namesrv)) == {"a"}
+    opposite = torn._replace(answered=told[True]._replace(body=told[False].body))
+    assert set(overtaken(Registry(V5_4_0), timeline, [opposite], namesrv)) == set()
