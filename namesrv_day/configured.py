@@ -17,16 +17,18 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.rows import rows_of, with_microseconds
 from schemas.table import BOOLEAN, INT, STRING
 
+ABOUT_CONFIGURATION = pc.field("code") == RequestCode.GET_NAMESRV_CONFIG
+_FLAGS = ("matched", "same_order", "same_bytes", "in_flight", "unseen", "is_open", "is_late")
 VERDICTS = pa.schema(
     [
         ("code", INT),
-        ("said", pa.int64()),
-        ("place", pa.int64()),
-        *((name, BOOLEAN) for name in ("matched", "same_order", "same_bytes", "in_flight", "is_open")),
+        ("rows", pa.list_(pa.int64())),
+        ("answers", pa.int64()),
+        *((name, BOOLEAN) for name in _FLAGS),
         ("expected", STRING),
     ]
 )
-"""Columns of verdicts on single answers: `said` is what was told (`SINGLES.said`), `place` the number of the answer.
+"""Columns of verdicts on single answers, as `verify` has them: `rows` is the number of the answer.
 
 `is_open`: it differs in nothing that is known. What is compared are properties as they are kept: the bytes are those of the text
 that stands for the answer.
@@ -42,8 +44,8 @@ class _State(NamedTuple):
     is_guess: bool
 
 
-def compared(singles: pa.Table, said: pa.Table, settings: pa.Table, told: pa.Table) -> pa.Table:
-    """Return verdicts (`VERDICTS`) on answers to GET_NAMESRV_CONFIG, in the order of `singles`.
+def compared(singles: pa.Table, said: pa.Table, settings: pa.Table, told: pa.Table, first: int) -> pa.Table:
+    """Return verdicts (`VERDICTS`) on answers to GET_NAMESRV_CONFIG, in the order of `singles`, numbered from `first`.
 
     `singles`: columns `answered.SINGLES`; `said`: what they say, with its number `row`; `settings`: the day's rows of
     namesrv_settings; `told`: its rows of admin_events. An answer is compared with what is known from behind an earlier one, or
@@ -60,35 +62,35 @@ def compared(singles: pa.Table, said: pa.Table, settings: pa.Table, told: pa.Tab
         return "open" if found == "other" and state.is_guess else found
 
     rows = []
-    for place, one in enumerate(rows_of(singles)):
+    for row, one in enumerate(rows_of(singles), first):
         nominal = bisect_left(starts, one["seq"]) - 1
-        first = max(0, bisect_left(starts, one["request_seq"]) - 1)
+        earliest = max(0, bisect_left(starts, one["request_seq"]) - 1)
         # What arrived before the answer may have been so already.
         last = nominal
         while last + 1 < len(states) and states[last + 1].arrival_seq < one["seq"]:
             last += 1
         answer = answers[one["said"]]
-        numbers = [nominal, *(number for number in range(first, last + 1) if number != nominal)]
+        numbers = [nominal, *(number for number in range(earliest, last + 1) if number != nominal)]
         found = {number: verdict(number, answer["body"]) for number in numbers}
         if answer["response_code"] != ResponseCode.SUCCESS:
             found = dict.fromkeys(numbers, "other")
         number = next((n for n in numbers if found[n] in ("equal", "reordered")), nominal)
-        rows.append(_row(place, one, found, number, nominal, states[number].configuration))
+        rows.append(_row(row, found, number, nominal, states[number].configuration))
     return pa.Table.from_pylist(rows, schema=VERDICTS)
 
 
-def _row(
-    place: int, one: Mapping[str, Any], found: Mapping[int, str], number: int, nominal: int, expected: Configuration
-) -> dict[str, Any]:
+def _row(row: int, found: Mapping[int, str], number: int, nominal: int, expected: Configuration) -> dict[str, Any]:
     is_equal, matched = found[number] == "equal", found[number] in ("equal", "reordered")
     return {
         "code": RequestCode.GET_NAMESRV_CONFIG,
-        "said": one["said"],
-        "place": place,
+        "rows": [row],
+        "answers": 1,
         "matched": matched,
         "same_order": is_equal,
         "same_bytes": is_equal,
         "in_flight": matched and number != nominal,
+        "unseen": False,
+        "is_late": False,
         "is_open": not matched and "open" in found.values(),
         "expected": None if matched else expected.text,
     }

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from namesrv_core.inference import evidence, ticks
 from namesrv_core.inference.races import Day
-from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Value, Votes, namesrv_of, settle
+from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Value, Votes, namesrv_of
+from namesrv_core.inference.settle import settle
 from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG

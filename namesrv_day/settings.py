@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.inference.configuration import statement_of
 from namesrv_core.inference.settings import (
     ADDRESSES,
     SCAN_PHASE,
@@ -20,9 +21,8 @@ from namesrv_core.inference.settings import (
     Source,
     Statement,
     namesrv_of,
-    settle,
-    statement_of,
 )
+from namesrv_core.inference.settle import settle
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_of_version

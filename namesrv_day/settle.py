@@ -8,8 +8,9 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.inference.settings import Known, Votes, reconsidered
-from namesrv_core.inference.settings import settle as settled_of
+from namesrv_core.inference.settings import Known, Votes
+from namesrv_core.inference.settle import reconsidered
+from namesrv_core.inference.settle import settle as settled_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day import evidence
 from namesrv_day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day

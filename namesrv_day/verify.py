@@ -22,14 +22,13 @@ from namesrv_core.history.intervals import restored
 from namesrv_core.history.overtaking import overtaken
 from namesrv_core.history.timeline import timeline_of
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
-from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
 from namesrv_day.answered import ASKED, SINGLES, TOLD
-from namesrv_day.configured import compared
+from namesrv_day.configured import ABOUT_CONFIGURATION, compared
 from namesrv_day.context import RawBeats, frame
 from namesrv_day.day_events import BEATS, Frames
 from namesrv_day.rows import conformed, empty, rows_of, with_microseconds
@@ -108,7 +107,7 @@ def answers_of(given: VerifyInput) -> pa.Table:
     says nothing to judge.
     """
     observed = _of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)
-    parts = [observed.filter(~_ABOUT_CONFIGURATION)]
+    parts = [observed.filter(~ABOUT_CONFIGURATION)]
     for table in bronze.EVENT_TABLES:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
@@ -119,12 +118,11 @@ def answers_of(given: VerifyInput) -> pa.Table:
             said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
             said = said.append_column("answers", pa.repeat(1, told.num_rows))
             parts.append(_of_kind(said.drop_columns("event_time"), table))
-    parts.append(observed.filter(_ABOUT_CONFIGURATION))  # last: they are judged apart
+    parts.append(observed.filter(ABOUT_CONFIGURATION))  # last: they are judged apart
     answers = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
     return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
 
 
-_ABOUT_CONFIGURATION = pc.field("code") == RequestCode.GET_NAMESRV_CONFIG
 _MERGED = f"""
 SELECT {", ".join((*ASKED, *TOLD))}, hour, sum(answers)::BIGINT AS answers, min(request_seq) AS request_seq, max(seq) AS seq
 FROM answers GROUP BY ALL
@@ -142,26 +140,17 @@ def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
     return rows.append_column("kind", pa.repeat(table.name, rows.num_rows))
 
 
-# -- what is known of the configuration --------------------------------------------------------------------------------
-
-
 def _judged(said: pa.Table, given: VerifyInput) -> tuple[pa.Table, pa.Table]:
     """Return verdicts, and the answers for which they stand, as `_Judge.judged`; of the configuration, too."""
-    configured = said.filter(_ABOUT_CONFIGURATION)
+    configured = said.filter(ABOUT_CONFIGURATION)
     judged, answers = _Judge(said.slice(0, said.num_rows - configured.num_rows), given).judged()
     if not configured.num_rows:
         return judged, answers
     singles = given.singles(configured)
     settings, told = frame(given.replayed, gold.NAMESRV_SETTINGS), frame(given.today, bronze.ADMIN_EVENTS)
-    tables = {"found": compared(singles, configured, settings, told)}
-    found = ask(_CONFIGURED, tables, before=answers.num_rows).select(judged.column_names).cast(judged.schema)
+    found = compared(singles, configured, settings, told, first=answers.num_rows).cast(judged.schema)
     more = _numbered(singles, configured.slice(0, 0), first=answers.num_rows)
     return pa.concat_tables([judged, found]), pa.concat_tables([answers, more.cast(answers.schema)])
-
-
-_CONFIGURED = """
-SELECT * EXCLUDE (said, place), [place + $before] AS rows, 1::BIGINT AS answers, FALSE AS unseen, FALSE AS is_late FROM found
-"""
 
 
 # -- what the registry says --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What people ask of the history, with SQL that answers it on the capture v4-lifecycle; and the words used.
+"""What people ask of the history, with SQL that answers it on the capture v4-lifecycle.
 
 The capture shows a 4.9.7 name server with four brokers from 2026-11-21 08:54:27 to 09:06:39 UTC.
 """
@@ -14,27 +14,6 @@ class Question(NamedTuple):
     text: str
     sql: str
 
-
-# What an event was, in `event_outcomes.operation` and `events.kind`.
-OPERATIONS = (
-    "register_broker",
-    "unregister_broker",
-    "query_data_version",
-    "broker_heartbeat",
-    "wipe_write_perm",
-    "add_write_perm",
-    "delete_topic",
-    "register_topic",
-    "put_kv_config",
-    "delete_kv_config",
-    "update_namesrv_config",
-    "channel_close",
-    "channel_exception",
-    "channel_idle",
-    "scan",
-    "namesrv_started",
-    "namesrv_stopped",
-)
 
 QUESTIONS = (
     Question(

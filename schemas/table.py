@@ -105,4 +105,3 @@ def map_of(value: pa.DataType) -> pa.DataType:
 
 
 STRINGS = list_of(STRING)
-BIG_MAP = map_of(LONG)

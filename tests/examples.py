@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import pytest
 from hypothesis import settings
 
 FEW: Final = 5
@@ -12,3 +13,8 @@ FEW: Final = 5
 def examples(number: int) -> int:
     """Return `number`, or few in the loop of work (`test --quick`): a number that a test states counts more than a profile's."""
     return min(number, FEW) if settings.get_current_profile_name() == "quick" else number
+
+
+def first_quick(first: Any, *others: Any) -> list[Any]:
+    """Return the values of a parameter, of which the first proves the basics in the loop of work and the others are slow."""
+    return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]

@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from namesrv_core.asking.requests import java_boolean, java_int, java_long
+from namesrv_core.inference.settings import CONFIGURATION, OPTIONS, VERSION, Life, Setting, Source, Statement, Value
 from namesrv_core.machine.properties import properties_in
 
 STORE_PATH = "configStorePath"
 """Kept, too: it tells whether the server was started with a configuration file."""
 UNKNOWN = "?"
+# Where a server without a configuration file of its own (`-c`) writes its configuration; no start reads it from there.
+_DEFAULT_STORE = "/namesrv/namesrv.properties"
 _SWITCHES = frozenset(
     {
         *("clusterTest", "orderMessageEnable", "serverPooledByteBufAllocatorEnable", "useEpollNativeSelector"),
@@ -134,6 +137,76 @@ class Configuration(NamedTuple):
 
 
 NOTHING_KNOWN = Configuration({}, is_whole=False)
+
+
+def statement_of(seq: int, event_id: str, text: str, *, changes: bool, is_certain: bool = True) -> Statement:
+    """Return what a properties text says about the settings; a value that the server cannot parse says nothing.
+
+    Source: MixAll.properties2Object, which passes over whatever throws.
+    """
+    lines = lines_of(text, changes=changes)
+    values: dict[str, Value] = {}
+    for option in OPTIONS.values() if is_certain else ():
+        if option.property in lines:
+            try:
+                values[option.name] = option.value_of(lines[option.property])
+            except ValueError:
+                continue
+    path = lines.get(STORE_PATH) if is_certain else None
+    has_file = None if path is None else not path.endswith(_DEFAULT_STORE)
+    return Statement(seq, event_id, values, changes, has_file, lines, is_certain)
+
+
+def configurations(
+    life: Life, said: Sequence[Statement], before: Mapping[str, Setting], version: Setting, *, has_file: bool
+) -> list[Setting]:
+    """Return what was known of all properties through the life of a process; each holds from behind what says so.
+
+    A process starts with what the one before had in its file, or had itself started with, if it is of the same release: that is
+    a guess, as is everything behind a gap.
+    """
+    last = before.get(CONFIGURATION)
+    now = None
+    if last is not None and last.life_seq == life.from_seq:
+        now = last
+    elif last is not None:
+        is_same = version.value == before[VERSION].value
+        value = last.restart_value if is_same else NOTHING_KNOWN.text
+        now = Setting(CONFIGURATION, value, Source.INHERITED, life.from_seq, life.from_seq, value)
+    values = [] if now is None else [now]
+    for statement in said:
+        if now is None or statement.seq > now.from_seq:
+            following = _configured(now, statement, life, has_file=has_file)
+            if following is not None:
+                values.append(now := following)
+    return values
+
+
+def _configured(now: Setting | None, statement: Statement, life: Life, *, has_file: bool) -> Setting | None:
+    """Return what is known behind a statement; None: nothing else than before."""
+    if not statement.is_certain and not statement.changes:
+        return None if now is None else now._replace(source=Source.INHERITED, from_seq=statement.seq)
+    known, restart = (
+        NOTHING_KNOWN if now is None else Configuration.of(str(value))
+        for value in (now and now.value, now and now.restart_value)
+    )
+    is_guess = now is not None and now.source is Source.INHERITED
+    if statement.changes:
+        after, source = known.after_change(statement.lines, is_certain=statement.is_certain), Source.CHANGED
+        # What goes into no file is not there at the next start.
+        restart = after if has_file else restart
+        if after == known:
+            return None
+    else:
+        after, source = known.after_answer(statement.lines), Source.STATED
+        # What a change had set before the first answer hides what was there at the start, and will be again.
+        hidden = {} if has_file or known.is_whole else dict.fromkeys(known.lines, UNKNOWN)
+        restart = after.after_change(hidden)
+        if after == known and not is_guess:
+            return None
+    source = Source.INHERITED if is_guess and statement.changes else source
+    own = (CONFIGURATION, after.text, source, statement.seq, life.from_seq)
+    return Setting(*own, restart.text, (statement.event_id,), 1)
 
 
 def _shown(body: str, *, again: bool) -> dict[str, str]:

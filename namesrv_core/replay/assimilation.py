@@ -17,19 +17,18 @@ from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.shown import SHOWING_CODES, Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import TABLE_OF
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
 from namesrv_core.machine.versions import Part as RegistryPart
-from namesrv_core.replay.silence import is_known, unsettled_ids
+from namesrv_core.replay.silence import is_known, knows_all_of
 
 _KEPT_QUESTIONS = 10_000
 _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
@@ -144,27 +143,9 @@ def _judged(
     differs = answered.fields != expected.fields or not same_json(answered.body, expected.body, ordered=False)
     if answered.code != expected.code:
         differs = not is_list  # which may be disabled
-    if not differs or _knows_all_of(registry, past, question, namesrv):
+    if not differs or knows_all_of(registry, past, question, namesrv):
         return Outcome.NO_EFFECT
     return Outcome.UNKNOWN_PAST
-
-
-def _knows_all_of(registry: Registry, past: Past, question: Question, namesrv: Namesrv) -> bool:
-    """Return whether all is known that the answer to `question` depends on."""
-    if question.code == RequestCode.GET_KV_CONFIG:
-        return past.knows("kv_config", question.scope, question.subject)
-    if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
-        return past.knows_all("kv_config", question.subject)
-    if question.code == RequestCode.GET_BROKER_MEMBER_GROUP:
-        name = question.subject
-        return past.knows_all("broker_addr", name) and not unsettled_ids(registry, past, name, namesrv)
-    names = list(registry.broker_addr_table)
-    return (
-        past.knows_all_topics()
-        and past.knows_all("cluster_addr", ANY)
-        and past.knows_all("broker_addr", ANY)
-        and not any(unsettled_ids(registry, past, name, namesrv) for name in names)
-    )
 
 
 class _Reading:

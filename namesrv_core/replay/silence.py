@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past
 from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.question import Question
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import MASTER_ID, LiveKey
@@ -113,6 +115,24 @@ def is_known(registry: Registry, past: Past, entity: Entity, namesrv: Namesrv, *
     elif kind == "filter_server":
         known = past.knows(SETTLED, one, other)
     return known
+
+
+def knows_all_of(registry: Registry, past: Past, question: Question, namesrv: Namesrv) -> bool:
+    """Return whether all is known that the answer to `question` depends on."""
+    if question.code == RequestCode.GET_KV_CONFIG:
+        return past.knows("kv_config", question.scope, question.subject)
+    if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
+        return past.knows_all("kv_config", question.subject)
+    if question.code == RequestCode.GET_BROKER_MEMBER_GROUP:
+        name = question.subject
+        return past.knows_all("broker_addr", name) and not unsettled_ids(registry, past, name, namesrv)
+    names = list(registry.broker_addr_table)
+    return (
+        past.knows_all_topics()
+        and past.knows_all("cluster_addr", ANY)
+        and past.knows_all("broker_addr", ANY)
+        and not any(unsettled_ids(registry, past, name, namesrv) for name in names)
+    )
 
 
 def _name(part: object) -> str | None:

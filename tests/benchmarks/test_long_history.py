@@ -112,6 +112,7 @@ def test_why_looks_for_events_on_the_days_of_the_changes_it_tells_of(views: Spar
     assert found == {"event_outcomes": DAYS + 1, "registrations": 1, "heartbeats": 1}
 
 
+@pytest.mark.slow
 def test_without_a_jvm_why_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> None:
     """Of forty days one file a table is left to look into, and the answer is that of all files; so for a topic not yet there."""
     answers = Answers(str(forty_days))
@@ -145,6 +146,7 @@ def test_on_which_days_a_topic_changed_is_read_of_files_whose_bounds_have_it(tmp
     assert [row[0] for row in answers.ask("SELECT count(*) FROM route_days").rows] == [3]
 
 
+@pytest.mark.slow
 def test_the_history_of_a_topic_is_read_of_files_whose_bounds_have_it(forty_days: Path) -> None:
     """One file of forty, and the same answer as of all."""
     answers = Answers(str(forty_days))
@@ -156,6 +158,7 @@ def test_the_history_of_a_topic_is_read_of_files_whose_bounds_have_it(forty_days
     assert len(whole) == 1
 
 
+@pytest.mark.slow
 def test_explain_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> None:
     """Of forty days one file of events is left to look into, that of the change told; a topic not yet there is told of, too."""
     answers = Answers(str(forty_days))
@@ -168,6 +171,7 @@ def test_explain_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> N
             assert next(answers.ask(f"SELECT len(getvariable('files_{table}'))").rows) == (1,)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_further_night_reads_and_writes_one_slice(forty_days: Path) -> None:
     """The slice from which a night starts is one file of forty; replacing a slice adds one file and removes one."""

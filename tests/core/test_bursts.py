@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
 from namesrv_core.history.verification import Observed
 from namesrv_core.inference.bursts import MOST_ORDERS, held_in
@@ -148,6 +150,7 @@ def test_the_end_of_a_connection_may_have_been_looked_up_before_a_registration_t
     assert (decided.race.kind, decided.chosen) == ("burst_order", 1)
 
 
+@pytest.mark.slow
 def test_search_ends_where_no_order_explains_anything() -> None:
     """So many orders are tried and no more; nothing is decided, the answers stay what they are."""
     burst: list[TimedEvent] = []

@@ -10,9 +10,11 @@ from namesrv_core.inference.configuration import (
     kept,
     lines_of,
     shown_text,
+    statement_of,
     told_text,
 )
-from namesrv_core.inference.settings import CONFIGURATION, Known, Life, Setting, Statement, settle, statement_of
+from namesrv_core.inference.settings import CONFIGURATION, Known, Life, Setting, Statement
+from namesrv_core.inference.settle import settle
 
 WHOLE = "configStorePath=/home/x/namesrv/namesrv.properties\nkvConfigPath=/k\nlistenPort=9876\nsecretKey=geheim\n"
 FILE = WHOLE.replace("/home/x/namesrv/namesrv.properties", "/etc/ns.conf")

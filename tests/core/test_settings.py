@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
+from namesrv_core.inference.configuration import statement_of
 from namesrv_core.inference.settings import (
     OPTIONS,
     SCAN_PHASE,
@@ -18,12 +19,10 @@ from namesrv_core.inference.settings import (
     Votes,
     default_of,
     namesrv_of,
-    reconsidered,
-    settle,
-    statement_of,
     text_of,
     value_of,
 )
+from namesrv_core.inference.settle import reconsidered, settle
 from namesrv_core.machine.profile import profile_named
 
 NAME = "order_message_enable"

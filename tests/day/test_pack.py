@@ -14,6 +14,7 @@ from namesrv_day.rows import rows_of, table_of
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, NAMESRV, Life, Line, by_seq, joined, told_apart
 from tests.day.test_pack_roads import query, registration
+from tests.examples import first_quick
 
 STARTED: tuple[float, Line] = (-7_200, {"kind": "namesrv", "event": "started"})
 HOUR_S, APART_S, FIRST_HOUR = 3_600, 30, MIDNIGHT_MS // 3_600_000
@@ -92,7 +93,7 @@ def test_a_missing_topic_is_brought_back_by_the_first_registration(profile: Prof
     ],
     ids=["another version", "another connection", "no version", "asks for another version", "refused"],
 )
-@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
 def test_who_does_more_than_beat_is_replayed_event_by_event(profile: Profile, later: Line) -> None:
     """One beat of many is enough, and no other unit is drawn in."""
     told = [*beats(registration("one", "1:1")), *beats(later, 5, HOUR_S), *beats(registration("two", "2:1"))]

@@ -108,9 +108,9 @@ SCENES = [
 
 
 LIVES = [
-    pytest.param(scene.name, profile, id=f"{scene.name} ({profile.name})")
+    pytest.param(scene.name, profile, id=f"{scene.name} ({profile.name})", marks=[pytest.mark.slow] if others else [])
     for scene in SCENES
-    for profile in scene.profiles
+    for others, profile in enumerate(reversed(scene.profiles))
 ]
 
 

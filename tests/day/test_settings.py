@@ -7,7 +7,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes, settle
+from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes
+from namesrv_core.inference.settle import settle
 from namesrv_day.rows import table_of
 from namesrv_day.settings import (
     is_open,

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -15,6 +17,7 @@ else:
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_core_can_be_collected_among_what_is_copied(tmp_path: Path) -> None:
     """With nothing there but what mutmut is told to copy, and what it copies by itself, every test is found."""
     told = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]

@@ -10,6 +10,7 @@ from scapy.layers.inet import IP, TCP
 
 from namesrv_wire import Segment
 from namesrv_wire.capture import ACK, FIN, RST, SYN
+from tests.examples import first_quick
 from tests.ingest.given import content, read_in, stored
 from tests.wire.capture_files import pcap
 from tests.wire.forge import BROKER, REGISTER, SECOND_NS, Talk, request, response
@@ -46,7 +47,7 @@ def test_a_routers_capture_gives_the_rows_of_the_servers(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
-@pytest.mark.parametrize("beat", [1, 2])
+@pytest.mark.parametrize("beat", first_quick(1, 2))
 def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, is_one_run: bool) -> None:  # noqa: FBT001
     """The name server's interface is known in the next file: all is there at the instants at which one capture has it."""
     seen = by_router(brokers(), numbered)

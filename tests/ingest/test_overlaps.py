@@ -17,8 +17,6 @@ from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, store
 from tests.ingest.test_networks import written
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
-PACKETS = 30_470
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])

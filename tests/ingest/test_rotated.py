@@ -12,6 +12,7 @@ import pytest
 from jobs.ingest import stretches
 from jobs.ingest.ingest import ingest
 from namesrv_wire import Segment
+from tests.examples import first_quick
 from tests.ingest.given import content, house_at, stored
 from tests.ingest.test_networks import written
 from tests.ingest.test_stretches import both, here, small
@@ -38,7 +39,7 @@ def rotated(folder: Path, seed: int) -> list[Path]:
 
 
 @pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("width", [1, 2, 7])
+@pytest.mark.parametrize("width", first_quick(2, 1, 7))
 def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, width: int) -> None:
     """Ids, positions and times of all events and answers are those of the whole in one file, by so many tasks."""
     whole = tmp_path / "whole.pcap"
@@ -50,6 +51,7 @@ def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, width: in
     assert content(tmp_path / "w") == content(tmp_path / "one")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small", "here")
 def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path) -> None:
     """Each file is a night, and they come in any order: all frames are accounted for, and no row is there twice."""
@@ -74,6 +76,7 @@ def somebody_else() -> list[Segment]:
     return Talk(EPOCH_NS + SECOND_NS, "10.0.0.7:40000").open().exchange(105, {"topic": "T"}).segments
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small", "here")
 def test_very_many_connections_are_read_by_tasks_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than are watched: each that asked has its answer, and nothing is there twice."""
@@ -83,7 +86,7 @@ def test_very_many_connections_are_read_by_tasks_as_by_one(tmp_path: Path, monke
 
 
 @pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("answered", first_quick(True, False))
 def test_very_many_frames_of_a_connection_are_read_by_tasks_as_by_one(tmp_path: Path, answered: bool) -> None:  # noqa: FBT001
     """Each answer is a row, in its order, wherever tasks begin; what was never answered is counted."""
     path = written(tmp_path / "one.pcap", [*frames(_FRAMES, answered=answered), *somebody_else()])

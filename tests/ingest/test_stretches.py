@@ -22,7 +22,7 @@ from namesrv_wire.columns import Headers, read_columns
 from namesrv_wire.outline import Outline
 from namesrv_wire.transcript import Transcript
 from schemas import bronze
-from tests.examples import examples
+from tests.examples import first_quick
 from tests.ingest.compare_bronze import rows_of
 from tests.ingest.given import CAPTURE, content, house_at, packets
 from tests.wire.test_columns import HEAD, ONE, WHOLE
@@ -96,6 +96,7 @@ def both(folder: Path, paths: list[Path], width: int = 2) -> tuple[Ingested, Ing
     return read[0], read[1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("width", [2, 7])
 def test_so_many_processes_read_the_same(tmp_path: Path, guesses: list[bool], width: int) -> None:
@@ -107,7 +108,7 @@ def test_so_many_processes_read_the_same(tmp_path: Path, guesses: list[bool], wi
 
 
 @pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_quick(*range(6)))
 def test_a_capture_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Rotated files of any size, packed or not, each cut into stretches of any size, say what one reading says."""
     rng = random.Random(seed)
@@ -124,7 +125,7 @@ def test_a_capture_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("misses", [1, 3, 1_000])
+@pytest.mark.parametrize("misses", first_quick(3, 1, 1_000))
 def test_a_wrong_guess_costs_time_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guesses: list[bool], misses: int
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_wrong_guess_costs_time_alone(
     assert len(guesses) == misses if misses < 5 else len(guesses) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small", "here")
 def test_nights_go_on_where_the_last_one_ended(tmp_path: Path, guesses: list[bool]) -> None:
     """What a night made on the strength of what was known is taken back or kept as by one task, and no frame counts twice."""
@@ -157,7 +159,7 @@ def test_nights_go_on_where_the_last_one_ended(tmp_path: Path, guesses: list[boo
 
 
 @pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("damage", ["cut", "length", "zeros", "torn", "cut packed"])
+@pytest.mark.parametrize("damage", first_quick("cut", "length", "zeros", "torn", "cut packed"))
 def test_damage_is_what_it_was(tmp_path: Path, damage: str) -> None:
     """Behind a length that lies, in a file that ends early or a torn gzip member, as much is read, with the same words."""
     data = packets(0, _PACKETS)
@@ -176,7 +178,7 @@ def test_damage_is_what_it_was(tmp_path: Path, damage: str) -> None:
 
 
 @pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("seed", range(examples(8)))
+@pytest.mark.parametrize("seed", first_quick(*range(8)))
 def test_losses_copies_and_another_order_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -203,7 +205,7 @@ def test_losses_copies_and_another_order_change_nothing(
 
 
 @pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("change", ["shrinks", "grows"])
+@pytest.mark.parametrize("change", first_quick("shrinks", "grows"))
 def test_a_file_that_changes_under_its_readers_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:

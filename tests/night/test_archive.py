@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from pyspark import cloudpickle
 
 from jobs.night.passes import InProcess
@@ -42,6 +43,7 @@ class InArchive(InProcess):
         return list(cloudpickle.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_tasks_run_from_an_archive_of_the_packages(whole: Capture, tmp_path: Path) -> None:
     """A night whose tasks have the packages as a cluster's executors have them gives the tables of one whose tasks have folders."""
     archive = tmp_path / "packages.zip"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from schemas import gold
 from tests.ingest.given import FIRST as FIRST_DAY
 from tests.ingest.given import Line, at, broker, write
@@ -29,6 +31,7 @@ def told(warehouse: Path) -> list[tuple[str, str, int, bool]]:
     )
 
 
+@pytest.mark.slow
 def test_what_a_name_server_lacks_is_told_over_midnight_and_taken_back(tmp_path: Path) -> None:
     """Told on the day on which it begins and on the day on which it ends; late events of the first day take back both."""
     started = [

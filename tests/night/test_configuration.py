@@ -20,7 +20,6 @@ SECRETS = ("geheim", "s3cr3t", "opt-mq")
 BODY = (
     "configStorePath=/etc/ns.conf\nkvConfigPath=/opt-mq/kv\nlistenPort=9876\nsecretKey=geheim\nserverWorkerThreads=8\n"
 )
-_CONNECTION = 1024 + 1
 
 
 def _shown(body: str, opaque: int) -> tuple[bytes, bytes]:

@@ -101,6 +101,7 @@ def test_values_rewritten_in_place_are_found_by_whoever_verifies(spark: SparkSes
         spark.conf.unset(VERIFIED)
 
 
+@pytest.mark.jvm
 def test_a_command_says_it_in_a_sentence(copied: Path) -> None:
     """A process of its own, whose log is the user's: a task that fails behind a shuffle ends in one sentence, and 8."""
     path = data_of(copied, QUEUES, DAYS[-1])
