@@ -380,10 +380,10 @@ def test_one_wrong_answer_among_a_million_is_found_and_named(wrong: tuple[int, s
     count = len(ms) - 1
     right = {"matched": count, "same_order": count, "same_bytes": count}
     assert checks(found) == {206: {"answers": count + 1, **right, "mismatched": 1}}
-    (wrong,) = found.route_mismatches.to_pylist()
-    assert (wrong["answered"], wrong["expected"]) == (body, LISTED)
+    (mismatch,) = found.route_mismatches.to_pylist()
+    assert (mismatch["answered"], mismatch["expected"]) == (body, LISTED)
     (packet,) = (
-        with_derived(rows, bronze.ROUTE_OBSERVATIONS).filter(pc.field("event_id") == wrong["event_id"]).to_pylist()
+        with_derived(rows, bronze.ROUTE_OBSERVATIONS).filter(pc.field("event_id") == mismatch["event_id"]).to_pylist()
     )
     assert packet["source_offset"] == 901 + number
     assert sum(map(len, looked_up)) <= 901
