@@ -48,7 +48,8 @@ def overtaken(
             walk.take(timeline[position])
             position += 1
         under_way = _under_way(timeline, position, observed)
-        own = sorted(under_way & set(concerns.of(observed.question)))
+        concerned = concerns.of(observed.question) if under_way else ()
+        own = [number for number in under_way if number in concerned]
         if not 1 <= len(own) <= MOST or any(timeline[number - 1].seq in begins for number in own):
             continue
         states = [
@@ -64,10 +65,10 @@ def overtaken(
     return found
 
 
-def _under_way(timeline: Sequence[StateChange], position: int, observed: Observed) -> set[int]:
+def _under_way(timeline: Sequence[StateChange], position: int, observed: Observed) -> list[int]:
     """Return the numbers (from 1) of the changes that had arrived before an answer and took effect behind its question."""
     near = enumerate(timeline[position : position + _LOOKED_AT], position + 1)
-    return {number for number, change in near if change.arrival_seq < observed.seq}
+    return [number for number, change in near if change.arrival_seq < observed.seq]
 
 
 def _combinations(timeline: Sequence[StateChange], numbers: Sequence[int]) -> Iterator[frozenset[int]]:
