@@ -206,9 +206,8 @@ class _Judge:
             verdict.observed.event_id: verdict
             for verdict in verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
         }
-        unmatched = [verdict.observed for verdict in found.values() if not verdict.matched]
-        if unmatched:
-            found |= overtaken(self._registry(), self._timeline, unmatched, namesrv, starts=starts)
+        if not all(verdict.matched for verdict in found.values()):
+            found |= overtaken(self._registry(), self._timeline, [*found.values()], namesrv, starts=starts)
         ordered = [found[one.event_id] for one in observed]
         told = [
             verdict.observed._replace(request_seq=removed_seq - 1)

@@ -15,7 +15,7 @@ from typing import Final
 
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.history.timeline import StateChange, Walk
-from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared
+from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared, proven_by
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS
@@ -32,18 +32,21 @@ _SECOND: Final = ',"clusterAddrTable":'
 def overtaken(
     registry: Registry,
     timeline: Sequence[StateChange],
-    observations: Sequence[Observed],
+    verdicts: Sequence[Verdict],
     namesrv: Namesrv,
     *,
     starts: Sequence[int] = (),
 ) -> dict[str, Verdict]:
-    """Return by event id the verdicts on answers that match a state with some, and not the first, of the changes under way.
+    """Return by event id better verdicts, on answers that match a state with some, and not the first, of the changes under way.
 
-    To be asked of answers that match no state of the timeline (`verify`, which see for the rest). `registry` is changed.
+    `verdicts`: what `verify`, which see for the rest, says of all answers, as those that match no state of the timeline. What one
+    answer has shown, later ones must show. `registry` is changed.
     """
     concerns, walk = Concerns(registry, timeline, starts), Walk(registry, namesrv, starts)
     found, position, begins = dict[str, Verdict](), 0, set(starts)
-    for observed in sorted(observations, key=lambda one: (one.request_seq, one.event_id)):
+    showing = [verdict for verdict in verdicts if verdict.shown]
+    unmatched = [verdict.observed for verdict in verdicts if not verdict.matched]
+    for observed in sorted(unmatched, key=lambda one: (one.request_seq, one.event_id)):
         while position < len(timeline) and timeline[position].seq <= observed.request_seq:
             walk.take(timeline[position])
             position += 1
@@ -52,14 +55,16 @@ def overtaken(
         own = [number for number in under_way if number in concerned]
         if not 1 <= len(own) <= MOST or any(timeline[number - 1].seq in begins for number in own):
             continue
+        proven = proven_by(showing, observed.request_seq)
         states = [
             (some, _expected(walk.registry, [timeline[number - 1] for number in some], observed, namesrv))
             for some in _combinations(timeline, own)
+            if some.issuperset(number for number in own if number <= proven)
         ]
-        verdicts = (
+        judged = (
             compared(observed, expected) for expected in (*(said for _, said in states), *_torn(observed, states))
         )
-        verdict = next((one for one in verdicts if one.matched), None)
+        verdict = next((one for one in judged if one.matched), None)
         if verdict is not None:
             found[observed.event_id] = verdict._replace(in_flight=True)
     return found

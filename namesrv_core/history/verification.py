@@ -41,7 +41,8 @@ class Observed(NamedTuple):
 class Verdict(NamedTuple):
     """What the comparison found. `in_flight`: not equal to the state at the answer, but to another one of its window.
 
-    `expected` is what the registry said at the state that matched, or at the answer where none did.
+    `expected` is what the registry said at the state that matched, or at the answer where none did. `shown`: so many changes the
+    answer proves to have been made, if it shows more than had been answered; else 0.
     """
 
     observed: Observed
@@ -50,6 +51,7 @@ class Verdict(NamedTuple):
     same_bytes: bool
     in_flight: bool
     expected: Answer
+    shown: int = 0
 
 
 class _Window(NamedTuple):
@@ -123,18 +125,20 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
 
     States before one that an earlier answer has shown are out of the question.
     """
-    shown_until: list[tuple[int, int]] = []  # (position of an answer, the state that it proves to have been reached)
-    verdicts = []
+    verdicts: list[Verdict] = []
+    showing: list[Verdict] = []
     for observed, window, verdict_at in answers:
-        proven = _proven(shown_until, observed.request_seq)
+        proven = proven_by(showing, observed.request_seq)
         possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
         if not possible:
             verdicts.append(verdict_at[window.nominal]._replace(matched=False))
             continue
         number = window.nominal if window.nominal in possible else min(possible)
-        verdicts.append(verdict_at[number]._replace(in_flight=not verdict_at[window.nominal].matched))
-        if number > window.nominal:
-            shown_until.append((observed.seq, number))
+        shown = number if number > window.nominal else 0
+        in_flight = not verdict_at[window.nominal].matched
+        verdicts.append(verdict_at[number]._replace(in_flight=in_flight, shown=shown))
+        if shown:
+            showing.append(verdicts[-1])
     return verdicts
 
 
@@ -150,9 +154,9 @@ def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> li
     return windows
 
 
-def _proven(shown_until: list[tuple[int, int]], request_seq: int) -> int:
-    """Return the number of the latest state that an answer before `request_seq` showed ahead of its nominal place."""
-    return max((number for seq, number in shown_until if seq <= request_seq), default=0)
+def proven_by(showing: Iterable[Verdict], request_seq: int) -> int:
+    """Return how many changes had been made when a question came, since answers before it showed more than had been answered."""
+    return max((one.shown for one in showing if one.observed.seq <= request_seq), default=0)
 
 
 class _Expected(NamedTuple):

@@ -40,8 +40,7 @@ def listed(*names: str, request_seq: int = 20, seq: int = 50) -> Observed:
 def are_right(timeline: list[StateChange], *observations: Observed, starts: tuple[int, ...] = ()) -> set[str]:
     """Return the ids of answers that are right as the changes are ordered, or in another order."""
     found = verify(Registry(V4_9_7), timeline, observations, Namesrv(), starts=starts)
-    left = [verdict.observed for verdict in found if not verdict.matched]
-    told = overtaken(Registry(V4_9_7), timeline, left, Namesrv(), starts=starts)
+    told = overtaken(Registry(V4_9_7), timeline, found, Namesrv(), starts=starts)
     assert all(verdict.matched and verdict.in_flight for verdict in told.values())
     return {verdict.observed.event_id for verdict in found if verdict.matched} | set(told)
 
@@ -60,6 +59,14 @@ def test_what_was_done_before_the_question_must_show_and_what_had_not_arrived_ma
     assert are_right(timeline, listed("S", "U")) == {"a"}
     assert are_right(timeline, listed("U")) == set()
     assert are_right(timeline, listed("S", "U", "V")) == set()
+
+
+def test_what_an_answer_has_shown_later_ones_must_show() -> None:
+    """Whatever else is under way; an answer to a question that was asked before that need not."""
+    timeline = [topic(100, "T"), topic(101, "U"), topic(102, "V")]
+    first = listed("T", request_seq=20, seq=30)._replace(event_id="first")
+    for request_seq, shown, right in ((35, "V", {"first"}), (35, "TV", {"first", "a"}), (25, "V", {"first", "a"})):
+        assert are_right(timeline, first, listed(*shown, request_seq=request_seq, seq=50)) == right
 
 
 def test_a_change_of_the_same_row_comes_only_behind_the_first() -> None:
@@ -94,11 +101,10 @@ def test_cluster_information_may_be_torn_by_one_change() -> None:
             bodies.append((answer(state, question, namesrv).body or "").split(',"clusterAddrTable":'))
         return Observed("a", 20, 110, question, Answer(0, ',"clusterAddrTable":'.join((bodies[0][0], bodies[1][1]))))
 
-    assert set(overtaken(Registry(V5_4_0), [put, taken], [torn(1, 2)], namesrv)) == {"a"}
-    assert set(overtaken(Registry(V5_4_0), [put, taken], [torn(2, 1)], namesrv)) == set()
-    assert (
-        set(overtaken(Registry(V5_4_0), [put, taken], [torn(1, 2)._replace(question=Question(206))], namesrv)) == set()
-    )
+    for one, is_torn in ((torn(1, 2), True), (torn(2, 1), False), (torn(1, 2)._replace(question=Question(206)), False)):
+        (found,) = verify(Registry(V5_4_0), [put, taken], [one], namesrv)
+        assert not found.matched
+        assert set(overtaken(Registry(V5_4_0), [put, taken], [found], namesrv)) == ({"a"} if is_torn else set())
 
 
 def test_an_answer_about_a_version_may_be_torn_by_a_registration() -> None:
@@ -114,6 +120,8 @@ def test_an_answer_about_a_version_may_be_torn_by_a_registration() -> None:
     assert told[False].fields != told[True].fields
     timeline = [made(100, live)]
     torn = Observed("a", 20, 110, asked, told[False]._replace(body=told[True].body))
-    assert set(overtaken(Registry(V5_4_0), timeline, [torn], namesrv)) == {"a"}
     opposite = torn._replace(answered=told[True]._replace(body=told[False].body))
-    assert set(overtaken(Registry(V5_4_0), timeline, [opposite], namesrv)) == set()
+    for one, is_torn in ((torn, True), (opposite, False)):
+        (found,) = verify(Registry(V5_4_0), timeline, [one], namesrv)
+        assert not found.matched
+        assert set(overtaken(Registry(V5_4_0), timeline, [found], namesrv)) == ({"a"} if is_torn else set())
