@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from namesrv_core.inference.decisions import STALL_NS
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.sql import ask
 from namesrv_wire.rows import UNTIL_MS
 from schemas.table import LONG, STRING

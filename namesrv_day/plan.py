@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.inference.decisions import STALL_NS
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Profile
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day import condense
 from namesrv_day.condense import LONGEST_LEASE_MS
 from namesrv_day.context import NamesrvDay, frame

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.verification import Observed
-from namesrv_core.inference.decisions import STALL_NS, Decided, Placed, decide
+from namesrv_core.inference.decisions import Decided, Placed, decide
 from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.quiet import NotQuietError
-from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.machine.schedule import STALL_NS, ScanSchedule
 from namesrv_day.condense import PERIOD_US
 from namesrv_day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day_events import BEATS, OTHERS, day_events, observation_rows, topic_digests

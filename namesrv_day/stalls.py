@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.inference.decisions import STALL_NS
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_core.machine.schedule import Stall
+from namesrv_core.machine.schedule import STALL_NS, Stall
 from namesrv_day.context import SettleInput, frame
 from namesrv_day.day_events import BEATS
 from namesrv_day.rows import rows_of

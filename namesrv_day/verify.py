@@ -207,7 +207,8 @@ class _Judge:
             for verdict in verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
         }
         if not all(verdict.matched for verdict in found.values()):
-            found |= overtaken(self._registry(), self._timeline, [*found.values()], namesrv, starts=starts)
+            told_of = [*found.values()]
+            found |= overtaken(self._registry(), self._timeline, told_of, namesrv, self._concerns, starts=starts)
         ordered = [found[one.event_id] for one in observed]
         told = [
             verdict.observed._replace(request_seq=removed_seq - 1)

@@ -73,8 +73,6 @@ SMALL_HOLE_BYTES = 512
 """What a damaged file cannot show for so short a time, or in so few bytes, holds no whole connection: the shortest on which
 something was asked took 1.8 ms, and has seven packets, of which headers alone take 480 bytes. What else is lost shows in its
 connection, as a lost packet does. In a longer hole anything may have happened: it is a gap."""
-STOOD_STILL_NS = 1_000_000_000
-"""A request that waits this long for its answer waits for a name server that stands still."""
 LINGER_NS = 120_000_000_000
 """How long an ended connection is remembered, to know its late copies."""
 MAX_LINGERING = 8_192

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.attempts import Attempts
 from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.capture import ACK, FIN, RST, Segment
@@ -17,7 +18,7 @@ from namesrv_wire.exchange import Exchange
 from namesrv_wire.known import KnownFrames
 from namesrv_wire.ledger import Ledger
 from namesrv_wire.lifecycle import DOWN, HIDDEN, UP, Burst, Life
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, STOOD_STILL_NS
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
 from namesrv_wire.recording import Recording
 from namesrv_wire.rows import Place, Row, channel_row
 from namesrv_wire.sightings import is_elsewhere, place_of
@@ -341,7 +342,7 @@ class Server:
             return connection.from_server.stream.position > 0
         if connection.lease_ms is None or silent_ns >= connection.lease_ms * 1_000_000:
             return False
-        before_ns = self.ledger.time_ns - STOOD_STILL_NS
+        before_ns = self.ledger.time_ns - STALL_NS
         return not any(
             pending.time_ns <= before_ns for each in self.connections.values() for pending in each.pending.values()
         )

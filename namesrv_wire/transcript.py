@@ -296,7 +296,7 @@ class Transcript:
         flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is None or flow[2] is None:
             return None
-        stream = (flow[1].from_server if flow[2] else flow[1].from_client).stream
+        stream = flow[1].half(from_server=flow[2]).stream
         ahead = stream.ahead(segment.seq)
         return None if stream.next_seq is None else (ahead + stream.position, ahead, flow[1].last_byte_ns)
 

@@ -7,7 +7,6 @@ Makes   of the views and functions those that a question touches
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,6 +18,7 @@ import duckdb
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
+from jobs.ask.nearest import nearest
 from jobs.errors import BrokenLogError, JobError, NothingPublishedError, NotRecordedError, TamperedError, UsageError
 from jobs.store.coverage import NOT_RECORDED, RECORDED, Covered, covered_of, span_rows
 from jobs.store.published import (
@@ -323,8 +323,7 @@ def _with_our_names(said: str) -> str:
     if found is None:
         return said
     known = [name for name in asked.names() if "." not in name]
-    nearest = difflib.get_close_matches(found[1].lower(), known, n=3)
-    near = f"; nearest are {', '.join(nearest)}" if nearest else ""
+    near = nearest(found[1].lower(), known)
     return f'there is no table, view or function {found[1]}{near}. `ask sql "SHOW TABLES"` lists them'
 
 

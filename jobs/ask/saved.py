@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-import difflib
 from collections.abc import Mapping, Sequence
 
 from jobs.ask.instants import instant
+from jobs.ask.nearest import nearest
 from jobs.errors import UsageError
 from schemas.queries import Parameter, Query, queries
 
@@ -17,8 +17,7 @@ def query_named(name: str) -> Query:
     """Return the query of that name. Raises UsageError, which tells the nearest names."""
     found = queries().get(name)
     if found is None:
-        nearest = difflib.get_close_matches(name, queries(), n=3, cutoff=0.4)
-        near = f"; nearest are {', '.join(nearest)}" if nearest else ""
+        near = nearest(name, queries(), cutoff=0.4)
         raise UsageError(f"no saved query {name!r}{near}. `ask queries` lists them")
     return found
 

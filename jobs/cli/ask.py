@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from jobs.ask import days
 from jobs.ask.engine import Answers, OnDays
 from jobs.ask.instants import instant, known_at
+from jobs.ask.nearest import nearest
 from jobs.ask.restated import restated
 from jobs.ask.saved import query_named, time_of, values_of
 from jobs.ask.tables import FUNCTIONS, names_in_sql
@@ -126,9 +126,7 @@ def _tell_nearest(answers: Answers, topic: str) -> None:
     """Say which topics have nearly the name of one that no name server ever had."""
     topics = [name for (name,) in answers.ask("SELECT DISTINCT topic FROM route_changes").rows]
     if topic not in topics:
-        nearest = difflib.get_close_matches(topic, topics, n=5)
-        near = f"; nearest are {', '.join(nearest)}" if nearest else ""
-        sys.stderr.write(f"namesrv-history: no name server ever had a topic {topic}{near}\n")
+        sys.stderr.write(f"namesrv-history: no name server ever had a topic {topic}{nearest(topic, topics, most=5)}\n")
 
 
 def _list_queries() -> None:

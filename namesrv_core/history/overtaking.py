@@ -34,15 +34,16 @@ def overtaken(
     timeline: Sequence[StateChange],
     verdicts: Sequence[Verdict],
     namesrv: Namesrv,
+    concerns: Concerns,
     *,
     starts: Sequence[int] = (),
 ) -> dict[str, Verdict]:
     """Return by event id better verdicts, on answers that match a state with some, and not the first, of the changes under way.
 
     `verdicts`: what `verify`, which see for the rest, says of all answers, as those that match no state of the timeline. What one
-    answer has shown, later ones must show. `registry` is changed.
+    answer has shown, later ones must show. `concerns`: of the same timeline. `registry` is changed.
     """
-    concerns, walk = Concerns(registry, timeline, starts), Walk(registry, namesrv, starts)
+    walk = Walk(registry, namesrv, starts)
     found, position, begins = dict[str, Verdict](), 0, set(starts)
     showing = [verdict for verdict in verdicts if verdict.shown]
     unmatched = [verdict.observed for verdict in verdicts if not verdict.matched]

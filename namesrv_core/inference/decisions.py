@@ -19,10 +19,9 @@ from namesrv_core.inference.courses import Course, between, ordered, thawed
 from namesrv_core.inference.races import Alternative, Day, Move, Race, races_of
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_core.replay.loop import TimedEvent
 
-# A request that waited this long for its answer met a name server that stood still.
-STALL_NS = 1_000_000_000
 # How far behind a race registries are compared, in seconds; then at the end of the day.
 _HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
 # Unexplained answers before this one of them make two decisions be tried together.

@@ -37,6 +37,10 @@ class ScanEpoch(NamedTuple):
     period_ms: int | None = None
 
 
+STALL_NS = 1_000_000_000
+"""A request that waited this long for its answer met a name server that stood still."""
+
+
 class Stall(NamedTuple):
     """The name server stood still from one position to the other; its timer makes up for the ticks when it goes on."""
 

@@ -8,7 +8,7 @@ from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Question, Registry
 from namesrv_core.asking.answers import answer
 from namesrv_core.history.overtaking import MOST, overtaken
 from namesrv_core.history.timeline import StateChange
-from namesrv_core.history.verification import Observed, answer_of, verify
+from namesrv_core.history.verification import Concerns, Observed, answer_of, verify
 from namesrv_core.machine.events import QueryDataVersion
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey, QueueData
@@ -40,7 +40,8 @@ def listed(*names: str, request_seq: int = 20, seq: int = 50) -> Observed:
 def are_right(timeline: list[StateChange], *observations: Observed, starts: tuple[int, ...] = ()) -> set[str]:
     """Return the ids of answers that are right as the changes are ordered, or in another order."""
     found = verify(Registry(V4_9_7), timeline, observations, Namesrv(), starts=starts)
-    told = overtaken(Registry(V4_9_7), timeline, found, Namesrv(), starts=starts)
+    concerns = Concerns(Registry(V4_9_7), timeline, starts)
+    told = overtaken(Registry(V4_9_7), timeline, found, Namesrv(), concerns, starts=starts)
     assert all(verdict.matched and verdict.in_flight for verdict in told.values())
     return {verdict.observed.event_id for verdict in found if verdict.matched} | set(told)
 
@@ -104,7 +105,10 @@ def test_cluster_information_may_be_torn_by_one_change() -> None:
     for one, is_torn in ((torn(1, 2), True), (torn(2, 1), False), (torn(1, 2)._replace(question=Question(206)), False)):
         (found,) = verify(Registry(V5_4_0), [put, taken], [one], namesrv)
         assert not found.matched
-        assert set(overtaken(Registry(V5_4_0), [put, taken], [found], namesrv)) == ({"a"} if is_torn else set())
+        concerns = Concerns(Registry(V5_4_0), [put, taken])
+        assert set(overtaken(Registry(V5_4_0), [put, taken], [found], namesrv, concerns)) == (
+            {"a"} if is_torn else set()
+        )
 
 
 def test_an_answer_about_a_version_may_be_torn_by_a_registration() -> None:
@@ -124,4 +128,5 @@ def test_an_answer_about_a_version_may_be_torn_by_a_registration() -> None:
     for one, is_torn in ((torn, True), (opposite, False)):
         (found,) = verify(Registry(V5_4_0), timeline, [one], namesrv)
         assert not found.matched
-        assert set(overtaken(Registry(V5_4_0), timeline, [found], namesrv)) == ({"a"} if is_torn else set())
+        concerns = Concerns(Registry(V5_4_0), timeline)
+        assert set(overtaken(Registry(V5_4_0), timeline, [found], namesrv, concerns)) == ({"a"} if is_torn else set())

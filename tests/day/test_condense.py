@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from namesrv_core.inference.decisions import STALL_NS
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day import condense
 from namesrv_day.condense import HOURS, SAID, hours_from, leases_from
 from namesrv_day.rows import empty, rows_of

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
-from namesrv_core.inference.decisions import STALL_NS, decide
+from namesrv_core.inference.decisions import decide
 from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.day_events import OTHERS, day_events
 from namesrv_day.races import MOVES, Replayable, decisions_of, may_race
 from namesrv_day.rows import table_of

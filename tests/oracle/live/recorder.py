@@ -9,8 +9,10 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from jobs.fleet.packets import FILE_HEADER
+
 _SO_RCVBUFFORCE, _SO_TIMESTAMPNS = 33, 35
-_MAGIC_NS, _ETHERNET, _SNAPSHOT = 0xA1B23C4D, 1, 1 << 18
+_SNAPSHOT = 1 << 18
 
 
 class Recorder(threading.Thread):
@@ -25,7 +27,7 @@ class Recorder(threading.Thread):
         self._socket.bind(("lo", 0))
         self._socket.settimeout(0.5)
         self._file = path.open("wb")
-        self._file.write(struct.pack("<IHHiIII", _MAGIC_NS, 2, 4, 0, 0, _SNAPSHOT, _ETHERNET))
+        self._file.write(FILE_HEADER)
 
     def run(self) -> None:
         """Record until `finish`."""
