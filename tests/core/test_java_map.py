@@ -322,3 +322,16 @@ def test_trees_are_told_in_the_shape_of_a_map_and_made_of_it(concurrent: bool) -
         grown.put(key, True)
         fresh.put(key, True)
         assert fresh.java_keys() == grown.java_keys()
+
+
+def test_a_bucket_in_another_order_is_told_in_the_shape_of_a_map_and_made_of_it() -> None:
+    """A ConcurrentHashMap that grows turns a part of a bucket round; one that had room from the start has its keys as they came."""
+    keys = [1, 17, 33, 49, 65, *range(2, 10)]
+    grown, fresh = filled(keys, concurrent=True), filled(keys, 64, concurrent=True)
+    assert [key for key in grown.java_keys() if key in {1, 33, 65}] == [33, 1, 65]
+    shape = grown.shape_unlike(fresh)
+    assert shape is not None
+    assert [place for place in shape.placed if place[0] in {1, 33, 65}] == [(33, None), (1, None), (65, None)]
+    fresh.reshape(shape)
+    assert fresh.java_keys() == grown.java_keys()
+    assert fresh.shape_unlike(grown) is None
