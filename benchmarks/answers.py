@@ -20,7 +20,7 @@ from jobs.fleet.fleet import Fleet
 from jobs.night import judging, nightly
 from jobs.night.passes import InProcess
 from jobs.store.warehouse import Warehouse
-from namesrv_day import answered
+from namesrv_day.hours import answered
 from namesrv_wire.codes import OBSERVED
 from schemas import bronze, gold
 

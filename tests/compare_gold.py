@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from namesrv_day.sql import ask
+from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
 from schemas.table import Table
 

@@ -16,7 +16,7 @@ from jobs.audit.rebuilt import Rebuilt, rebuild
 from jobs.errors import TamperedError, UsageError
 from jobs.store.published import sha256_of_file
 from namesrv_core.history.snapshot import Snapshot, SnapshotError, snapshot_of
-from namesrv_day.attested import SHOWN_DIFFERENCES, Rows, only_in, sha256_of
+from namesrv_day.audit.attested import SHOWN_DIFFERENCES, Rows, only_in, sha256_of
 
 FORMAT: Final = "namesrv-attestation/1"
 _CODE = ("namesrv_core", "namesrv_wire", "namesrv_day", "schemas", "jobs")

@@ -20,11 +20,11 @@ from jobs.errors import UsageError
 from jobs.store.coverage import require_covered
 from jobs.store.published import IN_FORCE, sha256_of_file
 from namesrv_core.history.snapshot import Snapshot
-from namesrv_day.attested import Rows, rows_of_table
-from namesrv_day.context import SettleInput
-from namesrv_day.digest import Digest, Slice, slices_of
-from namesrv_day.rows import conformed
-from namesrv_day.sequential import Sequential
+from namesrv_day.arrow.digest import Digest, Slice, slices_of
+from namesrv_day.arrow.rows import conformed
+from namesrv_day.audit.attested import Rows, rows_of_table
+from namesrv_day.audit.sequential import Sequential
+from namesrv_day.day.context import SettleInput
 from schemas import asked, bronze, gold
 from schemas.table import Table
 from schemas.times import day_of, instant_us

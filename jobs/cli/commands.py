@@ -51,7 +51,7 @@ from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
 from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import Warehouse
-from namesrv_day.numbers import verify_numbers
+from namesrv_day.across.numbers import verify_numbers
 from schemas import gold
 
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"

@@ -17,9 +17,9 @@ from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
-from namesrv_day.settings import settings_of
-from namesrv_day.sql import ask
-from namesrv_day.start import facts_in, intervals_from
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.start import facts_in, intervals_from
+from namesrv_day.settle.settings import settings_of
 from schemas import bronze, gold, times
 from schemas.table import Table
 

@@ -15,8 +15,8 @@ from jobs.fleet.fleet import HOURS_PER_DAY, LIGHT, QUERY, Fleet
 from jobs.fleet.plan import NEVER, Beats, Plan, Versions, restarts_of
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
-from namesrv_day.rows import table_of
-from namesrv_day.sql import ask
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow.sql import ask
 from namesrv_wire.bodies import TopicTable
 from namesrv_wire.requests import topic_configs_row
 from schemas import bronze

@@ -21,9 +21,9 @@ from jobs.store.files import DataFile, bounds_of, read_files, write_file
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day import addresses
-from namesrv_day.addresses import PLACED, Pair
-from namesrv_day.rows import rows_of, table_of
+from namesrv_day.across import addresses
+from namesrv_day.across.addresses import PLACED, Pair
+from namesrv_day.arrow.rows import rows_of, table_of
 from schemas import bronze
 from schemas.table import Table
 from schemas.times import day_of

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from jobs.ingest.columns import columns_of
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.rows import plain
+from namesrv_day.arrow.rows import plain
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow
 from schemas import bronze
 from schemas.table import STRING, Column, Table

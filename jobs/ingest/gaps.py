@@ -15,7 +15,7 @@ from jobs.store.files import read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS
-from namesrv_day.rows import rows_of, table_of
+from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze

@@ -32,7 +32,7 @@ from jobs.ingest.writing import days_if_new, settle_staged, write_staged
 from jobs.store.files import write_file
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import rows_of, table_of
+from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness
 from schemas import bronze, times

@@ -24,7 +24,7 @@ from jobs.ingest.tasks import done
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.rows import rows_of, with_microseconds
+from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_wire.capture import CaptureStats, Endpoints, Segment, read_capture, snapshot_length
 from namesrv_wire.columns import Packets, read_columns
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError

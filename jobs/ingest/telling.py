@@ -15,10 +15,10 @@ from jobs.ingest.staging import Staging
 from jobs.store.files import ask_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
-from namesrv_day import addresses
-from namesrv_day.addresses import BEATS, ENDS, REGISTERED
-from namesrv_day.rows import empty
-from namesrv_day.sql import ask, connection
+from namesrv_day.across import addresses
+from namesrv_day.across.addresses import BEATS, ENDS, REGISTERED
+from namesrv_day.arrow.rows import empty
+from namesrv_day.arrow.sql import ask, connection
 from schemas import bronze
 from schemas.table import LONG, STRING, Table
 

@@ -22,7 +22,7 @@ from jobs.ingest.staging import StagedFile, Staging, parts_of, together
 from jobs.ingest.tasks import done
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rules import reasons
+from namesrv_day.gate.rules import reasons
 from namesrv_wire.errors import Reason
 from namesrv_wire.limits import FIRST_BYTES
 from namesrv_wire.rows import DECODER_VERSION, REVOKED, Row

@@ -1,6 +1,6 @@
 """The first pass: every bronze file of the days is read once, and leaves little.
 
-Beats become hours (`namesrv_day.condense`); of every table the rules are counted and digests are taken, which also tell what
+Beats become hours (`namesrv_day.hours.condense`); of every table the rules are counted and digests are taken, which also tell what
 was heard of whom. Gold slices from which a night starts are held against their digests in the same pass.
 """
 
@@ -24,13 +24,13 @@ from jobs.night.passes import Passes
 from jobs.night.together import FileRun, judged_together, what_is_left
 from jobs.store.files import DataFile, ask_file, digests_of, read_files, rows_of_slices, same_in
 from jobs.store.warehouse import Warehouse
-from namesrv_day import answered, condense
-from namesrv_day.day_events import BEATS
-from namesrv_day.digest import Digest, Slice, slices_of_equal
-from namesrv_day.keys import KEYS_AT_A_TIME
-from namesrv_day.restate import NewEvents, added_up, new_events
-from namesrv_day.rules import Measurement
-from namesrv_day.scan import scanned
+from namesrv_day.across.restate import NewEvents, added_up, new_events
+from namesrv_day.arrow.digest import Digest, Slice, slices_of_equal
+from namesrv_day.day.day_events import BEATS
+from namesrv_day.gate.keys import KEYS_AT_A_TIME
+from namesrv_day.gate.rules import Measurement
+from namesrv_day.gate.scan import scanned
+from namesrv_day.hours import answered, condense
 from schemas import bronze, gold
 from schemas.table import Table
 

@@ -19,8 +19,8 @@ from jobs.errors import MissingDayError
 from jobs.store.recorded import ReadFile, days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.machine.instants import US_PER_MS
-from namesrv_day.digest import Digest, Slice
-from namesrv_day.rows import rows_of
+from namesrv_day.arrow.digest import Digest, Slice
+from namesrv_day.arrow.rows import rows_of
 from schemas import bronze, gold
 from schemas.table import Table
 from schemas.times import day_of, day_start_us

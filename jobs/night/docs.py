@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from namesrv_day.rules import Measurement
+from namesrv_day.gate.rules import Measurement
 from schemas.rules import RULES
 
 KEPT_RESULTS = 10

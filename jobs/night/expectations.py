@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from namesrv_day.rules import Measurement
+from namesrv_day.gate.rules import Measurement
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 

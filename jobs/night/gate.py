@@ -15,7 +15,7 @@ from jobs.night.docs import judge
 from jobs.store.files import DataFile
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rules import Measurement, measure
+from namesrv_day.gate.rules import Measurement, measure
 from namesrv_wire.errors import PIECES
 from schemas import bronze, gold
 

@@ -23,22 +23,22 @@ from jobs.night.work import NamesrvWork, answers_of, hours_of, questions_of, raw
 from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.answered import SINGLES, singles_from
-from namesrv_day.between import Compared, compared, served
-from namesrv_day.coverage import recorded_day
-from namesrv_day.day_events import BEATS, Frames
-from namesrv_day.digest import Digest, Slice, slices_of
-from namesrv_day.findings import About, stand_otherwise
-from namesrv_day.flags import FlagInput, flag, unsettled_until_start
-from namesrv_day.map_orders import map_orders
-from namesrv_day.numbers import outcome_counts
-from namesrv_day.pack import merged_outcomes
-from namesrv_day.registered import Recorded
-from namesrv_day.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
-from namesrv_day.rows import conformed
-from namesrv_day.rules import Measurement, measure
-from namesrv_day.sql import ask, connection
-from namesrv_day.verify import VerifyInput, verdicts
+from namesrv_day.across.numbers import outcome_counts
+from namesrv_day.across.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
+from namesrv_day.arrow.digest import Digest, Slice, slices_of
+from namesrv_day.arrow.rows import conformed
+from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.day.coverage import recorded_day
+from namesrv_day.day.day_events import BEATS, Frames
+from namesrv_day.flags.between import Compared, compared, served
+from namesrv_day.flags.findings import About, stand_otherwise
+from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
+from namesrv_day.flags.registered import Recorded
+from namesrv_day.gate.rules import Measurement, measure
+from namesrv_day.hours.answered import SINGLES, singles_from
+from namesrv_day.replay.pack import merged_outcomes
+from namesrv_day.verify.map_orders import map_orders
+from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.findings import BETWEEN, Thresholds
 from schemas.rules.of_reports import SYNTHETIC_OPERATIONS

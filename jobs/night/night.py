@@ -34,14 +34,14 @@ from jobs.store.recorded import days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.between import across, together
-from namesrv_day.digest import Digest, Slice, slices_of
-from namesrv_day.findings import stand_otherwise
-from namesrv_day.restate import compare
-from namesrv_day.rows import conformed, empty
-from namesrv_day.rules import Measurement, merged
-from namesrv_day.settings import settings_of
-from namesrv_day.sql import ask
+from namesrv_day.across.restate import compare
+from namesrv_day.arrow.digest import Digest, Slice, slices_of
+from namesrv_day.arrow.rows import conformed, empty
+from namesrv_day.arrow.sql import ask
+from namesrv_day.flags.between import across, together
+from namesrv_day.flags.findings import stand_otherwise
+from namesrv_day.gate.rules import Measurement, merged
+from namesrv_day.settle.settings import settings_of
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.findings import BETWEEN

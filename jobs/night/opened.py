@@ -13,7 +13,7 @@ from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
 from jobs.store.files import DataFile, ask_file, bounds_of, read_files
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import derived_of, empty
+from namesrv_day.arrow.rows import derived_of, empty
 from schemas import bronze, gold
 from schemas.table import Table
 

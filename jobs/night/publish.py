@@ -16,8 +16,8 @@ from jobs.night.restated import note_restatements
 from jobs.store.files import digest_of
 from jobs.store.ledger import Ledger, as_rows, require_same
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
-from namesrv_day.digest import Digest, Slice, sum_of
-from namesrv_day.numbers import report_of
+from namesrv_day.across.numbers import report_of
+from namesrv_day.arrow.digest import Digest, Slice, sum_of
 from schemas import bronze, gold
 
 _BRONZE = frozenset(table.name for table in bronze.TABLES)

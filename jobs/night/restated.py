@@ -17,7 +17,7 @@ from jobs.night.night import Night
 from jobs.store.files import write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.inference.settings import ADDRESSES
-from namesrv_day.restate import causes_of, restatements, settings_differ
+from namesrv_day.across.restate import causes_of, restatements, settings_differ
 from schemas import gold
 
 

@@ -15,12 +15,12 @@ from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
 from jobs.store.files import DataFile, ask_file, bounds_of, read_files
 from jobs.store.warehouse import Warehouse
-from namesrv_day import keys, runs, scan
-from namesrv_day.keys import Copies, Numbers
-from namesrv_day.rows import with_microseconds
-from namesrv_day.rules import Measurement
-from namesrv_day.runs import Run, Stretch
-from namesrv_day.scan import Scan
+from namesrv_day.arrow.rows import with_microseconds
+from namesrv_day.gate import keys, runs, scan
+from namesrv_day.gate.keys import Copies, Numbers
+from namesrv_day.gate.rules import Measurement
+from namesrv_day.gate.runs import Run, Stretch
+from namesrv_day.gate.scan import Scan
 from schemas import bronze
 
 _SMALL = ("connections", "deciding", "topics")

@@ -19,17 +19,17 @@ from jobs.night.opened import TABLES, Files, OfNamesrv
 from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
-from namesrv_day.answered import HOURS as ANSWERS
-from namesrv_day.condense import HOURS, PERIOD_US
-from namesrv_day.context import NamesrvDay
-from namesrv_day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
-from namesrv_day.mentions import KEYS
-from namesrv_day.pack import PackInput, replay_pack
-from namesrv_day.placing import key_column, keys_of, named_by, packed
-from namesrv_day.plan import planned
-from namesrv_day.rows import empty
-from namesrv_day.settle import SettleInput, settle
-from namesrv_day.timed import wrong_configs
+from namesrv_day.arrow.rows import empty
+from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
+from namesrv_day.day.timed import wrong_configs
+from namesrv_day.hours.answered import HOURS as ANSWERS
+from namesrv_day.hours.condense import HOURS, PERIOD_US
+from namesrv_day.plan.mentions import KEYS
+from namesrv_day.plan.placing import key_column, keys_of, named_by, packed
+from namesrv_day.plan.plan import planned
+from namesrv_day.replay.pack import PackInput, replay_pack
+from namesrv_day.settle.settle import SettleInput, settle
 from schemas import bronze, gold
 from schemas.table import Table
 

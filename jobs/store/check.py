@@ -9,7 +9,7 @@ from jobs.errors import NothingPublishedError, TamperedError
 from jobs.store.damage import differences
 from jobs.store.ledger import Run
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
-from namesrv_day.digest import Digest, Slice
+from namesrv_day.arrow.digest import Digest, Slice
 from schemas.table import Table
 
 

@@ -15,7 +15,7 @@ from jobs.store.files import DataFile, batches_of, digest_of, digests_of, unread
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
-from namesrv_day.digest import Digest, Slice
+from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
 from schemas.table import Table
 

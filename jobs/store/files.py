@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from jobs.errors import TamperedError, first_line
 from jobs.store.places import filesystem_of, local_path, table_path
-from namesrv_day.digest import Digest, Slice, digests_by, slices_of, sum_of
-from namesrv_day.rows import conformed, derived_of, plain, with_derived
-from namesrv_day.sql import connection
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
+from namesrv_day.arrow.rows import conformed, derived_of, plain, with_derived
+from namesrv_day.arrow.sql import connection
 from schemas.table import Table
 
 T = TypeVar("T")

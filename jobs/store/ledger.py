@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
 from jobs.store.published import IN_FORCE, require_layout
-from namesrv_day.digest import Digest, Slice
-from namesrv_day.sql import ask
+from namesrv_day.arrow.digest import Digest, Slice
+from namesrv_day.arrow.sql import ask
 from schemas import bronze
 
 HALTED: Final = "outcome.scan_failed"

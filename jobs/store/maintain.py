@@ -24,7 +24,7 @@ from jobs.store.files import DataFile, batches_of, bounds_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
-from namesrv_day.digest import Digest, digests_by, sum_of
+from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import bronze, gold
 from schemas.table import Table
 

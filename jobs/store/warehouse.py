@@ -35,9 +35,9 @@ from jobs.store.ledger import (
 from jobs.store.places import filesystem_of, read_text, table_path, write_text
 from jobs.store.published import LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
 from jobs.store.recorded import ReadFile, days_of
-from namesrv_day.digest import Digest, Slice, digests_by, sum_of
-from namesrv_day.rows import table_of
-from namesrv_day.sql import ask
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
 from schemas.table import Table
 

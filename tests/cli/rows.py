@@ -10,7 +10,7 @@ from typing import Any
 from jobs.conf import PipelineConf
 from jobs.store.files import write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import table_of
+from namesrv_day.arrow.rows import table_of
 from schemas.table import Table
 
 Row = dict[str, Any]

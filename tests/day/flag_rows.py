@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.condense import HOURS, hours_from, leases_from
-from namesrv_day.registered import Recorded
-from namesrv_day.rows import empty, table_of
-from namesrv_day.sql import connection
+from namesrv_day.arrow.rows import empty, table_of
+from namesrv_day.arrow.sql import connection
+from namesrv_day.flags.registered import Recorded
+from namesrv_day.hours.condense import HOURS, hours_from, leases_from
 from schemas import bronze, gold
 from schemas.table import Table
 

@@ -8,8 +8,8 @@ from itertools import count
 
 import pyarrow as pa
 
-from namesrv_day import keys
-from namesrv_day.rows import table_of
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.gate import keys
 from schemas.rules import TABLES
 
 DAY = dt.date(2026, 3, 2)

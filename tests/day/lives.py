@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
-from namesrv_day import condense
-from namesrv_day.context import NamesrvDay
-from namesrv_day.day_events import BEATS, OTHERS, day_events
-from namesrv_day.pack import PackInput, PackOutput, merged_outcomes, replay_pack
-from namesrv_day.plan import planned
-from namesrv_day.rows import empty, rows_of, table_of, with_microseconds
-from namesrv_day.sql import connection
+from namesrv_day.arrow.rows import empty, rows_of, table_of, with_microseconds
+from namesrv_day.arrow.sql import connection
+from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.day_events import BEATS, OTHERS, day_events
+from namesrv_day.hours import condense
+from namesrv_day.plan.plan import planned
+from namesrv_day.replay.pack import PackInput, PackOutput, merged_outcomes, replay_pack
 from namesrv_wire.event_log import Positions, rows_of_line
 from schemas import bronze, gold
 from schemas.times import day_of, day_start_seq

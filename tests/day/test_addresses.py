@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from namesrv_day.addresses import (
+from namesrv_day.across.addresses import (
     BEATS,
     DOUBTED,
     ENDS,

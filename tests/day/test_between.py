@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.between import Compared, Span, across, compared, served, together
-from namesrv_day.findings import About, Unsettled
+from namesrv_day.flags.between import Compared, Span, across, compared, served, together
+from namesrv_day.flags.findings import About, Unsettled
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import instant_us

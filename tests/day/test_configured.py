@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from namesrv_core.inference.settings import CONFIGURATION
-from namesrv_day.rows import table_of
-from namesrv_day.verify import Verified, verdicts
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.verify.verify import Verified, verdicts
 from schemas import gold
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, seq_at
 from tests.day.test_verify import Server, broker, checks, given_of, listed

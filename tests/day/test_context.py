@@ -8,9 +8,9 @@ import pytest
 
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
-from namesrv_day.context import NamesrvDay, Ticks, known_until, namesrv_day
-from namesrv_day.rows import table_of
-from namesrv_day.settle import settle
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.day.context import NamesrvDay, Ticks, known_until, namesrv_day
+from namesrv_day.settle.settle import settle
 from schemas import gold
 from tests.day.settle_given import DAY, NAMESRV, Given, Row, asked_to, ended, life, registered, row, seq_at
 

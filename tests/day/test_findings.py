@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from namesrv_day.findings import About, Unsettled, findings, stand_otherwise
-from namesrv_day.rows import table_of
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.flags.findings import About, Unsettled, findings, stand_otherwise
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE
 from schemas.table import Table

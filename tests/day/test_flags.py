@@ -17,9 +17,9 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
 from namesrv_core.history.route_history import RouteHistory, sweep_route
-from namesrv_day import routes
-from namesrv_day.flags import FlagInput, flag
-from namesrv_day.rows import plain, table_of
+from namesrv_day.arrow.rows import plain, table_of
+from namesrv_day.flags import routes
+from namesrv_day.flags.flags import FlagInput, flag
 from schemas import gold
 from schemas.table import Table
 from tests.day.flag_rows import (

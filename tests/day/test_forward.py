@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from namesrv_core import V4_9_7, V5_4_0
-from namesrv_day.forward import forwarded, refreshes_hourly
-from namesrv_day.rows import plain, rows_of
+from namesrv_day.arrow.rows import plain, rows_of
+from namesrv_day.replay.forward import forwarded, refreshes_hourly
 from schemas import gold
 from tests.day.plan_rows import HOUR_S, NAMESRV, Row, beats, hours, live, opened, row, us
 

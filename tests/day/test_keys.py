@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from namesrv_day import keys
-from namesrv_day.rows import with_derived
-from namesrv_day.sql import connection
+from namesrv_day.arrow.rows import with_derived
+from namesrv_day.arrow.sql import connection
+from namesrv_day.gate import keys
 from namesrv_wire.rows import timed_id
 from schemas.bronze import HEARTBEATS
 from schemas.table import TIMESTAMP

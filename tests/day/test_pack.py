@@ -9,8 +9,8 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.replay.loop import OrderError
-from namesrv_day.pack import merged_outcomes
-from namesrv_day.rows import rows_of, table_of
+from namesrv_day.arrow.rows import rows_of, table_of
+from namesrv_day.replay.pack import merged_outcomes
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, NAMESRV, Life, Line, by_seq, joined, told_apart
 from tests.day.test_pack_roads import query, registration

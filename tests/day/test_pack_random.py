@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_day import condense
+from namesrv_day.hours import condense
 from tests.day.lives import HISTORIES, Life, Line, joined, told_apart, unnumbered
 from tests.day.test_pack_roads import query, registration
 

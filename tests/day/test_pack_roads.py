@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
-from namesrv_day import condense, placing
+from namesrv_day.hours import condense
+from namesrv_day.plan import placing
 from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart, unnumbered
 
 FIRST_S, LAST_S, APART_S = -1_200, 1_200, 30

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
-from namesrv_day.day_events import BEATS, day_events
-from namesrv_day.placing import carried, nodes_of, packed, placed
-from namesrv_day.rows import rows_of
+from namesrv_day.arrow.rows import rows_of
+from namesrv_day.day.day_events import BEATS, day_events
+from namesrv_day.plan.placing import carried, nodes_of, packed, placed
 from tests.day.plan_rows import NAMESRV, Row, frames, hours, opened, others, row
 
 QUEUES = {"read_queue_nums": 1, "write_queue_nums": 1, "perm": 6, "topic_sys_flag": 0}

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Profile
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_day.context import NamesrvDay
-from namesrv_day.day_events import BEATS, Frames, day_events
-from namesrv_day.plan import Beaten, Plan, may_be_quiet, planned, raw_beats, raw_filter, runs, uneventful
-from namesrv_day.rows import rows_of
+from namesrv_day.arrow.rows import rows_of
+from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.day_events import BEATS, Frames, day_events
+from namesrv_day.plan.plan import Beaten, Plan, may_be_quiet, planned, raw_beats, raw_filter, runs, uneventful
 from tests.day.plan_rows import (
     DAY_S,
     FIRST_PERIOD,

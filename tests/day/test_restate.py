@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from namesrv_day.restate import (
+from namesrv_day.across.restate import (
     FLAGS_HANDED_ON,
     HANDED_ON,
     LIVES,
@@ -25,7 +25,7 @@ from namesrv_day.restate import (
     restatements,
     settings_differ,
 )
-from namesrv_day.rows import table_of
+from namesrv_day.arrow.rows import table_of
 from schemas import gold
 from schemas.table import Table
 from schemas.times import day_start_us

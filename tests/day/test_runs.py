@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_day import runs
-from namesrv_day.runs import Run, Stretch, run_of
+from namesrv_day.gate import runs
+from namesrv_day.gate.runs import Run, Stretch, run_of
 
 Files = list[tuple[str, list[int]]]
 

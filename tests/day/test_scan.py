@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from namesrv_day import keys, runs
-from namesrv_day.rows import with_derived
-from namesrv_day.rules import counted, measure, merged, row_rules
-from namesrv_day.runs import Stretch
-from namesrv_day.scan import RUNS, Scan, judged, scanned
-from namesrv_day.sql import connection
+from namesrv_day.arrow.rows import with_derived
+from namesrv_day.arrow.sql import connection
+from namesrv_day.gate import keys, runs
+from namesrv_day.gate.rules import counted, measure, merged, row_rules
+from namesrv_day.gate.runs import Stretch
+from namesrv_day.gate.scan import RUNS, Scan, judged, scanned
 from schemas import bronze
 from tests.day.good_rows import MINUTE, NOON, SEQ, frames, row
 from tests.day.planted_rows import planted_rows

@@ -9,8 +9,8 @@ import pytest
 
 from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes
 from namesrv_core.inference.settle import settle
-from namesrv_day.rows import table_of
-from namesrv_day.settings import (
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.settle.settings import (
     is_open,
     known_settings,
     namesrv_on,

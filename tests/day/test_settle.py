@@ -11,7 +11,7 @@ import pytest
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_day.settle import Settled, settle
+from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
 from tests.day.settle_given import DAY, Given, Row, answered, asked_to, ended, life, registered, seq_at
 

@@ -10,8 +10,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from namesrv_day import sql
-from namesrv_day.sql import ask
+from namesrv_day.arrow import sql
+from namesrv_day.arrow.sql import ask
 
 DAY = dt.date(2026, 3, 1)
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)

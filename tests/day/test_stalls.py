@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from namesrv_core.machine.schedule import Stall
-from namesrv_day.settle import settle
-from namesrv_day.stalls import stalls
+from namesrv_day.settle.settle import settle
+from namesrv_day.settle.stalls import stalls
 from tests.day.settle_given import Given, Row, answered, asked_to, ended, life, registered, seq_at
 
 

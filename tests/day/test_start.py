@@ -27,10 +27,10 @@ from namesrv_core.machine.rows import (
 )
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.trace.trace_json import state_of
-from namesrv_day.context import NamesrvDay
-from namesrv_day.rows import plain, table_of
-from namesrv_day.slices import history_rows
-from namesrv_day.start import facts_in, intervals_in, starting
+from namesrv_day.arrow.rows import plain, table_of
+from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.start import facts_in, intervals_in, starting
+from namesrv_day.replay.slices import history_rows
 from schemas import codec, gold
 from schemas.intervals import carried_over
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by

@@ -11,9 +11,9 @@ from namesrv_core.machine import events
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
-from namesrv_day import timed
-from namesrv_day.day_events import EVENTS
-from namesrv_day.timed import Report, Timed, timed_events, topic_tables_of
+from namesrv_day.day import timed
+from namesrv_day.day.day_events import EVENTS
+from namesrv_day.day.timed import Report, Timed, timed_events, topic_tables_of
 from schemas import bronze
 from tests.day.lives import NAMESRV
 

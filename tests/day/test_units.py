@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
-from namesrv_day.units import (
+from namesrv_day.plan.units import (
     NO_ADDR,
     NO_KEY,
     SEVERAL_BROKERS,

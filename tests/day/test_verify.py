@@ -19,11 +19,11 @@ from namesrv_core.history.intervals import Histories, Interval, Position
 from namesrv_core.history.verification import Observed, Verdict
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_day import verify
-from namesrv_day.answered import hours_from, singles_from
-from namesrv_day.rows import table_of, with_derived
-from namesrv_day.sql import connection
-from namesrv_day.verify import Verified, VerifyInput, verdicts
+from namesrv_day.arrow.rows import table_of, with_derived
+from namesrv_day.arrow.sql import connection
+from namesrv_day.hours.answered import hours_from, singles_from
+from namesrv_day.verify import verify
+from namesrv_day.verify.verify import Verified, VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.intervals import columns_of
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at

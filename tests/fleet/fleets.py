@@ -15,7 +15,7 @@ from jobs.fleet.events import EventRows, tables_of
 from jobs.fleet.fleet import Fleet, fleet_of
 from jobs.fleet.plan import beats_of, plan_of, versions_on
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import conformed, rows_of, with_derived
+from namesrv_day.arrow.rows import conformed, rows_of, with_derived
 from schemas import bronze
 from schemas.table import Table
 

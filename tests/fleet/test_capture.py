@@ -20,7 +20,7 @@ from jobs.fleet.capture import Captured, capture
 from jobs.fleet.events import namesrv_events_from, namesrv_id
 from jobs.fleet.fleet import Fleet
 from jobs.fleet.plan import plan_of
-from namesrv_day.rows import rows_of
+from namesrv_day.arrow.rows import rows_of
 from namesrv_wire import AnyRow, Transcript, read_capture
 from namesrv_wire.rows import Values
 from schemas import bronze, gold

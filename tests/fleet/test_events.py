@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jobs.fleet.events import namesrv_events_from, tables_of, topic_configs_from
 from jobs.fleet.fleet import Fleet
 from jobs.fleet.plan import plan_of
-from namesrv_day.rows import rows_of
+from namesrv_day.arrow.rows import rows_of
 from schemas import bronze
 from schemas.times import day_start_us
 from tests.examples import examples

@@ -10,7 +10,7 @@ import pytest
 from jobs.fleet.simulate import LATE, ON_TIME, deliver, simulate
 from jobs.night import nightly
 from jobs.night.passes import InProcess
-from namesrv_day.sql import ask
+from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold, truth
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like, house_at
 

@@ -19,7 +19,7 @@ from jobs.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate
 from jobs.night.passes import InProcess
 from jobs.store.files import bounds_of, read_files, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import rows_of, table_of
+from namesrv_day.arrow.rows import rows_of, table_of
 from schemas import bronze, truth
 from schemas.table import Table
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like, house_at

@@ -9,7 +9,7 @@ import pytest
 from jobs.fleet.fleet import Fleet
 from jobs.fleet.plan import plan_of
 from jobs.fleet.truth import holes_from
-from namesrv_day.rows import conformed, rows_of
+from namesrv_day.arrow.rows import conformed, rows_of
 from schemas import truth
 from tests.fleet.fleets import DAY, TROUBLED, beats_on, events_of, fleet_like
 

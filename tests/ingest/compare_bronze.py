@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from namesrv_day.rows import conformed, empty
+from namesrv_day.arrow.rows import conformed, empty
 from schemas import bronze
 from schemas.table import Table
 

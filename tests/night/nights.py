@@ -27,9 +27,9 @@ from jobs.night.work import replay_units
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
-from namesrv_day.digest import Digest, slices_of, sum_of
-from namesrv_day.rows import rows_of
-from namesrv_day.rules import Measurement
+from namesrv_day.arrow.digest import Digest, slices_of, sum_of
+from namesrv_day.arrow.rows import rows_of
+from namesrv_day.gate.rules import Measurement
 from schemas import gold
 from schemas.table import Table
 

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from jobs.night import night as nights_of
 from jobs.night.passes import OnSpark
-from namesrv_day import placing
-from namesrv_day.digest import digests_by
+from namesrv_day.arrow.digest import digests_by
+from namesrv_day.plan import placing
 from schemas import gold
 from tests.day.lives import unnumbered
 from tests.ingest.given import piece

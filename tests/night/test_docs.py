@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from jobs.night import docs
-from namesrv_day.rules import Measurement, measure, merged
+from namesrv_day.gate.rules import Measurement, measure, merged
 from schemas.rules import RULES
 from tests.day.good_rows import frames, good_rows
 from tests.day.planted_rows import ALL_RULES, planted_rows

@@ -13,7 +13,7 @@ from jobs.night.judging import OUTCOMES, WRITES
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_day import map_orders
+from namesrv_day.verify import map_orders
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, NAMESRV, Line
 from tests.examples import first_quick

@@ -20,7 +20,7 @@ from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
-from namesrv_day.digest import Slice
+from namesrv_day.arrow.digest import Slice
 from schemas import bronze, gold
 from tests.night.nights import Nights, counted, digests, heads, house_at, night, publish, rows, step, topics
 from tests.night.three_days import DAYS, HOUR_MS, LOGS, NAMESRV, beat, registration, write_log

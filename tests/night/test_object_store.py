@@ -22,7 +22,7 @@ from jobs.fleet.asking import Traffic
 from jobs.fleet.capture import capture
 from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES
-from namesrv_day.digest import slices_of, sum_of
+from namesrv_day.arrow.digest import slices_of, sum_of
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like
 from tests.night.nights import CHECKOUT, digests, house_at, night
 

@@ -30,7 +30,7 @@ from jobs.store.lock import locked
 from jobs.store.places import table_path
 from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
-from namesrv_day.rows import table_of
+from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
 from tests.night.nights import Nights, digests, heads, house_at, night, rows, topics
 from tests.night.three_days import DAYS, LOGS, beat, write_log

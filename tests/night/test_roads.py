@@ -10,7 +10,8 @@ import pytest
 
 from jobs.conf import PipelineConf
 from jobs.night import work
-from namesrv_day import condense, races
+from namesrv_day.hours import condense
+from namesrv_day.settle import races
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, Line
 from tests.day.test_pack_roads import FIRST_S, SCENES, WELL

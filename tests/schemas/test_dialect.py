@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from namesrv_day.sql import connection
+from namesrv_day.arrow.sql import connection
 from schemas import asked
 from schemas.dialect import NotTranslatedError, duckdb_queries
 from schemas.translate import texts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_day.rows import empty
-from namesrv_day.rules import breaks
-from namesrv_day.sql import ask
+from namesrv_day.arrow.rows import empty
+from namesrv_day.arrow.sql import ask
+from namesrv_day.gate.rules import breaks
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.rules import BROKEN_RULE, QUARANTINE_REASONS, RULES, TABLES

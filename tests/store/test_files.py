@@ -15,8 +15,8 @@ from jobs.errors import TamperedError
 from jobs.store import files
 from jobs.store.files import DataFile, ask_file, batches_of, described, digests_of, namesrvs_in, read_files, write_file
 from jobs.store.places import table_path
-from namesrv_day.digest import Digest, digests_by, slices_of, sum_of
-from namesrv_day.rows import plain, table_of, with_derived
+from namesrv_day.arrow.digest import Digest, digests_by, slices_of, sum_of
+from namesrv_day.arrow.rows import plain, table_of, with_derived
 from schemas import bronze, gold
 from schemas.table import (
     BOOLEAN,

@@ -15,7 +15,7 @@ from jobs.store.check import check
 from jobs.store.ledger import HALTED, Run, as_rows, differing, finished_after, require_same, run_known_at
 from jobs.store.places import table_path
 from jobs.store.published import LAYOUT
-from namesrv_day.digest import Digest, Slice
+from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
 from tests.store.tiny import (
     DAY,

@@ -19,7 +19,7 @@ from jobs.store.maintain import log_before, maintain
 from jobs.store.places import table_path
 from jobs.store.published import LAYOUT
 from jobs.store.retention import Pinned, oldest_versions, require_kept
-from namesrv_day.digest import Digest, digests_by, sum_of
+from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import gold
 from schemas.table import DATE, INT, STRING, Column, Table
 from tests.store.tiny import house_at, opened, somebody_appends, write

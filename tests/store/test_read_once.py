@@ -15,12 +15,12 @@ import pytest
 from jobs.errors import TamperedError
 from jobs.store.files import DataFile, ask_file, digests_of, read_files, same_in, write_file
 from jobs.store.places import table_path
-from namesrv_day.condense import hours_from, hours_of, leases_from
-from namesrv_day.day_events import BEATS
-from namesrv_day.digest import slices_of_equal
-from namesrv_day.rows import empty, rows_of, table_of, with_derived
-from namesrv_day.rules import counted, row_rules
-from namesrv_day.scan import Scan, scanned
+from namesrv_day.arrow.digest import slices_of_equal
+from namesrv_day.arrow.rows import empty, rows_of, table_of, with_derived
+from namesrv_day.day.day_events import BEATS
+from namesrv_day.gate.rules import counted, row_rules
+from namesrv_day.gate.scan import Scan, scanned
+from namesrv_day.hours.condense import hours_from, hours_of, leases_from
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.day.plan_rows import DAY, VERSION, row

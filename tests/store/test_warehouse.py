@@ -18,7 +18,7 @@ from jobs.store.crash import VARIABLE
 from jobs.store.delta_log import head_of
 from jobs.store.places import table_path
 from jobs.store.warehouse import Warehouse
-from namesrv_day.rows import table_of
+from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
 from tests.store.tiny import (
     DAY,

@@ -15,7 +15,7 @@ from jobs.store.files import DataFile, digests_of, write_file
 from jobs.store.ledger import as_rows
 from jobs.store.places import table_path
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_day.rows import table_of
+from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
 from schemas.table import DATE, LONG, STRING, Column, Table
 

@@ -1,0 +1,88 @@
+"""What a run has to say of its days, in numbers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.asking.answers import ROUTE_QUESTIONS
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.day_events import Frames
+from namesrv_wire.codes import request_name
+from schemas.table import INT
+
+_ABOUT_ROUTES = pc.field("code").isin(pa.array(sorted(map(int, ROUTE_QUESTIONS)), INT))
+_SUMS = ("answers", "matched", "same_order", "same_bytes", "in_flight")
+
+
+def report_of(frames: Frames, days: Collection[dt.date]) -> dict[str, Any]:
+    """Return findings by code, how the answers compare, and the settings in force, of `days`. `frames`: their gold slices."""
+    settings = frames["namesrv_settings"]
+    return {
+        "findings": counted(frames["findings"], "code"),
+        "verify": verify_numbers(frames),
+        "settings": settings_in_force(settings.filter(pc.field("day") == max(days))),
+    }
+
+
+def outcome_counts(frames: Frames) -> Counter[str]:
+    """Return how many events came to what; plain refreshes, which are counted by hour, are `refreshed`.
+
+    `frames`: event_outcomes and refreshes_hourly, or parts of them: counts add up (`Counter.update`).
+    """
+    found = Counter(counted(frames["event_outcomes"], "outcome"))
+    found["refreshed"] += pc.sum(frames["refreshes_hourly"]["refreshes"]).as_py() or 0
+    return found
+
+
+def settings_in_force(namesrv_settings: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the last value of each setting by name server, with its source and the answers for and against it.
+
+    Not of the whole configuration, which is long.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in ask(_LAST_SETTINGS, {"namesrv_settings": namesrv_settings}).to_pylist():
+        found.setdefault(row["namesrv_id"], {})[row["setting"]] = row["last"]
+    return found
+
+
+_LAST_SETTINGS = """
+SELECT
+    namesrv_id, setting,
+    arg_max(
+        {'value': value, 'source': source, 'answers_for': answers_for, 'answers_against': answers_against},
+        {'day': day, 'from_seq': from_seq}
+    ) AS last
+FROM namesrv_settings WHERE setting <> 'configuration' GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting
+"""
+
+
+def verify_numbers(frames: Frames) -> dict[str, Any]:
+    """Return how the answers compare: those about routes, clusters and topics, and beside them all `others`.
+
+    Answers and matched, and of the matched those equal in order and in bytes. `others`: answers and matched by name of the
+    request, for KV entries, member groups and responses to events. Explained, by class, and mismatched count both kinds.
+    """
+    checks, mismatches = frames["answer_checks"], frames["route_mismatches"]
+    about_routes, others = checks.filter(_ABOUT_ROUTES), checks.filter(~_ABOUT_ROUTES)
+    of_code = others.group_by("code").aggregate([("answers", "sum"), ("matched", "sum")]).sort_by("code").to_pylist()
+    explained = mismatches.filter(pc.field("classification") != "mismatched")
+    return {
+        **{name: pc.sum(about_routes[name]).as_py() or 0 for name in _SUMS},
+        "mismatched": pc.sum(checks["mismatched"]).as_py() or 0,
+        "explained": counted(explained, "classification"),
+        "others": {
+            request_name(row["code"]): {"answers": row["answers_sum"], "matched": row["matched_sum"]} for row in of_code
+        },
+        "order_decisions": frames["order_decisions"].num_rows,
+    }
+
+
+def counted(rows: pa.Table, by: str) -> dict[str, int]:
+    """Return how many rows have each value of a column."""
+    return {found["values"]: found["counts"] for found in pc.value_counts(rows[by]).to_pylist()}

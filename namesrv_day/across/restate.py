@@ -1,0 +1,289 @@
+"""What a run changes in days that were published before: the rows of `restatements`.
+
+A day is restated where a slice - one table, one name server - has other rows than the published one. A day that merely went
+on, because it was the last one and every new event lies behind all that was known of it, is none.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_day.arrow.digest import digests_by
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import frame
+from namesrv_day.day.day_events import Frames
+from schemas import gold
+from schemas.table import Table
+
+MAX_CHANGES = 100
+"""Changed rows that are shown of one table's day, all name servers together; the counts are of all."""
+MAX_EVENTS = 20
+"""New events that are named."""
+COMPARED = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
+SHOWN = (
+    gold.TOPIC_QUEUE_HISTORY,
+    gold.BROKER_ADDR_HISTORY,
+    gold.EXPIRED_BROKERS,
+    gold.ORPHANED_TOPICS,
+    gold.ROUTE_CHANGES,
+    gold.FINDINGS,
+)
+"""Tables of which the changed rows are shown: those that readers look at most."""
+Rows = Mapping[Table, pc.Expression]
+"""Which rows of which tables."""
+SCAN_LIFE = pc.field("outcome").isin(["scan_failed", "started", "stopped"])
+"""Outcomes that tell whether a name server's periodic scan still runs."""
+_OPEN, _ALL = pc.field("closed_by").is_null(), pc.scalar(True)
+LIVES: Rows = {gold.EVENT_OUTCOMES: SCAN_LIFE}
+"""Of any earlier day, what a replay may look at."""
+HANDED_ON: Rows = {
+    **dict.fromkeys(gold.HISTORY_TABLES, _OPEN),
+    gold.PAST_KNOWLEDGE: _ALL,
+    gold.MAP_ORDERS: _ALL,
+    gold.NAMESRV_SETTINGS: _ALL,
+    **LIVES,
+}
+"""What the replay of a day takes over from the day before."""
+FLAGS_HANDED_ON: Rows = {gold.ORPHANED_TOPICS: _OPEN}
+"""What the flags of a day take over from the day before."""
+
+
+def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
+    """Return whether the rows `what` of a day are others in `new` than in `old`, whose tables may be missing."""
+
+    def digest(frames: Frames, table: Table) -> object:
+        return digests_by(frame(frames, table).filter(what[table]).select(table.column_names))
+
+    return any(digest(new, table) != digest(old, table) for table in what)
+
+
+# -- new events --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NewEvents:
+    """Events and answers of a day, or of a part of it, that no published run covers.
+
+    `first`: positions and ids of the first MAX_EVENTS; `last_known`: the position of the last one that is covered.
+    """
+
+    count: int = 0
+    first: tuple[tuple[int, str], ...] = ()
+    ingest_runs: frozenset[str] = frozenset()
+    last_known: int | None = None
+
+    def __add__(self, other: NewEvents) -> NewEvents:
+        """Return those of both parts."""
+        known = [seq for seq in (self.last_known, other.last_known) if seq is not None]
+        first = sorted((*self.first, *other.first))[:MAX_EVENTS]
+        runs = self.ingest_runs | other.ingest_runs
+        return NewEvents(self.count + other.count, tuple(first), runs, max(known, default=None))
+
+    @property
+    def follow(self) -> bool:
+        """Return whether all lie behind all others of the day, of which there are some."""
+        return self.last_known is not None and all(seq > self.last_known for seq, _ in self.first)
+
+
+Heard = Mapping[tuple[dt.date, str], NewEvents]
+"""By day and name server."""
+
+
+def new_events(recorded: pa.Table, covered: Collection[str]) -> dict[tuple[dt.date, str], NewEvents]:
+    """Return what is new of each day and name server among rows (day, namesrv_id, seq, event_id, ingest_run).
+
+    `covered`: the ingest runs whose rows are published.
+    """
+    found = ask(_NEW_EVENTS, {"recorded": recorded}, covered=sorted(covered), named=MAX_EVENTS).to_pylist()
+    return {
+        (row["day"], row["namesrv_id"]): NewEvents(
+            row["events"],
+            tuple((event["seq"], event["event_id"]) for event in row["first"] or ()),
+            frozenset(row["ingest_runs"] or ()),
+            row["last_known"],
+        )
+        for row in found
+    }
+
+
+def added_up(parts: Iterable[Heard]) -> dict[tuple[dt.date, str], NewEvents]:
+    """Return what is new of whole days, from what is new of their parts; only where something is."""
+    total: dict[tuple[dt.date, str], NewEvents] = {}
+    for part in parts:
+        for key, events in part.items():
+            total[key] = total.get(key, NewEvents()) + events
+    return {key: events for key, events in total.items() if events.count}
+
+
+_NEW_EVENTS = """
+WITH told AS (SELECT *, ingest_run IN (SELECT unnest($covered)) AS is_known FROM recorded)
+SELECT
+    day, namesrv_id, count(*) FILTER (NOT is_known) AS events,
+    min({'seq': seq, 'event_id': event_id}, $named) FILTER (NOT is_known) AS first,
+    list(DISTINCT ingest_run) FILTER (NOT is_known) AS ingest_runs, max(seq) FILTER (is_known) AS last_known
+FROM told GROUP BY day, namesrv_id
+"""
+
+
+def causes_of(
+    days: Collection[dt.date],
+    published: Collection[dt.date],
+    heard: Heard,
+    others: Mapping[str, bool],
+    resettled: Callable[[dt.date], bool],
+) -> dict[str, bool] | None:
+    """Return why published days may have changed by a run of `days`, beside new events; None: they have merely gone on.
+
+    `published`: the days that were when the run began; `heard`: what is new of those that are among `days`; `others`: whether
+    the configuration and the code are others than before. `resettled`: whether name servers were configured otherwise on a
+    day, as far as is known now, than was published; it is only asked if that decides.
+    """
+    known = sorted(set(published) & set(days))
+    if not known:
+        return None
+    goes_on = all(day == max(published) and events.follow for (day, _), events in heard.items())
+    if known != [min(days)] or any(others.values()) or not goes_on:
+        return dict(others)
+    if heard or not resettled(known[0]):
+        return None  # nothing before that day was replayed, and what was known of it stays
+    return {**others, "configuration": True}
+
+
+def settings_differ(new: pa.Table, old: pa.Table) -> bool:
+    """Return whether rows of namesrv_settings have other values than others."""
+
+    def values(rows: pa.Table) -> set[tuple[Any, ...]]:
+        columns = rows.select(["namesrv_id", "setting", "from_seq", "value"]).columns
+        return set(zip(*(column.to_pylist() for column in columns), strict=True))
+
+    return values(new) != values(old)
+
+
+# -- changed rows ------------------------------------------------------------------------------------------------------
+
+
+def compare(new: Frames, old: Frames) -> list[dict[str, Any]]:
+    """Return the slices that differ, as rows of `restatements` without what a run has to say of them; both have all tables.
+
+    Rows are compared whole, and equal ones count as often as they are there.
+    """
+    found = []
+    for table in COMPARED:
+        if table.name not in new:
+            continue
+        sides = {side: frames[table.name].select(table.column_names) for side, frames in (("new", new), ("old", old))}
+        hashed = f"hash({', '.join(table.column_names)})"
+        slices = ask(_SLICES.format(hash=hashed), sides).to_pylist()
+        changes = _changes(table, sides, hashed) if slices and table in SHOWN else {}
+        found += [
+            {**row, "table_name": table.name, "changes": changes.get((row["day"], row["namesrv_id"]), [])}
+            for row in slices
+        ]
+    return found
+
+
+def restatements(
+    compared: Iterable[Mapping[str, Any]],
+    heard: Heard,
+    causes: Mapping[str, bool],
+    last_day: dt.date,
+    **runs: str,
+) -> pa.Table:
+    """Return the rows of `restatements`. `compared`: what `compare` says of all name servers; `runs`: run_id, previous_run.
+
+    `heard`, `causes`: see `causes_of`; `last_day`: the last that was published. What merely went on is left out.
+    """
+    others = [name for name, is_other in causes.items() if is_other]
+    shown: Counter[tuple[dt.date, str]] = Counter()
+    rows = []
+    for row in sorted(compared, key=lambda row: (row["day"], row["table_name"], row["namesrv_id"])):
+        events = heard.get((row["day"], row["namesrv_id"]), NewEvents())
+        if row["day"] == last_day and events.follow:
+            continue
+        of_table = (row["day"], row["table_name"])
+        changes = row["changes"][: MAX_CHANGES - shown[of_table]]
+        shown[of_table] += len(changes)
+        said = {
+            "cause": "events" if events.count else (others or ["earlier_day"])[0],
+            "ingest_runs": sorted(events.ingest_runs),
+            "new_events": events.count,
+            "event_ids": [event_id for _, event_id in events.first],
+            "changes": changes,
+        }
+        rows.append({**row, **said})
+    return table_of(rows, gold.RESTATEMENTS, **runs)
+
+
+_SLICES = """
+WITH hashed AS (
+    SELECT day, namesrv_id, {hash} AS hash, 1 AS sign FROM new
+    UNION ALL SELECT day, namesrv_id, {hash}, -1 FROM old
+), surplus AS (
+    SELECT
+        day, namesrv_id, sum(sign) AS surplus, count(*) FILTER (sign < 0) AS before, count(*) FILTER (sign > 0) AS after
+    FROM hashed GROUP BY day, namesrv_id, hash
+)
+SELECT
+    day, namesrv_id, CAST(sum(before) AS BIGINT) AS rows_before, CAST(sum(after) AS BIGINT) AS rows_after,
+    CAST(sum(greatest(surplus, 0)) AS BIGINT) AS rows_added, CAST(sum(greatest(-surplus, 0)) AS BIGINT) AS rows_removed
+FROM surplus GROUP BY day, namesrv_id HAVING bool_or(surplus <> 0)
+"""
+_CHANGES = """
+WITH differing AS (
+    SELECT hash FROM (SELECT {hash} AS hash, 1 AS sign FROM new UNION ALL SELECT {hash}, -1 FROM old)
+    GROUP BY hash HAVING sum(sign) <> 0
+), before AS (
+    SELECT day, namesrv_id, {key} AS key, {rest} AS said FROM old WHERE {hash} IN (SELECT hash FROM differing)
+), after AS (
+    SELECT day, namesrv_id, {key} AS key, {rest} AS said FROM new WHERE {hash} IN (SELECT hash FROM differing)
+)
+SELECT day, namesrv_id, key, before.said AS before, after.said AS after
+FROM before FULL JOIN after USING (day, namesrv_id, key) WHERE before.said IS DISTINCT FROM after.said
+QUALIFY row_number() OVER (PARTITION BY day ORDER BY namesrv_id, key) <= $shown
+ORDER BY day, namesrv_id, key
+"""
+
+
+def _changes(table: Table, sides: Frames, hashed: str) -> dict[tuple[dt.date, str], list[dict[str, Any]]]:
+    """Return the first rows of each slice that were added, removed or changed, told apart by the table's key."""
+    key = [name for name in table.key if name not in ("day", "namesrv_id")]
+    rest = [name for name in table.column_names if name not in table.key]
+    structs = {
+        part: "{" + ", ".join(f"'{name}': {name}" for name in names) + "}"
+        for part, names in (("key", key), ("rest", rest))
+    }
+    found: dict[tuple[dt.date, str], list[dict[str, Any]]] = {}
+    for row in ask(_CHANGES.format(hash=hashed, **structs), sides, shown=MAX_CHANGES).to_pylist():
+        before, after = row["before"], row["after"]
+        change = {
+            "key": _json(row["key"], with_nulls=False),
+            "change": "added" if before is None else "removed" if after is None else "changed",
+            "before": None if before is None else _json(before),
+            "after": None if after is None else _json(after),
+        }
+        found.setdefault((row["day"], row["namesrv_id"]), []).append(change)
+    return found
+
+
+def _json(value: Mapping[str, Any], *, with_nulls: bool = True) -> str:
+    """Return a record as JSON text; its instants have milliseconds."""
+    return json.dumps(_plain(value, with_nulls), ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any, with_nulls: bool) -> Any:  # noqa: FBT001  handed on
+    if isinstance(value, dict):
+        return {name: _plain(part, with_nulls) for name, part in value.items() if with_nulls or part is not None}
+    if isinstance(value, list):
+        return [_plain(part, with_nulls) for part in value]
+    if isinstance(value, dt.datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, dt.date) else value

@@ -1,0 +1,150 @@
+"""Digests of rows that add up: of the slices of a table follows that of the table, without reading it."""
+
+# ruff: noqa: S608  the SQL is made of names of columns in this package
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from namesrv_day.arrow.sql import ask
+from schemas.bronze import HEARTBEATS, REGISTRATIONS
+
+Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
+"""Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
+_MASK = (1 << 64) - 1
+_ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "ingest_run")
+# Names and sources are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
+UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
+"""Columns, by table, of which the digests of its slices say nothing."""
+_COLUMNS = {table.name: table.column_names for table in (HEARTBEATS, REGISTRATIONS)}
+_WHEN = ("seq", "event_time", "effect_time")
+APART: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}
+"""Columns, by table, that are other ones in each row, while thousands of rows are equal in the others: hashed by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Rows, and the sum (mod 2^64) and exclusive-or of their 64-bit hashes: equal for equal rows in any order.
+
+    Printed as `rows-sum-xor`, the last two as 16 hex digits.
+    """
+
+    rows: int = 0
+    total: int = 0
+    xor: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Digest:
+        """Return the digest that `text` shows. Raises ValueError."""
+        rows, total, xor = text.split("-")
+        return cls(int(rows), int(total, 16), int(xor, 16))
+
+    def __str__(self) -> str:
+        return f"{self.rows}-{self.total:016x}-{self.xor:016x}"
+
+    def __add__(self, other: Digest) -> Digest:
+        """Return the digest of the rows of both."""
+        return Digest(self.rows + other.rows, (self.total + other.total) & _MASK, self.xor ^ other.xor)
+
+    def __sub__(self, other: Digest) -> Digest:
+        """Return the digest of what is left when the rows of `other` are taken away."""
+        return Digest(self.rows - other.rows, (self.total - other.total) & _MASK, self.xor ^ other.xor)
+
+
+def sum_of(digests: Iterable[Digest]) -> Digest:
+    """Return the digest of all rows together."""
+    total = Digest()
+    for digest in digests:
+        total += digest
+    return total
+
+
+def digests_by(
+    rows: Rows, *by: str, without: Iterable[str] = (), apart: Sequence[str] = ()
+) -> dict[tuple[Any, ...], Digest]:
+    """Return the digest of each group of rows that have the same values in the columns `by`; `without`: columns left out.
+
+    A row's hash is DuckDB's over its values in the order of their columns; a test holds what it is for each type. With `apart`
+    it is made of two (`joined`): of these columns, and of the others.
+    """
+    if isinstance(rows, pa.Table) and not rows.num_rows:
+        return {}
+    columns = rows.column_names if isinstance(rows, pa.Table) else rows.columns
+    said = [name for name in columns if name not in {*without, *apart}]
+    of = {"h": hash_of(apart or said), **({"said": hash_of(said)} if apart else {})}
+    keys = [f'"{name}"' for name in by] + [name for name in of if name != "h"]
+    hashed = ", ".join([*(f'"{name}"' for name in by), *(f"{sql} AS {name}" for name, sql in of.items())])
+    sums = ", ".join([*keys, "count(*) AS n", *(f"{sql} AS {name}" for name, sql in SUMS.items())])
+    if isinstance(rows, pa.Table):
+        grouped = f"GROUP BY {', '.join(keys)}" if keys else ""
+        found = ask(f"SELECT {sums} FROM (SELECT {hashed} FROM rows) {grouped}", {"rows": rows})
+    else:
+        found = rows.project(hashed).aggregate(sums, ", ".join(keys)).to_arrow_table()
+    return joined(found, *by) if apart else _digests(found, *by)
+
+
+SUMS: Final = {"total": "CAST(sum(h) % 18446744073709551616 AS UBIGINT)", "x": "bit_xor(h)"}
+"""What is added up of hashes `h`: SQL by column."""
+
+
+def joined(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
+    """Return digests of rows that are equal but for columns `APART`, given for each such group these `SUMS`.
+
+    `found`: columns `by`, `said`, the hash of what is equal in `n` rows, and of the others `total` and `x`. In the sum of all
+    rows that stands for the product of a row's two hashes (the first made odd), and in the exclusive-or for theirs.
+    """
+    said, n, total, x = (found[name].to_numpy() for name in ("said", "n", "total", "x"))
+    products = (said << np.uint64(1) | np.uint64(1)) * total
+    hashes = {"n": n, "h": products, "x": x ^ np.where(n % 2, said, np.uint64(0))}
+    keys = [f'"{name}"' for name in by]
+    sums = [*keys, "CAST(sum(n) AS BIGINT) AS n", f"{SUMS['total']} AS total", "bit_xor(x) AS x"]
+    rows = pa.table({**{name: found[name] for name in by}, **hashes})
+    grouped = f"GROUP BY {', '.join(keys)}" if keys else ""
+    return _digests(ask(f"SELECT {', '.join(sums)} FROM rows {grouped}", {"rows": rows}), *by)
+
+
+def _digests(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
+    return {
+        tuple(row[name] for name in by): Digest(row["n"], row["total"] or 0, row["x"] or 0)
+        for row in found.to_pylist()
+        if row["n"]
+    }
+
+
+def hash_of(columns: Iterable[str]) -> str:
+    """Return the SQL of the hash of columns."""
+    return "hash({})".format(", ".join(f'"{name}"' for name in columns))
+
+
+class Slice(NamedTuple):
+    """What a table holds of one name server on one day; of a piece of quarantine the name server may be unknown."""
+
+    table: str
+    day: dt.date
+    namesrv_id: str | None
+
+
+def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
+    """Return the digest of each slice that rows of `table` make up, as the ledger has it; parts of a slice add up."""
+    apart = APART.get(table, ())
+    found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()), apart=apart)
+    return {Slice(table, *key): digest for key, digest in found.items()}
+
+
+def slices_of_equal(table: str, rows: pa.Table) -> dict[Slice, Digest]:
+    """Return the same of rows that each stand for `n` of a table with columns `APART`, of which they have the `SUMS`."""
+    said = f"SELECT day, namesrv_id, {hash_of(said_by(table))} AS said, n, total, x FROM rows"
+    found = ask(said, {"rows": rows})
+    return {Slice(table, *key): digest for key, digest in joined(found, "day", "namesrv_id").items()}
+
+
+def said_by(table: str) -> list[str]:
+    """Return the columns of which a digest says what is equal in many rows of a table with columns `APART`."""
+    return [name for name in _COLUMNS[table] if name not in {*UNSAID.get(table, ()), *APART[table]}]

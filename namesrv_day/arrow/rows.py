@@ -1,0 +1,82 @@
+"""Rows between Arrow tables and plain Python; times are microseconds since the epoch (UTC) there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from namesrv_day.arrow.sql import ask
+from schemas import asked
+from schemas.table import Table
+
+Row = Mapping[str, Any]
+# As objects, rows take far more memory than as columns.
+_ROWS_AT_A_TIME = 10_000
+
+
+def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table as dicts by column name, some at a time."""
+    numbers = with_microseconds(table)
+    for start in range(0, numbers.num_rows, _ROWS_AT_A_TIME):
+        yield from numbers.slice(start, _ROWS_AT_A_TIME).to_pylist()
+
+
+def with_microseconds(table: pa.Table) -> pa.Table:
+    """Return the table with its instants as microseconds since the epoch."""
+    for number, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):
+            us = table.column(number).cast(pa.timestamp("us", tz=field.type.tz)).cast(pa.int64())
+            table = table.set_column(number, field.name, us)
+    return table
+
+
+def table_of(rows: Iterable[Row], table: Table, **same: Any) -> pa.Table:
+    """Return rows as `table` has them, without its column comments; a column that a row lacks is NULL.
+
+    `same`: columns that have one value in all rows, such as `day`.
+    """
+    listed = [{**row, **same} for row in rows]
+    return pa.Table.from_pylist(listed, schema=plain(table.schema))
+
+
+def plain(schema: pa.Schema) -> pa.Schema:
+    """Return a schema of the same columns, nullable and without comments: rows on their way keep no promises yet."""
+    return pa.schema([pa.field(field.name, field.type) for field in schema])
+
+
+def conformed(rows: pa.Table, table: Table | pa.Schema, **same: Any) -> pa.Table:
+    """Return `rows` with exactly the columns of `table`, in order and typed; a missing column becomes NULL.
+
+    `same`: columns that have one value in all rows.
+    """
+    for name, value in same.items():
+        rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
+    schema = table if isinstance(table, pa.Schema) else plain(table.schema)
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def derived_of(table: Table) -> dict[str, str]:
+    """Return the columns of `table` that are not stored, and the SQL that each follows from."""
+    return {column.name: asked.derived(table.name, column.name) for column in table.derived}
+
+
+def with_derived(rows: pa.Table, table: Table) -> pa.Table:
+    """Return rows with those columns of `table` that follow from others instead of being stored."""
+    for name, sql in derived_of(table).items():
+        made = ask(f"SELECT {sql} FROM rows", {"rows": rows})[0]  # noqa: S608  text of ours
+        at = rows.schema.get_field_index(name)
+        rows = rows.append_column(name, made) if at < 0 else rows.set_column(at, name, made)
+    return rows
+
+
+def empty(table: Table) -> pa.Table:
+    """Return `table` without rows."""
+    return plain(table.schema).empty_table()

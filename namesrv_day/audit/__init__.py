@@ -1,0 +1,1 @@
+"""A life told by another way than a night's, and rows in the form that anybody can repeat."""

@@ -1,0 +1,192 @@
+"""What the replay of a name server's day needs to know beside its rows: scan schedule, configuration, end of the log."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.inference.settings import Value
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.past import Fact, Past
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
+from namesrv_day.arrow.rows import empty, rows_of, with_microseconds
+from namesrv_day.day.day_events import BEATS, Frames
+from schemas import bronze, gold
+from schemas.table import Table
+from schemas.times import day_start_seq
+
+_LAST_NS = NS_PER_US - 1
+
+
+@dataclass(frozen=True)
+class NamesrvDay:
+    """One name server on one day: where its replay starts, and the end of what is known of it.
+
+    `unknown_from_ms`: since when something is unknown of its past, if that is on this day; `past_is_carried`: something was
+    unknown when the day began; `has_gap`: for a while of this day nothing was recorded of it.
+    """
+
+    namesrv_id: str
+    namesrv: Namesrv
+    schedule: ScanSchedule
+    from_seq: int
+    until_seq: int
+    scan_halted: bool = False
+    unknown_from_ms: int | None = None
+    past_is_carried: bool = False
+    has_gap: bool = False
+
+    @property
+    def has_unknown_past(self) -> bool:
+        """Return whether something about the name server's past is not known at some time of this day."""
+        return self.past_is_carried or self.unknown_from_ms is not None or self.has_gap
+
+    def past_of(self, carried: Sequence[Fact]) -> Past | None:
+        """Return what is known where the day begins; None: everything."""
+        if not carried and self.unknown_from_ms is None:
+            return None
+        past = Past.load(carried) if carried else Past(self.unknown_from_ms or 0)
+        past.phase_known = past.phase_known or self.schedule.knows_phase(self.from_seq)
+        return past
+
+
+class RawBeats(Protocol):
+    """Reads the day's single heartbeats or registrations (`kind`): all columns or some, all rows or those `where`."""
+
+    def __call__(
+        self, kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+    ) -> pa.Table:
+        """Return the rows."""
+
+
+@dataclass(frozen=True)
+class SettleInput:
+    """One name server on one day, of which something is recorded on that day or settings are carried on.
+
+    `today`: its rows of the event tables without heartbeats and registrations, of route_observations and snapshots, and
+    its `hours`. `carried`: the rows open when the last day before ended, that day's past_knowledge, and event_outcomes of
+    earlier days with outcome scan_failed, started or stopped. `ever`: its namesrv_events and snapshots (seq, day) up to
+    the day. `first_seen_seq`: the position of its first event ever, if `ever` has no start of it. A table that is missing
+    has no rows.
+    `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of days after. `given`: what
+    conf/ says. `going_on`: something is recorded of it after the day. `topic_configs` gives the tables of digests. `addresses`:
+    the rows of that table that name it.
+    """
+
+    namesrv_id: str
+    day: dt.date
+    today: Frames
+    raw_beats: RawBeats
+    topic_configs: Callable[[pa.ChunkedArray], pa.Table]
+    carried: Frames = field(default_factory=dict)
+    ever: Frames = field(default_factory=dict)
+    settings_before: pa.Table = field(default_factory=lambda: empty(gold.NAMESRV_SETTINGS))
+    settings_later: pa.Table = field(default_factory=lambda: empty(gold.NAMESRV_SETTINGS))
+    given: Mapping[str, Value] = field(default_factory=dict)
+    first_seen_seq: int | None = None
+    going_on: bool = False
+    addresses: pa.Table = field(default_factory=lambda: empty(bronze.ADDRESSES))
+
+
+def known_until(given: SettleInput, last_beat_us: int | None) -> int:
+    """Return the end of what is known of the day: its last position, in whole microseconds, or the day's end if it goes on.
+
+    `last_beat_us`: when its last beat took effect.
+    """
+    if given.going_on:
+        return day_start_seq(given.day + dt.timedelta(days=1))
+    times = (
+        frame(given.today, table).select(["effect_time"]) for table in bronze.RECORDED_TABLES if table not in BEATS
+    )
+    last = [pc.max(with_microseconds(seen)["effect_time"]).as_py() for seen in times]
+    last.append(last_beat_us)
+    last_us = max((us for us in last if us is not None), default=None)
+    return day_start_seq(given.day) if last_us is None else last_us * NS_PER_US + _LAST_NS
+
+
+class Ticks(NamedTuple):
+    """What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls."""
+
+    phases: Mapping[int, int] = MappingProxyType({})
+    closes: Sequence[int] = ()
+    stalls: Sequence[Stall] = ()
+
+
+def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: int) -> NamesrvDay:
+    """Return the day of `namesrv`."""
+    life = list(rows_of(_columns(given.ever, bronze.NAMESRV_EVENTS, "seq", "kind", "day")))
+    starts = sorted((row for row in life if row["kind"] in _BEGINNINGS), key=_by_seq)
+    snapshots = list(rows_of(_columns(given.ever, bronze.SNAPSHOTS, "seq", "day")))
+    known = sorted([*starts, *({**row, "kind": "snapshot"} for row in snapshots)], key=_by_seq)
+    return NamesrvDay(
+        given.namesrv_id,
+        namesrv,
+        ScanSchedule(_epochs(given, namesrv, starts, ticks.phases), namesrv.scan_period_ms, ticks.closes, ticks.stalls),
+        day_start_seq(given.day),
+        until_seq,
+        _is_halted(frame(given.carried, gold.EVENT_OUTCOMES)),
+        _unknown_from_ms(known, given.day, namesrv),
+        bool(frame(given.carried, gold.PAST_KNOWLEDGE).num_rows),
+        any(row["kind"] == "recording_gap" and row["day"] == given.day for row in life),
+    )
+
+
+def frame(frames: Frames, table: Table) -> pa.Table:
+    """Return the rows of `table` among `frames`; none where it is missing."""
+    return frames[table.name] if table.name in frames else empty(table)
+
+
+_BEGINNINGS = ("started", "observed_from")
+
+
+def _columns(frames: Frames, table: Table, *names: str) -> pa.Table:
+    return frame(frames, table).select(names)
+
+
+def _by_seq(row: Mapping[str, Any]) -> int:
+    return int(row["seq"])
+
+
+def _epochs(
+    given: SettleInput, namesrv: Namesrv, starts: Sequence[Mapping[str, Any]], phases: Mapping[int, int]
+) -> list[ScanEpoch]:
+    if not starts and given.first_seen_seq is not None:
+        # An event log need not say when the server started; then any phase is as good as another.
+        return [ScanEpoch(given.first_seen_seq, given.first_seen_seq, phases.get(0))]
+    return [
+        ScanEpoch(
+            row["seq"],
+            row["seq"] - START_BEFORE_FIRST_ACCEPT_NS,
+            phases.get(row["seq"]),
+            namesrv.at(row["seq"]).scan_period_ms,
+        )
+        for row in starts
+    ]
+
+
+def _is_halted(outcomes: pa.Table) -> bool:
+    """Return whether an exception had ended the periodic scan by the end of the day before."""
+    life = (row for row in rows_of(outcomes.select(["seq", "outcome"])) if row["outcome"] in _SCAN_LIFE)
+    last = max(life, key=_by_seq, default=None)
+    return last is not None and last["outcome"] == "scan_failed"
+
+
+_SCAN_LIFE = ("scan_failed", "started", "stopped")
+
+
+def _unknown_from_ms(known: Sequence[Mapping[str, Any]], day: dt.date, namesrv: Namesrv) -> int | None:
+    """Return since when something is unknown of a name server of which `known` tells in order; None: not since `day`.
+
+    A process that starts has its KV table from a file; only with orderMessageEnable do its answers depend on that.
+    """
+    if not known or known[0]["day"] != day:
+        return None
+    unknown = known[0]["kind"] != "started" or namesrv.config.order_message_enable
+    return int(known[0]["seq"] // NS_PER_MS) if unknown else None

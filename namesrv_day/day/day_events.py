@@ -1,0 +1,174 @@
+"""A day's events of all tables in one: what happened, in the order in which it took effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.asking.answers import STANDARD_JSON_SINCE
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_day.arrow.rows import with_microseconds
+from schemas import bronze, codec
+from schemas.table import LONG, STRING, Table, struct_of
+
+Frames = Mapping[str, pa.Table]
+"""Tables by their names."""
+BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
+OTHERS = tuple(table for table in bronze.EVENT_TABLES if table not in BEATS)
+"""The tables of events that are no beats of brokers."""
+RESPONSES, RESPONSE = "responses", "-response"
+"""The kind of events that are responses to beats; what their ids have behind those of the beats."""
+_TOLD = [code for table in ("heartbeats", "admin_events") for code in codec.RESPONSE_TABLES[table]]
+RESPONSE_COLUMNS = ("event_time", "response_fields", "response_body", "response_remark")
+_LIFE = pa.array(["started", "stopped", "recording_gap"])
+_RENAMED = {bronze.CHANNEL_EVENTS.name: "channel_kind", bronze.NAMESRV_EVENTS.name: "namesrv_kind"}
+_LEFT_OUT = {
+    "event_time",
+    "effect_time",
+    "source_file",
+    "source_offset",
+    "ingest_run",
+    "day",
+    "evidence",
+    "version",
+    "nth",
+}
+_LEFT_OUT |= {
+    "stated_id",
+    "namesrv_addr",
+    "body_bytes",
+    "compressed",
+    *(column.name for column in bronze.REQUEST if column.name != "code"),
+}
+_QUESTION = ("request_seq", "code", "subject", "scope", "standard_json")
+_ANSWER = (*_QUESTION, "response_code", "remark", "response_fields", "body")
+_LOOKED_UP = struct_of(cluster_name=STRING, broker_addr=STRING)
+
+
+def _schema() -> pa.Schema:
+    fields = {"namesrv_id": STRING, "kind": STRING, "seq": LONG, "event_id": STRING}
+    fields |= {"effect_us": LONG, "received_us": LONG, "arrival_us": LONG}
+    for table in bronze.EVENT_TABLES:
+        kind = {"kind": _RENAMED[table.name]} if table.name in _RENAMED else {}
+        fields |= {kind.get(c.name, c.name): c.type for c in table.columns if c.name not in _LEFT_OUT}
+    answer = {c.name: c.type for c in bronze.ROUTE_OBSERVATIONS.columns if c.name in _ANSWER}
+    return pa.schema(list((fields | answer | {"snapshot": STRING, "looked_up": _LOOKED_UP}).items()))
+
+
+EVENTS = _schema()
+"""Columns of a day's events. `kind`: the table; `channel_kind` and `namesrv_kind`: what such events call their kind.
+
+`received_us`: when a request had arrived; `arrival_us`: the same for one that was answered; `looked_up`: see `moved`.
+"""
+
+
+def day_events(
+    frames: Frames, *, tables: Sequence[Table] = bronze.EVENT_TABLES, with_answers: bool = False
+) -> pa.Table:
+    """Return the events of `tables`, whose rows `frames` has, with the columns `EVENTS`; in no order.
+
+    `with_answers`: what a name server answered is an event, too, and so are responses to registrations and version queries,
+    if these are among the tables, and snapshots: it has an unknown past.
+    """
+    found = [_events_of(frames[table.name], table) for table in tables]
+    if with_answers:
+        said = {
+            bronze.REGISTRATIONS: _responses_of,
+            bronze.HEARTBEATS: _responses_of,
+            bronze.ADMIN_EVENTS: _responses_of,
+            bronze.ROUTE_OBSERVATIONS: _answers_of,
+            bronze.SNAPSHOTS: _snapshots_of,
+        }
+        found += [events_of(frames[table.name]) for table, events_of in said.items() if table.name in frames]
+    return pa.concat_tables(found) if found else EVENTS.empty_table()
+
+
+def observation_rows(observations: pa.Table) -> pa.Table:
+    """Return answers with the columns of which the codec makes questions and answers, and ids and positions.
+
+    Those about the configuration show nothing of the registry, and are left out.
+    """
+    observations = observations.filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)
+    standard = pc.or_kleene(
+        observations["standard_json"], pc.greater_equal(observations["request_version"], STANDARD_JSON_SINCE)
+    )
+    return _with(observations.select(["namesrv_id", "event_id", "seq", *_ANSWER]), standard_json=standard)
+
+
+def moved(events: pa.Table, moves: pa.Table) -> pa.Table:
+    """Return events with those of `moves` (event_id, seq, looked_up) where they take effect, not where they were recorded.
+
+    `looked_up`: the live entry that a close finds by its connection, where a race decides it.
+    """
+    if not moves.num_rows:
+        return events
+    at = pc.index_in(events["event_id"], value_set=moves["event_id"])
+    seq, is_moved = pc.take(moves["seq"], at), pc.is_valid(at)
+    new = {
+        "seq": pc.if_else(is_moved, seq, events["seq"]),
+        "effect_us": pc.if_else(is_moved, pc.divide(seq, NS_PER_US), events["effect_us"]),
+        "looked_up": pc.take(moves["looked_up"], at),
+    }
+    return _with(events, **new)
+
+
+def topic_digests(events: pa.Table) -> pa.ChunkedArray:
+    """Return the digests of the topic tables that registrations among `events` name, each once."""
+    return pc.drop_null(pc.unique(events["topic_config_digest"]))
+
+
+def as_events(rows: pa.Table, **columns: pa.ChunkedArray) -> pa.Table:
+    """Return rows with the columns `EVENTS`: those given, else their own; NULL where there is neither."""
+    found = {name: rows[name] for name in rows.column_names} | columns
+    typed = [found[f.name].cast(f.type) if f.name in found else pa.nulls(rows.num_rows, f.type) for f in EVENTS]
+    return pa.table(typed, schema=EVENTS)
+
+
+def _events_of(rows: pa.Table, table: Table) -> pa.Table:
+    if table.name in _RENAMED:
+        rows = rows.rename_columns({"kind": _RENAMED[table.name]})
+    if table is bronze.NAMESRV_EVENTS:
+        rows = rows.filter(pc.is_in(rows["namesrv_kind"], value_set=_LIFE))
+    rows = with_microseconds(rows)
+    columns = {"kind": pa.repeat(table.name, rows.num_rows), "effect_us": rows["effect_time"]}
+    if "response_code" in rows.column_names:
+        received, answered = rows["event_time"], pc.is_valid(rows["response_code"])
+        columns |= {"received_us": received, "arrival_us": pc.if_else(answered, received, pa.scalar(None, LONG))}
+    return as_events(rows.select([name for name in rows.column_names if name not in _LEFT_OUT]), **columns)
+
+
+def _answers_of(observations: pa.Table) -> pa.Table:
+    rows = observation_rows(observations)
+    kind = pa.repeat(bronze.ROUTE_OBSERVATIONS.name, rows.num_rows)
+    return as_events(rows, kind=kind, effect_us=pc.divide(rows["seq"], NS_PER_US))
+
+
+def _responses_of(requests: pa.Table) -> pa.Table:
+    """Return what was said to requests, each just behind its own: what an answer shows counts from behind it."""
+    taken = pc.field("refusal").is_null() if "refusal" in requests.column_names else pc.field("code").isin(_TOLD)
+    rows = requests.filter(pc.field("response_fields").is_valid() & taken)
+    seq = pc.add(rows["seq"], 1)
+    said = {
+        "kind": pa.repeat(RESPONSES, rows.num_rows),
+        "seq": seq,
+        "event_id": pc.binary_join_element_wise(rows["event_id"], RESPONSE, ""),
+        "effect_us": pc.divide(seq, NS_PER_US),
+        "request_seq": pc.multiply(with_microseconds(rows)["event_time"], NS_PER_US),
+        "body": rows["response_body"],
+        "remark": rows["response_remark"],
+    }
+    return as_events(rows.select([name for name in rows.column_names if name in EVENTS.names]), **said)
+
+
+def _snapshots_of(snapshots: pa.Table) -> pa.Table:
+    effect_us = with_microseconds(snapshots)["effect_time"]
+    return as_events(snapshots, kind=pa.repeat(bronze.SNAPSHOTS.name, snapshots.num_rows), effect_us=effect_us)
+
+
+def _with(rows: pa.Table, **columns: pa.ChunkedArray) -> pa.Table:
+    for name, values in columns.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
+    return rows

@@ -1,0 +1,72 @@
+"""The state in which a day begins, from the rows that were open when the one before it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from namesrv_core.history.intervals import Histories, Interval, Position, restored
+from namesrv_core.history.map_orders import MapOrder
+from namesrv_core.machine.past import Fact
+from namesrv_core.machine.registry import Registry
+from namesrv_day.arrow.rows import rows_of, with_microseconds
+from namesrv_day.day.context import NamesrvDay
+from schemas import codec, gold
+from schemas.intervals import POSITIONS, carried_over, intervals_of
+
+Frames = Mapping[str, pa.Table]
+
+
+def starting(context: NamesrvDay, open_rows: Frames) -> tuple[Registry, Histories]:
+    """Return the registry and the open intervals with which a name server, or some units of it, begins the day.
+
+    `open_rows`: open rows of history tables, and the rows of past_knowledge and map_orders, by table; a table may be missing.
+    """
+    return started(context, intervals_in(open_rows), facts_in(open_rows), map_orders_in(open_rows))
+
+
+def started(
+    context: NamesrvDay, carried: Iterable[Interval], facts: list[Fact], orders: Iterable[MapOrder]
+) -> tuple[Registry, Histories]:
+    """Return what `starting` does, of open intervals, what is known of the past, and what they do not tell of maps."""
+    carried = [carried_over(interval) for interval in carried]
+    registry = Registry(context.namesrv.profile)
+    registry.scan_halted = context.scan_halted
+    registry.past = context.past_of(facts)
+    restored(registry, carried, orders)
+    return registry, Histories(carried)
+
+
+def intervals_in(rows: Frames) -> list[Interval]:
+    """Return the intervals of the rows of history tables."""
+    histories = [table.name for table in gold.HISTORY_TABLES if table.name in rows]
+    return [interval for name in histories for interval in intervals_from(name, rows[name])]
+
+
+def intervals_from(history: str, rows: pa.Table) -> list[Interval]:
+    """Return the intervals of rows of one history table, in their order."""
+    columns: dict[str, list[Any]] = {}
+    for name, values in zip(rows.column_names, with_microseconds(rows).columns, strict=True):
+        columns[name] = _positions_of(values) if name in POSITIONS else values.to_pylist()
+    return intervals_of(history, columns)
+
+
+def facts_in(rows: Frames) -> list[Fact]:
+    """Return what is known of the past, of the rows of past_knowledge."""
+    name = gold.PAST_KNOWLEDGE.name
+    return [codec.fact_of(row) for row in rows_of(rows[name])] if name in rows else []
+
+
+def map_orders_in(rows: Frames) -> list[MapOrder]:
+    """Return what the open rows do not tell of the order of maps, of the rows of map_orders."""
+    name = gold.MAP_ORDERS.name
+    return [codec.map_order_of(row) for row in rows_of(rows[name])] if name in rows else []
+
+
+def _positions_of(values: pa.ChunkedArray) -> list[Position | None]:
+    seqs, numbers = (part.to_pylist() for part in values.combine_chunks().flatten())
+    if not values.null_count:
+        return list(map(Position, seqs, numbers))
+    return [None if seq is None else Position(seq, no) for seq, no in zip(seqs, numbers, strict=True)]

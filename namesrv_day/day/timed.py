@@ -1,0 +1,142 @@
+"""Events for the core: each distinct one is built once, then looped over as position, id, time and number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.events import AnswerObserved, Event, QueryDataVersion, RefreshRun, RegisterBroker
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.replay.loop import TimedEvent
+from namesrv_day.arrow.rows import rows_of
+from namesrv_day.arrow.sql import ask
+from namesrv_wire.bodies import content_digest
+from schemas import codec
+
+# Columns that differ from row to row, and such as neither the core nor an outcome looks at.
+_NOT_SAID = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq", "unit"}
+_NOT_SAID |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count"}
+# As objects, rows take far more memory than as columns.
+_ROWS_AT_A_TIME = 100_000
+
+
+def timed_events(rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> Iterator[TimedEvent]:
+    """Yield the core's events of rows of `day_events`, of all units in the order in which they took effect.
+
+    Raises as `codec.event_of`.
+    """
+    of_all = rows.select([name for name in rows.column_names if name != "unit"])
+    return (timed for _, timed in Timed(of_all, topic_tables).numbered())
+
+
+class Report(NamedTuple):
+    """The data version that an event reports of a broker, which is (cluster name, broker name, address)."""
+
+    broker: tuple[str | None, str | None, str | None]
+    version: DataVersion | None
+
+
+class Timed:
+    """Events in the order in which they took effect; where their rows have a `unit`, unit by unit.
+
+    `said`: what they say, one row for each distinct content; `events` and `reports`: the core's events of these, and the data
+    versions that some of them report. `numbers`: of each event, its content; `spans`: where each unit's events begin and end.
+    """
+
+    def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
+        """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
+        keys = [name for name in ("unit", "seq", "event_id") if name in rows.column_names]
+        order = pc.sort_indices(rows.select(keys), [(name, "ascending") for name in keys])
+        self._rows = rows.select(["seq", "event_id", "effect_us", "request_seq"]).take(order)
+        self.spans = _spans(rows["unit"].take(order)) if "unit" in keys else {}
+        self.said, numbers = _distinct(rows.drop_columns([name for name in rows.column_names if name in _NOT_SAID]))
+        self.numbers = numbers[order.to_numpy()]
+        self.events: list[Event] = []
+        self.reports: list[Report | None] = []
+        filled = [name for name in self.said.column_names if self.said[name].null_count < self.said.num_rows]
+        absent = dict.fromkeys(rows.column_names)
+        for row in rows_of(self.said.select(filled)):
+            event = codec.event_of({**absent, **row}, topic_tables)
+            self.reports.append(_report_of(event, row))
+            # What is no beat is refused where the run is taken.
+            self.events.append(RefreshRun(event) if row.get("is_run") else event)  # type: ignore[arg-type]
+        self._with_answers = any(type(event) is AnswerObserved for event in self.events)
+
+    def numbered(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, TimedEvent]]:
+        """Yield events from `start` until `stop`, each with the number of its content."""
+        stop = self._rows.num_rows if stop is None else stop
+        for first in range(start, stop, _ROWS_AT_A_TIME):
+            last = min(first + _ROWS_AT_A_TIME, stop)
+            numbers = self.numbers[first:last].tolist()
+            part = self._rows.slice(first, last - first)
+            seqs, ids, times, asked = (column.to_pylist() for column in part.columns)
+            events = map(self.events.__getitem__, numbers)
+            if self._with_answers:
+                events = map(_asked_at, events, asked)
+            yield from zip(numbers, map(TimedEvent, seqs, ids, times, events), strict=True)
+
+
+def _distinct(rows: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+    """Return the distinct rows, and which of them each row is."""
+    filled = [name for name in rows.column_names if name == "kind" or rows[name].null_count < rows.num_rows]
+    columns = ", ".join(f'"{name}"' for name in filled)
+    numbered = rows.select(filled).append_column("row", pa.array(np.arange(rows.num_rows)))
+    found = ask(f"SELECT {columns}, list(row) AS rows FROM events GROUP BY {columns}", {"events": numbered})  # noqa: S608
+    places = found["rows"].combine_chunks()
+    numbers = np.empty(rows.num_rows, dtype=np.int64)
+    numbers[places.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), places.value_lengths().to_numpy())
+    missing = [pa.nulls(found.num_rows, field.type) for field in rows.schema if field.name not in filled]
+    names = [name for name in rows.column_names if name not in filled]
+    return pa.table([*found.columns[:-1], *missing], names=[*filled, *names]), numbers
+
+
+def _spans(units: pa.ChunkedArray) -> dict[str, tuple[int, int]]:
+    """Return where each unit's rows begin and end; they come unit by unit."""
+    found, stop = {}, 0
+    for counted in pc.value_counts(units).to_pylist():
+        start, stop = stop, stop + counted["counts"]
+        found[counted["values"]] = start, stop
+    return found
+
+
+def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
+    """Return the core's topic tables of rows of topic_configs, by their digests."""
+    topics, mappings = _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo)
+    return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, mappings), strict=True))
+
+
+def wrong_configs(configs: pa.Table) -> list[str]:
+    """Return those digests of rows of topic_configs that are not those of what the rows hold."""
+    held = zip(
+        _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo), strict=True
+    )
+    said = configs["topic_config_digest"].to_pylist()
+    return [digest for digest, content in zip(said, held, strict=True) if content_digest(*content) != digest]
+
+
+def _records(lists: pa.ChunkedArray, record: type[TopicConfig | TopicQueueMappingInfo]) -> list[list[Any]]:
+    """Return lists of structs as lists of `record`, whose fields the structs have."""
+    found = lists.combine_chunks()
+    structs = found.flatten()
+    of_all: list[Any] = list(map(record, *(pc.struct_field(structs, name).to_pylist() for name in record._fields)))
+    ends = np.cumsum(pc.fill_null(found.value_lengths(), 0).to_numpy()).tolist()
+    return [of_all[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _report_of(event: Event, row: Mapping[str, Any]) -> Report | None:
+    if not isinstance(event, (RegisterBroker, QueryDataVersion)):
+        return None
+    broker = (row.get("cluster_name"), row.get("broker_name"), row.get("broker_addr"))
+    return Report(broker, event.data_version)
+
+
+def _asked_at(event: Event, request_seq: int | None) -> Event:
+    """Return an event; an answer with the position of its question."""
+    if type(event) is not AnswerObserved or request_seq is None:
+        return event
+    return AnswerObserved(event.question, event.answered, request_seq)

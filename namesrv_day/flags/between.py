@@ -1,0 +1,154 @@
+"""What shows only where name servers are compared: clocks that disagree, and registries that do.
+
+Each name server's day leaves what is compared; it is as big as its brokers. Which topics differ is looked up for those
+brokers alone of which name servers knew other topics.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_day.arrow.sql import ask
+from namesrv_day.flags.findings import About, Unsettled, of_findings, standing_from, start_of, told_of
+from schemas.findings import BETWEEN, CATALOGUE, Thresholds, query
+from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, TOPIC_QUEUE_HISTORY
+from schemas.times import instant_us
+
+Span = tuple[int, int]
+Queues = Callable[[Sequence[str], pa.Array], pa.Table]
+"""Reads rows of the day's topic_queue_history: of name servers, of broker names."""
+_SERVED = pa.schema([("namesrv_id", pa.string()), ("from_us", pa.int64()), ("until_us", pa.int64())])
+_DIVERGENCE = next(finding for finding in CATALOGUE if finding.code == "NS_DIVERGENCE")
+
+
+class Compared(NamedTuple):
+    """What of name servers' day is compared with others; every table has `namesrv_id`.
+
+    `versions`: when each data version was first recorded. `routed`: of each broker name since when (`at_us`) how many topics
+    it had, and the exclusive-or of their hashes. `addresses`: of brokers. `served`: from when to when (µs) the registry was there
+    and known. `told`: findings of days before that were told by comparing.
+    """
+
+    versions: pa.Table
+    routed: pa.Table
+    addresses: pa.Table
+    served: pa.Table
+    told: pa.Table
+
+
+def compared(slices: Mapping[str, pa.Table], told_before: pa.Table, served: Iterable[Span], about: About) -> Compared:
+    """Return what of one name server's day is compared. `slices`: its histories; `told_before`: `findings` of days before."""
+    start = start_of(about.day)
+    versions = {DATA_VERSION_HISTORY.name: slices[DATA_VERSION_HISTORY.name]}
+    queues = {TOPIC_QUEUE_HISTORY.name: slices[TOPIC_QUEUE_HISTORY.name]}
+    members = slices[BROKER_ADDR_HISTORY.name].select(["broker_name", "broker_addr"])
+    spans = [{"namesrv_id": about.namesrv_id, "from_us": first, "until_us": last} for first, last in served]
+    return Compared(
+        ask(query("between/first_versions"), versions, start=start),
+        _named(ask(query("between/routed"), queues, start=start), about.namesrv_id),
+        _named(members.group_by(members.column_names).aggregate([]), about.namesrv_id),
+        pa.Table.from_pylist(spans, schema=_SERVED),
+        told_before.filter(pc.field("code").isin(BETWEEN)),
+    )
+
+
+def served(recorded: Sequence[Mapping[str, Any]], unsettled: Unsettled | None) -> list[Span]:
+    """Return while when (µs) a name server's registry was there and known, as far as its day is recorded.
+
+    `recorded`: `coverage.recorded_day`; `unsettled`: while not all of its brokers were known.
+    """
+    found: list[Span] = []
+    for of in recorded:
+        first, last = instant_us(of["first_time"]), instant_us(of["last_time"])
+        life = [
+            (instant_us(mark["at"]), mark["kind"]) for mark in of["marks"] if mark["kind"] in ("started", "stopped")
+        ]
+        away = [
+            (at, min((b for b, kind in life if b > at and kind == "started"), default=last))
+            for at, kind in life
+            if kind == "stopped"
+        ]
+        if life and life[0][1] == "started":
+            away.append((first, life[0][0]))
+        away += [
+            (instant_us(mark["at"]), last if mark["until"] is None else instant_us(mark["until"]))
+            for mark in of["marks"]
+            if mark["kind"] in ("gap", "doubt")
+        ]
+        if unsettled is not None:
+            away.append((unsettled.since_us, unsettled.until_us))
+        at = first
+        for begin, end in sorted(away):
+            if begin > at:
+                found.append((at, min(begin, last)))
+            at = max(at, end)
+        if at < last:
+            found.append((at, last))
+    return [(begin, end) for begin, end in found if begin < end]
+
+
+def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> pa.Table:
+    """Return the rows of `findings` of `day` that show only where name servers are compared. `of`: what all of them left."""
+    clocks = ask(query("between/clocks_apart"), {"first_versions": of.versions})
+    found = [of_findings(clocks, day=day)]
+    for names in _fleets(of):
+        found += _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
+    return pa.concat_tables(found)
+
+
+def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> list[pa.Table]:
+    """Return what name servers that share brokers lacked of what others of them had, a table for each."""
+    tables = {"routed": of.routed, "served": of.served}
+    apart = ask(query("between/apart"), tables, diverged_us=thresholds.diverged_us)["broker_name"].combine_chunks()
+    names = of.served["namesrv_id"].unique().to_pylist()
+    standing = {name: standing_from(_of(of.told, [name]), day) for name in names}
+    stands = pa.concat_tables([_named(rows, name) for name, rows in standing.items()])
+    if not len(apart) and not stands.num_rows:
+        return []
+    given = {"queues": queues(names, apart), "served": of.served, "standing": stands}
+    things = ask(_DIVERGENCE.sql, given, start=start_of(day), diverged_us=thresholds.diverged_us)
+    things = things.append_column("code", pa.repeat(_DIVERGENCE.code, things.num_rows))
+    abouts = {name: About(name, day, thresholds) for name in names}
+    return [
+        told_of(_of(things, [name]).drop_columns(["namesrv_id"]), standing[name], about)
+        for name, about in abouts.items()
+    ]
+
+
+def _fleets(of: Compared) -> list[list[str]]:
+    """Return the name servers that share a broker's address under one name, directly or over others, if several do."""
+    whose: dict[tuple[str, str], str] = {}
+    leader: dict[str, str] = {name: name for name in of.served["namesrv_id"].unique().to_pylist()}
+
+    def first(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    for name, broker, addr in zip(
+        *(of.addresses[column].to_pylist() for column in ("namesrv_id", "broker_name", "broker_addr")), strict=True
+    ):
+        if name in leader and addr is not None:
+            leader[first(name)] = first(whose.setdefault((broker, addr), name))
+    fleets: dict[str, list[str]] = {}
+    for name in leader:
+        fleets.setdefault(first(name), []).append(name)
+    return [sorted(names) for names in fleets.values() if len(names) > 1]
+
+
+def _of(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    return table.filter(pc.field("namesrv_id").isin(names))
+
+
+def _named(rows: pa.Table, namesrv_id: str) -> pa.Table:
+    return rows.append_column("namesrv_id", pa.repeat(namesrv_id, rows.num_rows))
+
+
+def together(parts: Iterable[Compared]) -> Compared:
+    """Return what several name servers left as one."""
+    return Compared(*(pa.concat_tables(tables) for tables in zip(*parts, strict=True)))

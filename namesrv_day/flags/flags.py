@@ -1,0 +1,111 @@
+"""What an operator should know about a name server's day: route changes, expired brokers, orphaned topics, findings."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.profile import Namesrv
+from namesrv_day.arrow.rows import conformed, with_microseconds
+from namesrv_day.day.context import frame
+from namesrv_day.day.day_events import Frames
+from namesrv_day.flags.expired import expired_brokers, heard_before
+from namesrv_day.flags.findings import About, Unsettled, findings
+from namesrv_day.flags.registered import Recorded, registered
+from namesrv_day.flags.routes import Reports, news_of, swept_routes
+from namesrv_day.hours.condense import HOURS
+from schemas import bronze, gold
+from schemas.findings import Thresholds
+from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
+from schemas.table import Table
+
+_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.NAMESRV_EVENTS, bronze.ADDRESSES)
+
+
+@dataclass(frozen=True)
+class FlagInput:
+    """One name server on one day, as it was replayed.
+
+    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and the rows of
+    `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may have changed.
+    `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
+    `findings.findings` takes them.
+    """
+
+    namesrv_id: str
+    namesrv: Namesrv
+    day: dt.date
+    today: Frames
+    recorded: Recorded
+    before: Frames = field(default_factory=dict)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+
+def flag(given: FlagInput) -> dict[str, pa.Table]:
+    """Return `route_changes`, `expired_brokers`, `orphaned_topics` and `findings` of the day; swept are stirred topics only."""
+    today = {table.name: frame(given.today, table) for table in _OF_THE_DAY}
+    outcomes = today[gold.EVENT_OUTCOMES.name]
+    refused = outcomes.filter(~pc.field("outcome").isin(["applied", "refreshed"]))["event_id"]
+    hours, recorded = given.today.get("hours", HOURS.empty_table()), given.recorded
+    reports = Reports(hours, recorded.raw_beats, recorded.topic_configs, refused)
+    orphans = frame(given.before, ORPHANED_TOPICS)
+    news = {table.name: news_of(today[table.name], given.day) for table in gold.HISTORY_TABLES}
+    routes = swept_routes(today, news, reports, orphans, given.namesrv, given.day)
+    unsettled = _unsettled(today[gold.PAST_KNOWLEDGE.name])
+    found = {
+        ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(routes.changes, outcomes), ROUTE_CHANGES),
+        ORPHANED_TOPICS.name: _of(given.namesrv_id, _settled(routes.orphans, unsettled), ORPHANED_TOPICS),
+        EXPIRED_BROKERS.name: expired_brokers(today),
+    }
+    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today))
+    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], recorded.raw_beats)}
+    seen |= registered(today, hours, recorded, given.day)
+    return {**found, FINDINGS.name: findings({**today, **found, **seen}, news, given.before, about)}
+
+
+def _unsettled(past_knowledge: pa.Table) -> Unsettled | None:
+    """Return while when something may have been missing only because it was not known yet; None: everything was known.
+
+    It ends when every broker that is there has been heard, or a snapshot or a start has said who is there.
+    """
+    settings = past_knowledge.filter(pc.field("what") == "setting")
+    number = dict(zip(settings["about"].to_pylist(), settings["number"].to_pylist(), strict=True))
+    if "from_ms" not in number:
+        return None
+    heard_ms, complete_ms = number["from_ms"] + number["longest_lease_ms"], number["complete_ms"]
+    until_ms = min(heard_ms, complete_ms) if complete_ms > 0 else heard_ms
+    return Unsettled(number["from_ms"] * US_PER_MS, until_ms * US_PER_MS)
+
+
+def unsettled_until_start(today: Frames) -> Unsettled | None:
+    """Return the same, over with the first start of the day: `past_knowledge` remembers only the last one."""
+    unsettled, outcomes = _unsettled(today[gold.PAST_KNOWLEDGE.name]), today[gold.EVENT_OUTCOMES.name]
+    if unsettled is None:
+        return None
+    starts = with_microseconds(outcomes.filter(pc.field("operation") == "namesrv_started"))["effect_time"].to_pylist()
+    return unsettled._replace(until_us=min([unsettled.until_us, *(us for us in starts if us >= unsettled.since_us)]))
+
+
+def _settled(orphans: pa.Table, unsettled: Unsettled | None) -> pa.Table:
+    """Return the intervals without those that ended while the name server's state was not settled."""
+    if unsettled is None:
+        return orphans
+    ends = with_microseconds(orphans)["valid_to"]
+    kept = pc.or_(pc.greater(ends, unsettled.until_us), pc.less_equal(ends, unsettled.since_us))
+    return orphans.filter(pc.fill_null(kept, fill_value=True))
+
+
+def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:
+    """Return the route changes; those are only `learned` in which an answer or a snapshot showed what had been so before."""
+    shown = outcomes.filter(pc.field("operation").isin(["observed_answer", "snapshot"]))["event_id"]
+    kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
+    return changes.set_column(changes.schema.get_field_index("change"), "change", kinds)
+
+
+def _of(namesrv_id: str, rows: pa.Table, table: Table) -> pa.Table:
+    named = rows.set_column(0, "namesrv_id", pa.repeat(namesrv_id, rows.num_rows))
+    return conformed(named, table)

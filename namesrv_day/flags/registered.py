@@ -1,0 +1,147 @@
+"""What registrations show that no history has: versions that lie, first ones with a lone topic, fresh ones that were wiped.
+
+Single registrations are read only where hours or histories say that there may be some.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.codes import RequestCode
+from namesrv_day.arrow.rows import conformed
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import RawBeats
+from namesrv_day.flags.expired import between
+from schemas.bronze import REGISTRATIONS
+from schemas.findings import query
+from schemas.gold import BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
+from schemas.table import TIMESTAMP, list_of
+from schemas.times import US_PER_DAY, day_start_us
+
+_STRING = pa.string()
+_BROKER = [("broker_name", _STRING), ("broker_addr", _STRING)]
+_TOLD = [("told_time", TIMESTAMP), ("event_id", _STRING)]
+_TOPICS = [(name, list_of(_STRING)) for name in ("changed", "skipped")]
+SAME_VERSION = pa.schema([*_BROKER, *_TOLD, ("version", _STRING), ("is_new_version", pa.bool_()), *_TOPICS])
+"""A registration with a data version with which the broker had told other topics: those that say otherwise in it, or are missing;
+those that the name server did not hold like that afterwards. `is_new_version`: the version was first seen on the day."""
+LONE = pa.schema([*_BROKER, *_TOLD, ("is_refused", pa.bool_())])
+"""A first registration with a single topic."""
+_WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
+WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
+"""The last registration that came between the arrival of what removed a broker and its effect."""
+ASKED = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
+"""When the first and the last question of an hour for a route were asked; none while a broker was live all day."""
+SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED}
+# A live entry that is as old as the day, and was renewed then, was there all day.
+_LATE_US = 600_000_000
+_REMOVES = ("unregister_broker", "channel_close", "channel_exception", "channel_idle")
+
+
+class Recorded(NamedTuple):
+    """What is recorded of a name server's day, read where it is asked for.
+
+    `topic_configs` gives the topic tables of digests; `arrivals` (event_id, event_time) of events that end brokers' lives;
+    `questions` (code, request_seq, seq): of condensed answers.
+    """
+
+    raw_beats: RawBeats
+    topic_configs: Callable[[pa.ChunkedArray], pa.Table]
+    arrivals: Callable[[pa.Array], pa.Table]
+    questions: Callable[[], pa.Table]
+
+
+def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
+    """Return SAME_VERSION, LONE, WIPED and ASKED of a name server's `day`, by names. `today`: its histories and event_outcomes."""
+    return {
+        "same_version": _same_version(today, hours, recorded, day),
+        "lone": _lone(today, recorded, day),
+        "wiped": _wiped(today, recorded),
+        "asked": _asked(today, recorded, day),
+    }
+
+
+def _same_version(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> pa.Table:
+    versions = {"hours": hours, DATA_VERSION_HISTORY.name: today[DATA_VERSION_HISTORY.name]}
+    start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+    said = ask(query("flags/versions"), versions, start=start)
+    if not said.num_rows:
+        return SAME_VERSION.empty_table()
+    single = recorded.raw_beats(
+        REGISTRATIONS.name, columns=["event_id", "seq"], where=pc.field("seq").isin(said["seq"].combine_chunks())
+    )
+    tables = {
+        "said": said,
+        "single": single,
+        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+        TOPIC_QUEUE_HISTORY.name: today[TOPIC_QUEUE_HISTORY.name],
+    }
+    return conformed(ask(query("flags/same_version"), tables), SAME_VERSION)
+
+
+def _lone(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
+    refused = today[EVENT_OUTCOMES.name].filter(pc.field("outcome") == "refused_lone_topic")
+    is_new = pc.field("valid_from") >= pa.scalar(day_start_us(day), TIMESTAMP)
+    lives = today[BROKER_LIVE_HISTORY.name]
+    # an entry that its own event replaces goes on
+    goes_on = pc.field("opened_by").isin(pc.drop_null(lives["closed_by"].combine_chunks()))
+    begun = lives.filter(pc.field("beginning_seen") & is_new & ~goes_on)
+    opened = pc.struct_field(begun["opened_at"], "seq").combine_chunks()
+    wanted = pc.field("seq").isin(opened) & (pc.field("topic_count") == 1)
+    columns = ["broker_name", "broker_addr", "effect_time", "event_id"]
+    found = (
+        recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=wanted) if len(opened) else refused.slice(0, 0)
+    )
+    parts = [
+        rows.select(columns)
+        .rename_columns([*columns[:2], "told_time", "event_id"])
+        .append_column("is_refused", pa.repeat(is_refused, rows.num_rows))
+        for rows, is_refused in ((refused, True), (found, False))
+    ]
+    return pa.concat_tables([conformed(part, LONE) for part in parts])
+
+
+def _wiped(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+    outcomes, lives = today[EVENT_OUTCOMES.name], today[BROKER_LIVE_HISTORY.name]
+    removals = outcomes.filter(pc.field("operation").isin(_REMOVES))["event_id"].combine_chunks()
+    gone = lives.filter(pc.field("closed_by").isin(removals))
+    if not gone.num_rows:
+        return WIPED.empty_table()
+    came = recorded.arrivals(gone["closed_by"].unique())
+    late = ask(_LATE, {"gone": gone, "came": came})
+    if not late.num_rows:
+        return WIPED.empty_table()
+    where = pc.field("broker_addr").isin(late["broker_addr"]) & between(late, "decided_time", "removed_time")
+    columns = ["broker_addr", "event_id", "event_time", "effect_time", "refusal"]
+    fresh = recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=where)
+    return conformed(ask(_FRESH, {"late": late, "fresh": fresh}), WIPED)
+
+
+def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
+    start_us = day_start_us(day)
+    is_old = pc.field("valid_from") <= pa.scalar(start_us, TIMESTAMP)
+    beats_on = pc.field("last_update_time") >= pa.scalar(start_us + US_PER_DAY - _LATE_US, TIMESTAMP)
+    if today[BROKER_LIVE_HISTORY.name].filter(is_old & beats_on).num_rows:
+        return ASKED.empty_table()
+    return ask(_ROUTES, {"questions": recorded.questions()}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
+
+
+_ROUTES = "SELECT request_seq // 1000 AS first_us, seq // 1000 AS last_us FROM questions WHERE code = $code"
+_LATE = """
+SELECT broker_name, broker_addr, event_time AS decided_time, valid_to AS removed_time, closed_by AS removed_by
+FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to
+"""
+_FRESH = """
+SELECT
+    l.broker_name, l.broker_addr, max(f.effect_time) AS told_time, arg_max(f.event_id, f.effect_time) AS told_by,
+    l.decided_time, l.removed_time, l.removed_by
+FROM late AS l
+JOIN fresh AS f
+    ON f.broker_addr = l.broker_addr AND f.event_time > l.decided_time AND f.effect_time < l.removed_time AND f.refusal IS NULL
+GROUP BY ALL
+"""

@@ -1,0 +1,203 @@
+"""The rules of `schemas.rules`, counted: how many rows of Arrow tables break each."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from namesrv_day.arrow.sql import ask
+from schemas.rules import RULES, TABLES, Kind, Rule
+from schemas.table import Severity
+
+SAMPLES = 3
+SAMPLE_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One rule counted on one table.
+
+    `rows` were judged (of the table, or of the rule's query), `broken` of them break the rule, and `sample`
+    shows a few of those as JSON. Where a table that the rule reads was not given, `missing` names it, and
+    nothing was counted.
+    """
+
+    table: str
+    rule: str
+    severity: Severity
+    kind: Kind
+    says: str
+    rows: int | None
+    broken: int | None
+    sample: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def measured(table: str, rule: Rule, rows: int | None, broken: int | None, sample: Sequence[str] = ()) -> Measurement:
+    """Return what was counted of `rule` of `table`."""
+    return Measurement(table, rule.name, rule.severity, rule.kind, rule.says, rows, broken, tuple(sample))
+
+
+def measure(
+    frames: Mapping[str, pa.Table],
+    only: Collection[str] | None = None,
+    days: Collection[dt.date] | None = None,
+    which: Callable[[Rule], bool] = lambda _: True,
+) -> list[Measurement]:
+    """Return a measurement for every rule of every table in `frames`, in the order of `RULES`.
+
+    Rules may read other tables of `frames`; with `only`, just these tables are judged, with `days`, of what has a day just
+    these days, and with `which` just these rules. Raises KeyError for a table without rules.
+    """
+    asked = {name: RULES[name] for name in (frames if only is None else only)}
+    return [
+        found
+        for name in RULES
+        if name in asked
+        for found in _measure_table(frames, name, list(filter(which, asked[name])), days)
+    ]
+
+
+def merged(
+    parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[str, int] | None = None
+) -> list[Measurement]:
+    """Return one measurement for each rule of `tables`, in the order of `RULES`: what parts have counted apart, added up.
+
+    What a part could not count, nobody has. A rule that no part has counted had nothing to judge; or, where `rows` says how many
+    rows each table has and its table has some, it was forgotten, and is told as one that could not be counted.
+    """
+    found: dict[tuple[str, str], Measurement] = {}
+    for part in parts:
+        before = found.setdefault((part.table, part.rule), part)
+        if before is part:
+            continue
+        missing = tuple(sorted({*before.missing, *part.missing}))
+        found[part.table, part.rule] = replace(
+            before,
+            rows=None if missing else (before.rows or 0) + (part.rows or 0),
+            broken=None if missing else (before.broken or 0) + (part.broken or 0),
+            sample=() if missing else tuple(sorted({*before.sample, *part.sample})[:SAMPLES]),
+            missing=missing,
+        )
+    return [
+        found.get((name, rule.name)) or _uncounted(name, rule, is_empty=rows is None or not rows.get(name))
+        for name in RULES
+        if name in tables
+        for rule in RULES[name]
+    ]
+
+
+def _uncounted(table: str, rule: Rule, *, is_empty: bool) -> Measurement:
+    found = measured(table, rule, 0, 0)
+    return found if is_empty else replace(found, rows=None, broken=None, missing=(table,))
+
+
+def reasons(rows: pa.Table, table: str) -> pa.ChunkedArray:
+    """Return for each row of `table` the names of the critical row rules that it breaks, in the order of `RULES`."""
+    critical = [rule for rule in RULES[table] if rule.kind == "row" and rule.severity == "critical"]
+    if not ask(f"SELECT count(*) FROM rows WHERE {' OR '.join(map(breaks, critical)) or 'FALSE'}", {"rows": rows})[0][
+        0
+    ].as_py():
+        none = pa.array(np.zeros(len(rows) + 1, np.int32))
+        return pa.chunked_array([pa.ListArray.from_arrays(none, pa.array([], pa.string()))])
+    named = ", ".join(f"CASE WHEN {breaks(rule)} THEN '{rule.name}' END" for rule in critical)
+    return ask(f"SELECT list_filter([{named}], lambda name: name IS NOT NULL) AS reasons FROM rows", {"rows": rows})[0]
+
+
+def row_rules(table: str) -> list[Rule]:
+    """Return the rules of `table` that each row keeps or breaks by itself."""
+    return [rule for rule in RULES[table] if rule.kind == "row"]
+
+
+def counts_sql(rules: Iterable[Rule]) -> str:
+    """Return a select list: the number of rows, and of those that break each rule.
+
+    Over a relation of one Parquet file, what the statistics in its footer prove takes no reading: DuckDB knows then that no
+    row can break the rule.
+    """
+    return ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in rules)])
+
+
+@cache
+def breaks(rule: Rule) -> str:
+    """Return the SQL boolean that a row breaks `rule`; never NULL."""
+    return f"NOT coalesce({rule.holds}, FALSE)"
+
+
+def counted(rows: duckdb.DuckDBPyRelation, table: str, rules: Sequence[Rule]) -> list[Measurement]:
+    """Return what one pass over `rows` counts of `rules` of `table` that judge them, with samples of what is broken."""
+    [counts] = rows.aggregate(counts_sql(rules)).fetchall()
+    return told(counts, partial(samples, rows, table), table, rules)
+
+
+def told(
+    counts: Sequence[int | None], samples_of: Callable[[Rule], Sequence[str]], table: str, rules: Sequence[Rule]
+) -> list[Measurement]:
+    """Return `counts` (`counts_sql`) of `rules` as measurements; of those that are broken, `samples_of` shows some rows."""
+    return [
+        measured(table, rule, counts[0], broken or 0, samples_of(rule) if broken else ())
+        for rule, broken in zip(rules, counts[1:], strict=True)
+    ]
+
+
+def samples(rows: duckdb.DuckDBPyRelation, table: str, rule: Rule) -> list[str]:
+    """Return up to SAMPLES of the `rows` that `rule` of `table` judges and that break it, as JSON without line breaks."""
+    cut = _sample_sql(table, rule, rows.columns)
+    found = rows.filter(breaks(rule)).project(cut).order("sample").limit(SAMPLES)
+    return [sample for (sample,) in found.fetchall()]
+
+
+def _sample_sql(table: str, rule: Rule, columns: Sequence[str]) -> str:
+    """Return what is shown of a row that `rule` of `table` judges: of the table's own the key, of a query's all `columns`."""
+    shown = ", ".join(f"'{name}': {name}" for name in (TABLES[table].key if rule.over is None else columns))
+    return f"substr(CAST(to_json({{{shown}}}) AS VARCHAR), 1, {SAMPLE_CHARS}) AS sample"
+
+
+def _measure_table(
+    frames: Mapping[str, pa.Table], table: str, rules: Sequence[Rule], days: Collection[dt.date] | None
+) -> list[Measurement]:
+    found: dict[str, Measurement] = {}
+    passes: dict[str | None, list[Rule]] = {}
+    for rule in rules:
+        missing = tuple(name for name in rule.needs if name not in frames)
+        # Rules judge rows of the tables that they read: where there are none, nothing need be asked.
+        judged = (table,) if rule.kind == "reference" else (table, *rule.needs)
+        found[rule.name] = measured(table, rule, 0, 0)
+        if missing:
+            found[rule.name] = replace(found[rule.name], rows=None, broken=None, missing=missing)
+        elif any(name in frames and frames[name].num_rows for name in judged):
+            passes.setdefault(rule.over, []).append(rule)
+    for over, together in passes.items():
+        read = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}
+        rows = f"FROM ({over or f'FROM {table}'})"
+        if days is not None and "day" in _columns(rows, read):
+            rows += f" WHERE day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})"
+        counts = [count[0].as_py() for count in ask(f"SELECT {counts_sql(together)} {rows}", read).columns]
+        found |= {m.rule: m for m in told(counts, partial(_samples_of, rows, read, table), table, together)}
+    return [found[rule.name] for rule in rules]
+
+
+def _samples_of(rows: str, read: Mapping[str, pa.Table], table: str, rule: Rule) -> list[str]:
+    """Return the `samples` of a query's rows."""
+    cut = _sample_sql(table, rule, _columns(rows, read))
+    broken = f"SELECT {cut} FROM (SELECT * {rows}) WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
+    found: list[str] = ask(broken, read)["sample"].to_pylist()
+    return found
+
+
+_known_columns: dict[str, list[str]] = {}
+
+
+def _columns(rows: str, read: Mapping[str, pa.Table]) -> list[str]:
+    """Return the columns of a query; they do not depend on its rows, and to find them takes milliseconds."""
+    if rows not in _known_columns:
+        _known_columns[rows] = ask(f"SELECT * {rows} LIMIT 0", read).column_names
+    return _known_columns[rows]

@@ -1,0 +1,163 @@
+"""Heartbeats and registrations condensed to hours: what was said again and again is one row with a bit for each time slot.
+
+Sixty slots make a bucket, one bit each, and a slot is at most half a lease: where every slot between the first and the last
+beat of a bucket has one, no lease can have ended. No sort, and nothing is read twice: a bucket is one row of an aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_core.machine.quiet import SLOTS, slot_seconds
+from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.day.day_events import BEATS
+from schemas.bronze import HEARTBEATS, REGISTRATIONS
+from schemas.table import LONG, STRING
+
+PERIOD_US = 3_600_000_000
+"""A live entry is replayed event by event, or as one run, for a period. Buckets divide it."""
+LONGEST_LEASE_MS = 10**12
+"""31 years. With a longer lease the name server's sum may overflow: it ends at once, or nobody here can say when."""
+_US_PER_S = 1_000_000
+_NO_LEASE_SLOT_US = 60 * _US_PER_S
+VERSION = {"version_state": "state_version", "version_timestamp": "timestamp", "version_counter": "counter"}
+"""Columns of a version, and the fields of bronze's `VERSION_OF` that they are."""
+_TYPE_OF = {column.name: column.type for table in BEATS for column in table.columns} | dict.fromkeys(VERSION, LONG)
+VERSION_OF = "data_version"
+Same = Mapping[str, Any]
+"""What is the same in all rows of a file: values by column, or by column and field (`data_version.counter`)."""
+NOTHING: Final[Same] = MappingProxyType({})
+_ASKED = ("cluster_name", "broker_name", "broker_addr", "code")
+_REGISTERED = (
+    *("broker_id", "channel_id", "ha_server_addr", "enable_acting_master", "heartbeat_timeout_ms", "zone_name"),
+    *("topic_config_digest", "filter_servers", "refusal"),
+)
+_SAID = {HEARTBEATS.name: _ASKED, REGISTRATIONS.name: (*_ASKED, *_REGISTERED)}
+SAID = (*_ASKED, *VERSION, *_REGISTERED)
+"""What a beat says: beats that say the same do the same."""
+MEASURES = ("slots", "beats", "first_us", "last_us", "lag_ns", "first_seq", "last_seq")
+HOURS = pa.schema(
+    [
+        ("namesrv_id", STRING),
+        ("kind", STRING),
+        *((name, _TYPE_OF.get(name, LONG)) for name in SAID),
+        *((name, LONG) for name in ("slot_us", "bucket", *MEASURES)),
+    ]
+)
+"""Columns of condensed beats, one row for each distinct beat and bucket of a file.
+
+`kind`: the table. What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
+`slot_us`: width of a slot; `bucket`: 60 slots, counted from the epoch; `slots`: a bit each; `beats` in it, with their first and
+last time and position; `lag_ns`: the longest that an answered one took from its arrival to its effect.
+"""
+
+
+def leases_from(live: pa.Table, registered: pa.Table) -> pa.Table:
+    """Return (namesrv_id, broker_addr, slot_us): the width of slots for the shortest lease of each address.
+
+    `live`: open rows of broker_live_history; `registered`: the day's registrations. A lease counts that an address has or asks
+    for, whether or not its name server grants it: narrower slots only prove less. `slot_us` is NULL where a lease is too short
+    for any.
+    """
+    tables = {"live": live, "registered": registered}
+    found = ask(_LEASES, tables, default_ms=BROKER_CHANNEL_EXPIRED_MS, longest_ms=LONGEST_LEASE_MS)
+    slots = [_slot_us(lease_ms) for lease_ms in found["lease_ms"].to_pylist()]
+    return found.select(["namesrv_id", "broker_addr"]).append_column("slot_us", pa.array(slots, LONG))
+
+
+_LEASES = """
+SELECT namesrv_id, broker_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease_ms, 0)) AS lease_ms FROM (
+    SELECT namesrv_id, broker_addr, heartbeat_timeout_ms AS lease_ms FROM live
+    UNION ALL
+    SELECT namesrv_id, broker_addr, least(coalesce(heartbeat_timeout_ms, $default_ms), $default_ms) FROM registered
+) GROUP BY namesrv_id, broker_addr
+"""
+
+
+def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table, same: Same = NOTHING) -> pa.Table:
+    """Return the rows of one table of beats, of `kind`, condensed: columns `HOURS`, in no order.
+
+    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers; `same`:
+    what is known to be the same in all rows.
+    """
+    return _as_hours(equal_beats(beats, {name: name for name in _SAID[kind]}, leases, same), kind)
+
+
+def hours_of(equal: pa.Table, kind: str) -> pa.Table:
+    """Return `equal_beats` of one table, that were told apart by more than what hours say, as columns `HOURS`."""
+    keys = ", ".join(("namesrv_id", *_SAID[kind], *VERSION, "slot_us", "bucket"))
+    return _as_hours(ask(_HOURS.format(keys=keys), {"equal": equal}), kind)
+
+
+_HOURS = """
+SELECT {keys}, bit_or(slots) AS slots, CAST(sum(beats) AS BIGINT) AS beats, min(first_us) AS first_us, max(last_us) AS last_us,
+    max(lag_ns) AS lag_ns, min(first_seq) AS first_seq, max(last_seq) AS last_seq
+FROM equal GROUP BY {keys}
+"""
+
+
+def _as_hours(found: pa.Table, kind: str) -> pa.Table:
+    given = {name: found[name] for name in found.column_names} | {"kind": pa.repeat(kind, found.num_rows)}
+    typed = [given[f.name].cast(f.type) if f.name in given else pa.nulls(found.num_rows, f.type) for f in HOURS]
+    return pa.table(typed, schema=HOURS)
+
+
+def equal_beats(
+    beats: duckdb.DuckDBPyRelation,
+    said: Mapping[str, str],
+    leases: pa.Table,
+    same: Same = NOTHING,
+    sums: Mapping[str, str] = NOTHING,
+) -> pa.Table:
+    """Return beats of one table that are equal in namesrv_id, version and `said`, and lie in one bucket, as one row each.
+
+    Columns: these, the version as its parts; slot_us, bucket, MEASURES; `sums`. `said` and `sums` are SQL by the names of their
+    columns. By what is the `same` in all rows nothing is grouped: each further key costs as much as an aggregate.
+    """
+    beats = beats.set_alias("b")
+    slot_us = "slot_of_lease"
+    widths = pc.unique(pc.drop_null(leases["slot_us"])).to_pylist()
+    if len(widths) > 1:
+        # An address without a lease has slots, too: what they are is told by their width.
+        of_leases = connection().from_arrow(leases.rename_columns(["of_namesrv", "of_addr", slot_us])).set_alias("l")
+        is_its = "of_namesrv = b.namesrv_id AND of_addr IS NOT DISTINCT FROM b.broker_addr"
+        beats = beats.join(of_leases, is_its, how="left")
+        slot_us = f"coalesce({slot_us}, {_NO_LEASE_SLOT_US})"
+    else:
+        slot_us = str(widths[0] if widths else _NO_LEASE_SLOT_US)
+    # Fields of the version are keys of their own: a struct among the keys would keep them from being hashed as columns.
+    keys = {"namesrv_id": "namesrv_id", **said, **{name: f"{VERSION_OF}.{part}" for name, part in VERSION.items()}}
+    known = {name: same[sql] for name, sql in keys.items() if sql in same}
+    slot = f"epoch_us(effect_time) // {slot_us}"
+    columns = [
+        *(f"{sql} AS {name}" for name, sql in keys.items() if name not in known),
+        f"{slot_us} AS slot_us",
+        f"({slot}) // {SLOTS} AS bucket",
+        f"bit_or(1::BIGINT << (({slot}) % {SLOTS})) AS slots",
+        "count(*) AS beats",
+        "min(epoch_us(effect_time)) AS first_us",
+        "max(epoch_us(effect_time)) AS last_us",
+        f"max(CASE WHEN response_code IS NOT NULL THEN seq - epoch_us(event_time) * {NS_PER_US} END) AS lag_ns",
+        "min(seq) AS first_seq",
+        "max(seq) AS last_seq",
+        *(f"{sql} AS {name}" for name, sql in sums.items()),
+    ]
+    found = beats.aggregate(", ".join(columns)).to_arrow_table()
+    for name, value in known.items():
+        found = found.append_column(name, pa.repeat(pa.scalar(value, _TYPE_OF.get(name)), found.num_rows))
+    return found
+
+
+@cache
+def _slot_us(lease_ms: int) -> int | None:
+    seconds = slot_seconds(lease_ms)
+    return None if seconds is None else seconds * _US_PER_S

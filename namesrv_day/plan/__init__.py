@@ -1,0 +1,1 @@
+"""What of a day must be replayed, in which units, and which event belongs to which."""

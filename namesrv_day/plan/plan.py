@@ -1,0 +1,266 @@
+"""Decide what of a name server's day must be replayed, and in which pieces.
+
+A unit in which nothing but heartbeats happened, none of them too late, is quiet: its rows can be carried forward as they are. Of
+the others the core replays what happened in eventful periods, event by event; each period in between is one run of
+heartbeats for each live entry. The core refuses a run that would do more than renew a lease, and the unit is then replayed
+event by event: what this module decides costs or saves time, and never changes a result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Profile
+from namesrv_core.machine.schedule import STALL_NS
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import NamesrvDay, frame
+from namesrv_day.day.day_events import Frames, as_events
+from namesrv_day.hours import condense
+from namesrv_day.hours.condense import LONGEST_LEASE_MS
+from namesrv_day.plan.mentions import KEYS
+from namesrv_day.plan.placing import ELSEWHERE, KV_UNIT, keys_of, nodes_of, of_nodes, placed
+from schemas import gold
+from schemas.table import BOOLEAN, INT, LONG, Table
+
+# An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall.
+_MARGIN_US = 2 * STALL_NS // NS_PER_US
+_US_PER_S = 1_000_000
+_CARRIED_AT_ONCE = 16
+"""So many rows are carried forward in the time in which one is replayed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to replay of a name server's day.
+
+    `nodes`: (node, unit, pack, is_quiet); `eventful`: (unit, period) that are replayed event by event. `packs`: each with its
+    weight, about how many rows it replays, the heaviest first. `on_quiet_road`: units and periods were told apart; otherwise
+    every period is eventful, and no unit is quiet.
+    """
+
+    nodes: pa.Table
+    eventful: pa.Table
+    packs: list[tuple[int, int]]
+    on_quiet_road: bool
+
+
+class Beaten(NamedTuple):
+    """Which beats to read one by one: those of these addresses (None: of beats without any) in one of these periods."""
+
+    addrs: list[str | None]
+    periods: list[int]
+
+
+def planned(
+    events: pa.Table, hours: pa.Table, open_rows: Frames, context: NamesrvDay, packs: int, *, quiet_road: bool = True
+) -> Plan:
+    """Return the plan of a day, in at most so many packs.
+
+    `events`: the day's that are no beats (`day_events`); `hours`: its beats; `open_rows`: what was open when it began, as far as
+    `mentions.KEYS` goes. `quiet_road`: whether to tell units and periods apart.
+    """
+    nodes = nodes_of(events, hours, open_rows, context.namesrv, whole=context.has_unknown_past)
+    on_road = quiet_road and may_be_quiet(context, hours)
+    deletes = pc.equal(events["code"], RequestCode.DELETE_TOPIC_IN_NAMESRV)
+    deletes = pc.and_(pc.fill_null(deletes, False), pc.is_valid(events["topic"]))
+    deletions, topics = events.filter(deletes), _keys(open_rows, gold.TOPIC_QUEUE_HISTORY)
+    deleted = topics.filter(pc.is_in(topics["topic"], value_set=deletions["topic"]))
+    given = {
+        "hours": of_nodes(hours, "broker_addr", nodes),
+        "live": of_nodes(_keys(open_rows, gold.BROKER_LIVE_HISTORY), "broker_addr", nodes),
+        "others": placed(events.filter(pc.invert(deletes)), nodes),
+        "deletions": deletions,
+        "deleted": of_nodes(deleted, "broker_name", nodes),
+    }
+    eventful = (_eventful if on_road else _whole_day)(given, context)
+    loud = {KV_UNIT, ELSEWHERE, *(eventful if on_road else nodes)["unit"].to_pylist()}
+    pack_of, loads = _packed(_weights(given | {"nodes": nodes, "topics": topics}, eventful, loud), packs)
+    units = nodes["unit"].to_pylist()
+    nodes = nodes.append_column("pack", pa.array([pack_of[unit] for unit in units], INT))
+    nodes = nodes.append_column("is_quiet", pa.array([unit not in loud for unit in units], BOOLEAN))
+    return Plan(nodes, eventful, loads, on_road)
+
+
+def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
+    """Return whether a name server's quiet brokers need no replay.
+
+    Not with an unknown past (an answer may show anything), with another configuration in mid-day, without scans, with
+    deleteTopicWithBrokerRegistration (an unchanged registration may delete topics), or where the name server stood still
+    for a while: what was under way then may have raced with anything.
+    """
+    return not (
+        context.has_unknown_past
+        or context.scan_halted
+        or context.namesrv.later
+        or context.namesrv.config.delete_topic_with_broker_registration
+        or (pc.max(hours["lag_ns"]).as_py() or 0) >= STALL_NS
+    )
+
+
+def _keys(open_rows: Frames, table: Table) -> pa.Table:
+    return frame(open_rows, table).select(KEYS[table])
+
+
+def _eventful(given: Frames, context: NamesrvDay) -> pa.Table:
+    profile = context.namesrv.profile
+    return ask(
+        _EVENTFUL,
+        given,
+        period_us=condense.PERIOD_US,
+        margin_us=_MARGIN_US,
+        expiry_us=2 * context.namesrv.scan_period_ms * US_PER_MS + _US_PER_S,
+        until_ms=context.until_seq // NS_PER_MS,
+        default_ms=BROKER_CHANNEL_EXPIRED_MS,
+        longest_ms=LONGEST_LEASE_MS,
+        own_lease=profile.own_heartbeat_timeout,
+        with_cluster=profile.live_key_has_cluster,
+    )
+
+
+def _whole_day(given: Frames, context: NamesrvDay) -> pa.Table:
+    """Return all periods of units with beats, and one before: a race may move a beat to where there was none."""
+    first, last = (seq // NS_PER_US // condense.PERIOD_US for seq in (context.from_seq, context.until_seq))
+    query = "SELECT unit, unnest(generate_series($first, $last)) AS period FROM (SELECT DISTINCT unit FROM hours)"
+    return ask(query, given, first=first - 1, last=last)
+
+
+_EVENTFUL = """
+WITH asked AS (
+    SELECT broker_addr, heartbeat_timeout_ms AS lease_ms FROM live
+    UNION ALL
+    SELECT broker_addr, coalesce(if($own_lease, heartbeat_timeout_ms, NULL), $default_ms) FROM hours
+        WHERE kind = 'registrations'
+), leases AS (
+    SELECT broker_addr AS of_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease_ms, 0)) AS lease_ms
+    FROM asked GROUP BY broker_addr
+), spans AS (
+    -- Of each live entry one row for the state in which the day begins, and one for each bucket.
+    SELECT unit, if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, NULL AS slot_us, NULL AS slots,
+        epoch_us(last_update_time) AS first_us, epoch_us(last_update_time) AS last_us, true AS begins
+    FROM live
+    UNION ALL
+    SELECT unit, if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, slot_us, bit_or(slots),
+        min(first_us), max(last_us), false
+    FROM hours GROUP BY unit, cluster, broker_addr, slot_us, bucket
+), followed AS (
+    SELECT *, first_us // 1000 - lag(last_us // 1000) OVER of_entry AS silent_ms,
+        coalesce(lead(first_us // 1000) OVER of_entry, $until_ms) - last_us // 1000 AS left_ms
+    FROM spans LEFT JOIN leases ON of_addr IS NOT DISTINCT FROM broker_addr
+    WINDOW of_entry AS (PARTITION BY cluster, broker_addr ORDER BY first_us)
+), disturbed AS (
+    -- The bits of a bucket are one run of ones if adding the lowest of them carries past all the others.
+    SELECT unit, first_us AS from_us, last_us AS to_us FROM followed
+    WHERE NOT begins AND NOT coalesce(
+        (slots & (slots + (slots & -slots))) = 0 AND 2 * slot_us <= 1000 * lease_ms AND silent_ms <= lease_ms, false
+    )
+    UNION ALL
+    SELECT unit, (last_us // 1000 + lease_ms) * 1000 AS ends_us, ends_us + $expiry_us FROM followed
+    WHERE left_ms > lease_ms
+    UNION ALL
+    SELECT unit, coalesce(received_us, effect_us), effect_us FROM others
+    UNION ALL
+    SELECT deleted.unit, coalesce(received_us, effect_us), effect_us FROM deleted JOIN deletions USING (topic)
+)
+SELECT DISTINCT unit, unnest(generate_series(
+    (least(from_us, to_us) - $margin_us) // $period_us, (greatest(from_us, to_us) + $margin_us) // $period_us
+)) AS period
+FROM disturbed
+"""
+"""When something may happen to a unit, for all that is told of it: its beats are not a run of ones, or too far apart; a lease
+ends, and is scanned for; a topic that it has is deleted; any other event.
+"""
+
+
+def _weights(given: Frames, eventful: pa.Table, loud: Collection[str]) -> Counter[str]:
+    """Return about how many rows are replayed of each unit, those that are carried forward at their price."""
+    weights = Counter(given["nodes"]["unit"].to_pylist() + given["others"]["unit"].to_pylist())
+    raw = given["hours"].filter(_is_eventful(given["hours"], "first_us", eventful))
+    for unit, beats in _columns(raw, "unit", "beats"):
+        weights[unit] += beats
+    topics = given["topics"].group_by("broker_name").aggregate([("topic", "count")])
+    for unit, count in _columns(of_nodes(topics, "broker_name", given["nodes"]), "unit", "topic_count"):
+        weights[unit] += count if unit in loud else count // _CARRIED_AT_ONCE
+    return weights
+
+
+def _columns(rows: pa.Table, *names: str) -> Iterable[tuple[Any, ...]]:
+    return zip(*(rows[name].to_pylist() for name in names), strict=True)
+
+
+def _packed(weights: Mapping[str, int], count: int) -> tuple[dict[str, int], list[tuple[int, int]]]:
+    """Return the pack of each unit, and (pack, weight) of at most so many packs, the heaviest first.
+
+    Units of one pack are neighbours by name: tomorrow's pack finds what it starts from in few of today's files, which are
+    written a file a pack. None is heavier than its share by more than a unit.
+    """
+    share, before = max(1, sum(weights.values())) / count, 0
+    loads, pack_of = Counter[int](), {}
+    for unit, weight in sorted(weights.items()):
+        pack_of[unit] = int((before + weight / 2) / share)
+        loads[pack_of[unit]] += weight
+        before += weight
+    return pack_of, sorted(((pack, load) for pack, load in loads.items() if load), key=lambda pack: (-pack[1], pack[0]))
+
+
+# -- what a pack does with its part of the plan ------------------------------------------------------------------------
+
+
+def raw_filter(nodes: pa.Table, eventful: pa.Table) -> Beaten:
+    """Return which single beats a reader must give for the eventful periods of units: some more than those."""
+    of_units = eventful.filter(pc.is_in(eventful["unit"], value_set=nodes["unit"]))
+    some = nodes.filter(pc.is_in(nodes["unit"], value_set=of_units["unit"]))
+    addrs = keys_of(some.filter(pc.starts_with(some["node"], "a")))
+    return Beaten(addrs.to_pylist(), sorted(pc.unique(of_units["period"]).to_pylist()))
+
+
+def raw_beats(beats: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
+    """Return those single beats (`day_events`) of nodes that are replayed one by one, with their `unit`."""
+    found = of_nodes(beats, "broker_addr", nodes)
+    return found.filter(_is_eventful(found, "effect_us", eventful))
+
+
+def uneventful(hours: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
+    """Return the hours of nodes, with their `unit`, that are not replayed one by one."""
+    found = of_nodes(hours, "broker_addr", nodes)
+    return found.filter(pc.invert(_is_eventful(found, "first_us", eventful)))
+
+
+def runs(hours: pa.Table, nodes: pa.Table, eventful: pa.Table, profile: Profile) -> pa.Table:
+    """Return the runs of the uneventful periods of nodes, as events (`EVENTS`) with their `unit`, and `is_run`, which is true.
+
+    A run stands for equal beats in one bucket, and begins where the first of them was. All beats of a live entry in one bucket
+    renew its lease as of the last of them, whatever they say.
+    """
+    found = ask(_RUNS, {"hours": uneventful(hours, nodes, eventful)}, with_cluster=profile.live_key_has_cluster)
+    is_run = pa.repeat(True, found.num_rows)
+    return as_events(found).append_column("unit", found["unit"]).append_column("is_run", is_run)
+
+
+def _is_eventful(rows: pa.Table, at_us: str, eventful: pa.Table) -> pa.ChunkedArray:
+    """Return whether rows with a `unit` lie, by their column `at_us`, in one of the eventful periods."""
+    units = pc.unique(eventful["unit"])
+
+    def numbered(unit: pa.ChunkedArray, period: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pc.add(pc.multiply(pc.index_in(unit, value_set=units).cast(LONG), 1 << 32), period)
+
+    periods = pc.divide(rows[at_us], condense.PERIOD_US)
+    return pc.is_in(numbered(rows["unit"], periods), value_set=numbered(eventful["unit"], eventful["period"]))
+
+
+_RUNS = """
+SELECT *, first_seq AS seq, 'run-' || first_seq AS event_id,
+    max(last_us) OVER (PARTITION BY if($with_cluster, cluster_name, NULL), broker_addr, slot_us, bucket) AS effect_us,
+    if(
+        coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,
+        {'state_version': version_state, 'timestamp': version_timestamp, 'counter': version_counter}
+    ) AS data_version
+FROM hours
+"""

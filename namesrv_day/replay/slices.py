@@ -1,0 +1,74 @@
+"""What replayed units leave, as columns: a table's rows of the day are built at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from namesrv_core.history.intervals import Interval, Position
+from namesrv_core.machine.events import ScanNotActiveBroker
+from namesrv_day.arrow.rows import plain
+from namesrv_day.day.timed import Timed
+from namesrv_day.replay.unit import OutcomeOf, Refreshes
+from schemas import codec, gold
+from schemas.intervals import POSITIONS, columns_of
+from schemas.table import BOOLEAN, LONG, Table
+
+_SCAN = ScanNotActiveBroker()
+_SAID = ("cluster_name", "broker_name", "broker_addr", "topic", "channel_id")
+
+
+def history_rows(table: Table, intervals: Sequence[Interval], same: Mapping[str, Any]) -> pa.Table:
+    """Return the rows of a history table that intervals make; `same`: columns with one value in all rows."""
+    return _table_of(table, columns_of(table.name, intervals), len(intervals), same)
+
+
+def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str, Any]) -> pa.Table:
+    """Return the rows of event_outcomes of events whose contents are those of `timed`; `same`: as above."""
+    columns: dict[str, Any] = _columns(outcomes, OutcomeOf._fields)
+    numbers = pa.array(columns["number"], LONG)
+    columns |= {name: timed.said[name].take(numbers) for name in _SAID}
+    kinds = timed.said["channel_kind"].take(numbers).to_pylist()
+    of_numbers = (_SCAN if number is None else timed.events[number] for number in columns["number"])
+    columns["operation"] = list(map(codec.operation_of, of_numbers, kinds))
+    return _table_of(gold.EVENT_OUTCOMES, columns, len(outcomes), same)
+
+
+def refresh_rows(refreshes: Sequence[Refreshes], same: Mapping[str, Any]) -> pa.Table:
+    """Return the rows of refreshes_hourly; `same`: as above."""
+    return _table_of(gold.REFRESHES_HOURLY, _columns(refreshes, Refreshes._fields), len(refreshes), same)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: list(map(itemgetter(number), rows)) for number, name in enumerate(names)}
+
+
+def _table_of(table: Table, columns: Mapping[str, Any], count: int, same: Mapping[str, Any]) -> pa.Table:
+    """Return columns as `table` has them; one that is not given is NULL."""
+    schema = plain(table.schema)
+    arrays = []
+    for field in schema:
+        values = columns.get(field.name)
+        if field.name in same:
+            arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), count))
+        elif values is None:
+            arrays.append(pa.nulls(count, field.type))
+        elif field.name in POSITIONS:
+            arrays.append(_positions(values, field.type))
+        elif isinstance(values, list):
+            arrays.append(pa.array(values, field.type))
+        else:
+            arrays.append(values.cast(field.type))
+    return pa.table(arrays, schema=schema)
+
+
+def _positions(values: Sequence[Position | None], struct: pa.StructType) -> pa.Array:
+    missing = pa.array([value is None for value in values], BOOLEAN)
+    parts = [
+        pa.array([None if value is None else value[number] for value in values], struct.field(number).type)
+        for number in range(struct.num_fields)
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(struct), mask=missing)

@@ -1,0 +1,208 @@
+"""How a name server was configured, as far as is known without looking at answers: what conf/ says, what it said itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.inference.configuration import statement_of
+from namesrv_core.inference.settings import (
+    ADDRESSES,
+    SCAN_PHASE,
+    VERSION,
+    Known,
+    Life,
+    Setting,
+    Source,
+    Statement,
+    namesrv_of,
+)
+from namesrv_core.inference.settle import settle
+from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_of_version
+from namesrv_day.arrow.rows import rows_of, table_of
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import SettleInput, frame
+from namesrv_wire.closing import LATE_NS
+from namesrv_wire.codes import version_name
+from schemas import bronze, codec, gold
+from schemas.times import day_start_seq
+
+DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
+Facts = Sequence[Mapping[str, Any]]
+
+
+def known_settings(given: SettleInput) -> Known:
+    """Return what is known of the name server's settings without its answers and closes."""
+    facts = sorted([*rows_of(frame(given.today, bronze.NAMESRV_EVENTS)), *_changes(given)], key=_in_order)
+    before = {setting.name: setting for setting in settings_of(given.settings_before)}
+    known = Known(
+        _lives(facts, before),
+        _statements(facts),
+        given=given.given,
+        before=before,
+        hindsight=_hindsight(given.settings_later),
+    )
+    last = before.get(VERSION)
+    is_carried = last is not None and last.source is not Source.GIVEN
+    if not is_carried and is_open(known, VERSION):
+        known = replace(known, fallback_version=_brokers_version(given))
+    return known
+
+
+def is_open(known: Known, name: str) -> bool:
+    """Return whether evidence about setting `name` is looked for."""
+    return any(setting.name == name and setting.source.is_open for setting in settle(known))
+
+
+def namesrv_on(known: Known, day: dt.date) -> Namesrv:
+    """Return the name server as it was when `day` began, with what it became later."""
+    return namesrv_of(settle(known), day_start_seq(day))
+
+
+def phases_of(settings: Iterable[Setting]) -> dict[int, int]:
+    """Return the phases of scans (microseconds after a multiple of the period) by the start of the process."""
+    return {setting.life_seq: int(setting.value or 0) for setting in settings if setting.name == SCAN_PHASE}
+
+
+def settings_table(known: Known, namesrv_id: str, day: dt.date, addresses: pa.Table | None = None) -> pa.Table:
+    """Return the rows of `namesrv_settings`. `addresses`: rows of that table that name it; several addresses are one row."""
+    settings = [*settle(known), *(() if addresses is None else _addresses(addresses, namesrv_id))]
+    return table_of(codec.setting_rows(settings, namesrv_id), gold.NAMESRV_SETTINGS, day=day)
+
+
+def settings_of(rows: pa.Table) -> list[Setting]:
+    """Return the settings of one day and name server with which it is replayed, in order, of rows of `namesrv_settings`."""
+    ordered = sorted(rows_of(rows), key=lambda row: (row["from_seq"], row["setting"]))
+    return [codec.setting_of(row) for row in ordered if row["setting"] != ADDRESSES]
+
+
+def _addresses(addresses: pa.Table, namesrv_id: str) -> Iterable[Setting]:
+    """Yield which addresses are taken to be the name server's, if that are several."""
+    rows = [row for row in rows_of(addresses) if row["is_one"] and row["namesrv_id"] == namesrv_id]
+    if rows:
+        source = Source.INFERRED if any(row["source"] == "inferred" for row in rows) else Source.GIVEN
+        value = ", ".join([namesrv_id, *sorted(row["namesrv_addr"] for row in rows)])
+        evidence = tuple(event_id for row in rows for event_id in row["evidence"])
+        counts = [sum(row[name] for row in rows) for name in ("answers_for", "answers_against")]
+        yield Setting(ADDRESSES, value, source, 0, 0, value, evidence, *counts)
+
+
+def under_idle_limit(channel_events: pa.Table, namesrv: Namesrv, *, is_given: bool) -> pa.Table:
+    """Return ends of connections as the idle limits of `namesrv` have them, in order of `seq`. `is_given`: by conf/.
+
+    Captures are read with the default limit or the one given. Where it turns out to be longer, what the timer is said
+    to have done did not happen, and the packet that came later was the end.
+    """
+    # A connection keeps the limit with which it was opened.
+    begins = [(0, namesrv), *namesrv.later]
+    limits = [
+        {"from_seq": seq, "until_seq": until_seq, "limit_ms": one.config.channel_max_idle_ms}
+        for (seq, one), until_seq in zip(begins, [*(seq for seq, _ in namesrv.later), None], strict=True)
+        if not is_given
+        if one.config.channel_max_idle_ms is None or one.config.channel_max_idle_ms > CHANNEL_MAX_IDLE_MS
+    ]
+    if not limits:
+        return channel_events.filter(pc.field("kind") != "late_close")
+    found = ask(
+        _UNDER_LIMITS,
+        {"ends": channel_events, "limits": pa.Table.from_pylist(limits, schema=_LIMITS)},
+        late_ms=LATE_NS // NS_PER_MS,
+    )
+    return found.cast(channel_events.schema)
+
+
+_LIMITS = pa.schema([("from_seq", pa.int64()), ("until_seq", pa.int64()), ("limit_ms", pa.int64())])
+_UNDER_LIMITS = """
+WITH opened AS (
+    SELECT *, coalesce(TRY_CAST(str_split(channel_id, '#')[-1] AS BIGINT), seq) AS opened_seq FROM ends
+), limited AS (
+    SELECT opened.*, limits.from_seq IS NOT NULL AS is_longer, limits.limit_ms
+    FROM opened LEFT JOIN limits
+    ON opened_seq >= from_seq AND (until_seq IS NULL OR opened_seq < until_seq)
+)
+SELECT * EXCLUDE (opened_seq, is_longer, limit_ms) REPLACE (CASE
+    WHEN kind <> 'late_close' THEN kind
+    WHEN closed_by = 'namesrv' AND silent_ms BETWEEN limit_ms AND limit_ms + $late_ms THEN 'idle'
+    ELSE 'close' END AS kind)
+FROM limited
+WHERE CASE WHEN is_longer
+    THEN NOT coalesce(closed_by = 'timer' AND (limit_ms IS NULL OR silent_ms < limit_ms), FALSE)
+    ELSE kind <> 'late_close' END
+ORDER BY seq
+"""
+
+
+def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:
+    """Return what the first of the later days that did so found out about the start of a process."""
+    rows = sorted(rows_of(later), key=lambda row: row["day"], reverse=True)
+    starts = (row for row in rows if row["from_seq"] == row["process_seq"] and row["setting"] != ADDRESSES)
+    found = map(codec.setting_of, starts)
+    return {(s.name, s.life_seq): s for s in found if s.source in (Source.STATED, Source.INFERRED)}
+
+
+def _changes(given: SettleInput) -> Iterable[dict[str, Any]]:
+    """Yield the changes of its configuration that the name server accepted, or (doubtful) may have, as facts of its life."""
+    told = frame(given.today, bronze.ADMIN_EVENTS).filter(pc.field("code") == RequestCode.UPDATE_NAMESRV_CONFIG)
+    for row in rows_of(told):
+        if row["one_way"] or row["response_code"] is None:
+            yield {**row, "kind": "doubtful", "properties": row["config_value"]}
+        elif row["response_code"] == ResponseCode.SUCCESS:
+            yield {**row, "kind": "changed", "properties": row["config_value"]}
+
+
+def _in_order(fact: Mapping[str, Any]) -> tuple[int, str]:
+    return fact["seq"], fact["event_id"]
+
+
+def _lives(facts: Facts, before: Mapping[str, Setting]) -> list[Life]:
+    """Return the processes of a day: the one that ran when it began, if any did, and those that started."""
+    starts = sorted({fact["seq"] for fact in facts if fact["kind"] == "started"})
+    if before:
+        starts = [max(setting.life_seq for setting in before.values()), *starts]
+    else:
+        observed = [fact["seq"] for fact in facts if fact["kind"] == "observed_from"]
+        starts = [*observed[:1], *starts] or [0]
+    identified = [fact for fact in facts if fact["kind"] == "identified"]
+    lives = []
+    for number, (start, until) in enumerate(zip(starts, [*starts[1:], None], strict=True)):
+        own = (i for i in identified if (number == 0 or i["seq"] >= start) and (until is None or i["seq"] < until))
+        # Within a process the version cannot change; the first answer tells it.
+        first = next(own, None)
+        lives.append(Life(start) if first is None else Life(start, _release(first["version"]), first["event_id"]))
+    return lives
+
+
+def _statements(facts: Facts) -> list[Statement]:
+    return [
+        Statement(fact["seq"], fact["event_id"], {}, changes=False, is_certain=False)
+        if kind == "recording_gap"
+        else statement_of(
+            fact["seq"],
+            fact["event_id"],
+            fact["properties"] or "",
+            changes=kind != "configured",
+            is_certain=kind != "doubtful",
+        )
+        for fact in facts
+        if (kind := fact["kind"]) in ("configured", "changed", "doubtful", "recording_gap")
+    ]
+
+
+def _brokers_version(given: SettleInput) -> str:
+    """Return the version of the newest broker: a name server is of its brokers' generation, or newer."""
+    column = "request_version"
+    newest = pc.max(given.raw_beats(bronze.REGISTRATIONS.name, columns=[column])[column]).as_py()
+    return _release(newest or 0)
+
+
+def _release(version: int) -> str:
+    """Return the release that a protocol version stands for, or that by whose rules it is replayed."""
+    name = version_name(version)
+    return name if name[:2] in ("4.", "5.") else profile_of_version(version).name

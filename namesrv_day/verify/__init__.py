@@ -1,0 +1,1 @@
+"""Recorded answers held against the replayed tables."""

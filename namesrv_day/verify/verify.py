@@ -1,0 +1,408 @@
+"""Hold every recorded answer of a name server's day against the replayed tables.
+
+What is judged are answers condensed to hours (`answered`). Of equal answers to a question all are right or none, if none of
+them was under way when something changed that concerns the question: those of an hour are judged once, and so are those of all
+hours between two such changes. Single answers are looked up of the other hours, and of what turns out wrong. What is counted
+is every answer.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.history.intervals import restored
+from namesrv_core.history.overtaking import overtaken
+from namesrv_core.history.timeline import timeline_of
+from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
+from namesrv_core.machine.events import Event
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.question import Question
+from namesrv_core.machine.registry import Registry
+from namesrv_day.arrow.rows import conformed, empty, rows_of, with_microseconds
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import RawBeats, frame
+from namesrv_day.day.day_events import BEATS, Frames
+from namesrv_day.day.start import intervals_in, map_orders_in
+from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
+from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
+from namesrv_day.verify.unseen import EVER, unseen
+from schemas import bronze, codec, gold
+from schemas.table import BOOLEAN, INT, STRING, Table
+from schemas.times import day_start_seq
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class VerifyInput:
+    """One name server's day. Frames that are missing have no rows.
+
+    `answers`: its condensed answers, as `answered.HOURS`; `singles` looks up single ones, as `answered.SINGLES`, of some of
+    these rows with their numbers (`row`). `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats and
+    registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
+    tables, event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and
+    until when (microseconds; None: it still was) connections to it were open that cannot be read. `map_orders`: those of the
+    day before.
+    """
+
+    namesrv_id: str
+    day: dt.date
+    namesrv: Namesrv
+    answers: pa.Table
+    singles: Callable[[pa.Table], pa.Table]
+    today: Frames
+    raw_beats: RawBeats
+    replayed: Frames
+    unread: Sequence[tuple[int, int | None]] = ()
+    map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
+
+
+class Verified(NamedTuple):
+    """The day's rows of answer_checks and route_mismatches."""
+
+    answer_checks: pa.Table
+    route_mismatches: pa.Table
+
+
+def verdicts(given: VerifyInput) -> Verified:
+    """Return how the answers compare, and those that the registry gives at no instant of their window."""
+    said = answers_of(given)
+    if not said.num_rows:
+        return Verified(empty(gold.ANSWER_CHECKS), empty(gold.ROUTE_MISMATCHES))
+    judged, answers = _judged(said, given)
+    replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
+    of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
+    mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, "said": said, **replayed})
+    checks = ask(_CHECKS, {"judged": judged, "mismatches": mismatches})
+    return Verified(
+        conformed(checks, gold.ANSWER_CHECKS, **of_day), conformed(mismatches, gold.ROUTE_MISMATCHES, **of_day)
+    )
+
+
+# -- what was answered -------------------------------------------------------------------------------------------------
+
+_OF_ROW = ("row", "event_id", "seq", "request_seq", "effect_time", "hour", "answers")
+"""Columns that differ from answer to answer; of the others those that do not say what was told say what was asked."""
+_TOLD = {"response_remark": "remark", "response_body": "body"}
+_UNUSED = (
+    *("namesrv_id", "source_file", "source_offset", "ingest_run", "day", "one_way", "request_version", "compressed"),
+    *("body_bytes", "operation", "queue_datas", "namespace", "config_key", "config_value"),
+)
+
+
+def answers_of(given: VerifyInput) -> pa.Table:
+    """Return the day's answers: to questions, condensed, and to events where they say something about the registry.
+
+    Their columns are those of which the codec makes questions, events and answers; `kind` is the table, `row` the number of
+    the row, `answers` how many it stands for. A log that keeps no more of a response than its code (`response_fields` NULL)
+    says nothing to judge.
+    """
+    observed = _of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)
+    parts = [observed.filter(~ABOUT_CONFIGURATION)]
+    for table in bronze.EVENT_TABLES:
+        if table.name in codec.RESPONSE_TABLES:
+            codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
+            columns = [name for name in table.column_names if name not in _UNUSED]
+            told = _events(given, table, columns, pc.field("response_fields").is_valid() & pc.field("code").isin(codes))
+            at_ns = pc.multiply(with_microseconds(told)["event_time"], NS_PER_US)
+            said = told.rename_columns([_TOLD.get(name, name) for name in told.column_names])
+            said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
+            said = said.append_column("answers", pa.repeat(1, told.num_rows))
+            parts.append(_of_kind(said.drop_columns("event_time"), table))
+    parts.append(observed.filter(ABOUT_CONFIGURATION))  # last: they are judged apart
+    answers = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
+    return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
+
+
+_MERGED = f"""
+SELECT {", ".join((*ASKED, *TOLD))}, hour, sum(answers)::BIGINT AS answers, min(request_seq) AS request_seq, max(seq) AS seq
+FROM answers GROUP BY ALL
+"""  # noqa: S608  columns of ours
+"""Several files may have answers of an hour."""
+
+
+def _events(given: VerifyInput, table: Table, columns: Sequence[str], where: pc.Expression) -> pa.Table:
+    if table in BEATS:
+        return given.raw_beats(table.name, columns=columns, where=where)
+    return frame(given.today, table).filter(where).select(columns)
+
+
+def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
+    return rows.append_column("kind", pa.repeat(table.name, rows.num_rows))
+
+
+def _judged(said: pa.Table, given: VerifyInput) -> tuple[pa.Table, pa.Table]:
+    """Return verdicts, and the answers for which they stand, as `_Judge.judged`; of the configuration, too."""
+    configured = said.filter(ABOUT_CONFIGURATION)
+    judged, answers = _Judge(said.slice(0, said.num_rows - configured.num_rows), given).judged()
+    if not configured.num_rows:
+        return judged, answers
+    singles = given.singles(configured)
+    settings, told = frame(given.replayed, gold.NAMESRV_SETTINGS), frame(given.today, bronze.ADMIN_EVENTS)
+    found = compared(singles, configured, settings, told, first=answers.num_rows).cast(judged.schema)
+    more = _numbered(singles, configured.slice(0, 0), first=answers.num_rows)
+    return pa.concat_tables([judged, found]), pa.concat_tables([answers, more.cast(answers.schema)])
+
+
+# -- what the registry says --------------------------------------------------------------------------------------------
+
+
+class _Judge:
+    """The answers `said` on a day, and what the name server's tables say of it."""
+
+    def __init__(self, said: pa.Table, given: VerifyInput) -> None:
+        self._given, self._said = given, said
+        outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
+        changed = outcomes.filter(pc.field("changes") > 0)
+        self._changed = changed
+        self._starts = outcomes.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
+        from_seq = day_start_seq(given.day)
+        histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
+        intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
+        self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
+        self._orders = map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
+        self._timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
+        questions, self._question_of = _distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
+        replies, self._reply_of = _distinct(said, TOLD)
+        self._questions, self._replies = list(map(_question, questions)), list(map(codec.answer_of, replies))
+        self._concerns = Concerns(self._registry(), self._timeline, self._starts)
+        self._effects: dict[int, tuple[Numbers, Numbers]] = {}
+
+    def judged(self) -> tuple[pa.Table, pa.Table]:
+        """Return verdicts, and the answers for which they stand (`rows`, their numbers): condensed ones, if they match."""
+        said = self._said
+        is_single = said["kind"].to_numpy() != bronze.ROUTE_OBSERVATIONS.name
+        singles = _single(said.filter(pa.array(is_single)))
+        asked, told = (said[name].to_numpy() for name in ("request_seq", "seq"))
+        looked_up = ~is_single & (
+            (self._versions(said["row"].to_numpy(), asked, told) < 0) | (self._life(asked) != self._life(told))
+        )
+        while True:
+            if looked_up.any():
+                singles = pa.concat_tables([singles, self._given.singles(said.filter(pa.array(looked_up)))])
+            is_single |= looked_up
+            singles = singles.sort_by([("seq", "ascending"), ("event_id", "ascending")])
+            answers = _numbered(singles, said.filter(pa.array(~is_single)))
+            judged = self._verdicts(answers)
+            wrong = answers["said"].take(judged.filter(~pc.field("matched"))["rows"].combine_chunks().flatten())
+            looked_up = np.isin(said["row"].to_numpy(), wrong.to_numpy()) & ~is_single
+            if not looked_up.any():
+                return judged, answers
+
+    def _verdicts(self, answers: pa.Table) -> pa.Table:
+        """Return the verdicts on answers: one for all that say the same where nothing changed that concerns them."""
+        namesrv, starts = self._given.namesrv, self._starts
+        alike, observed = self._folded(answers)
+        found = {
+            verdict.observed.event_id: verdict
+            for verdict in verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
+        }
+        if not all(verdict.matched for verdict in found.values()):
+            told_of = [*found.values()]
+            found |= overtaken(self._registry(), self._timeline, told_of, namesrv, self._concerns, starts=starts)
+        ordered = [found[one.event_id] for one in observed]
+        told = [
+            verdict.observed._replace(request_seq=removed_seq - 1)
+            for verdict, removed_seq in zip(ordered, alike["removed_seq"].to_pylist(), strict=True)
+            if removed_seq and not verdict.matched
+        ]
+        again = verify(self._registry(), self._timeline, told, namesrv, starts=starts) if told else []
+        late = {verdict.observed.event_id for verdict in again if verdict.matched}
+        columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
+        columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
+        columns["is_open"] = pa.repeat(False, len(observed))
+        columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
+        columns["expected"] = pa.array(map(_expected, ordered), STRING)
+        code = self._said["code"].take(answers["said"].take(alike["row"]))
+        return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
+
+    def _folded(self, answers: pa.Table) -> tuple[pa.Table, list[Observed]]:
+        """Return one of all answers that say the same where nothing changed that concerns them: `row`, and all their `rows`."""
+        said, asked, told, row = (answers[name].to_numpy() for name in ("said", "request_seq", "seq", "row"))
+        version = self._versions(said, asked, told)
+        at = {
+            "question": self._question_of[said],
+            "reply": self._reply_of[said],
+            # Which of several states an answer shows may depend on what earlier answers have shown: it stands for itself.
+            "version": np.where(version < 0, -1 - row, version),
+            "life": self._life(told),
+            # Condensed ones match, or are looked up.
+            "removed_seq": np.where(answers["event_id"].is_valid(), _removal_before(asked, self._changed), 0),
+            "row": row,
+            "answers": answers["answers"].to_numpy(),
+        }
+        alike = ask(_ALIKE, {"answers": pa.table(at)})
+        places = answers.select(["request_seq", "seq"]).take(alike["row"])
+        names = (f"{row:012}" for row in alike["row"].to_pylist())
+        asked_of = map(self._questions.__getitem__, alike["question"].to_pylist())
+        told_of = map(self._replies.__getitem__, alike["reply"].to_pylist())
+        return alike, list(map(Observed, names, *(column.to_pylist() for column in places.columns), asked_of, told_of))
+
+    def _versions(self, said: Numbers, asked: Numbers, told: Numbers) -> Numbers:
+        """Return of answers how many changes that concern their question lie behind them; -1 if one was near.
+
+        It was if it happened, or may have, between the question and the answer.
+        """
+        question_of, versions = self._question_of[said], np.empty_like(asked)
+        of_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
+        for number, own in enumerate(of_question):
+            if len(own):
+                effects, arrivals = self._effects_on(number)
+                version = np.searchsorted(effects, told[own])
+                is_alone = np.searchsorted(effects, asked[own], side="right") >= version
+                versions[own] = np.where(is_alone & (arrivals[version] >= told[own]), version, -1)
+        return versions
+
+    def _effects_on(self, question: int) -> tuple[Numbers, Numbers]:
+        """Return where the changes that concern a question took effect, and of each where it or a later one had arrived first."""
+        if question not in self._effects:
+            changes = [self._timeline[number - 1] for number in self._concerns.of(self._questions[question])]
+            arrivals = np.array([*(change.arrival_seq for change in changes), EVER], dtype=np.int64)
+            first = np.minimum.accumulate(arrivals[::-1])[::-1]
+            self._effects[question] = np.array([change.seq for change in changes], dtype=np.int64), first
+        return self._effects[question]
+
+    def _life(self, at: Numbers) -> Numbers:
+        """Return the number of the configuration in which the name server was at some positions."""
+        return np.searchsorted(
+            np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), at, side="right"
+        )
+
+    def _registry(self) -> Registry:
+        """Return the registry as the day began."""
+        registry = Registry(self._given.namesrv.profile)
+        restored(registry, self._carried, self._orders)
+        return registry
+
+
+def _single(said: pa.Table) -> pa.Table:
+    """Return responses to events as single answers."""
+    return conformed(said.append_column("said", said["row"]), SINGLES)
+
+
+def _numbered(singles: pa.Table, condensed: pa.Table, first: int = 0) -> pa.Table:
+    """Return single answers and condensed ones, which stand for many that are as good as the last of them, with their `row`."""
+    last = condensed.select(["answers", "seq"]).append_column("said", condensed["row"])
+    last = last.append_column("request_seq", last["seq"])
+    answers = pa.concat_tables(
+        [singles.append_column("answers", pa.repeat(1, singles.num_rows)), last], promote_options="default"
+    )
+    return answers.append_column("row", pa.array(np.arange(first, first + answers.num_rows)))
+
+
+# So long a removal may be under way. Measured behind the end of a connection, on busy machines: 36 ms to an answer, 73 ms to the
+# name server's log; 3 ms else. Where a scan ran is concluded, to some milliseconds.
+_UNDER_WAY_NS: Final = {"channel_": 100 * NS_PER_MS, "scan": 20 * NS_PER_MS}
+_FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
+
+
+def _removal_before(asked: Numbers, changed: pa.Table) -> Numbers:
+    """Return of questions the position of the removal that may still have been under way; 0 where there was none.
+
+    A connection has ended, and its broker is taken out by another thread, in 5.x by a second one after that.
+    """
+    begun = np.zeros_like(asked)
+    for operation, limit in _UNDER_WAY_NS.items():
+        removals = changed.filter(pc.starts_with(changed["operation"], operation))["seq"].to_numpy()
+        removals = np.concatenate([[0], np.sort(removals)])
+        last = removals[np.searchsorted(removals[1:], asked)]
+        begun = np.maximum(begun, np.where(asked - last <= limit, last, 0))
+    return begun
+
+
+def _expected(verdict: Verdict) -> str | None:
+    """Return what the registry would have answered, in words; None where it did."""
+    expected = verdict.expected
+    said = [part for part in (codec.fields_json(expected), expected.body) if part]
+    return None if verdict.matched else ("\n".join(said) or expected.remark)
+
+
+def _arrivals(changed: pa.Table, given: VerifyInput) -> dict[int, int]:
+    """Return when requests that changed something and were answered had arrived, by the position of their effect."""
+    where = pc.field("event_id").isin(changed["event_id"].combine_chunks()) & pc.field("response_code").is_valid()
+    arrived: dict[str, int] = {}
+    for table in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS):
+        rows = with_microseconds(_events(given, table, ["event_id", "event_time", "response_code"], where))
+        arrived.update(zip(rows["event_id"].to_pylist(), rows["event_time"].to_pylist(), strict=True))
+    effects = zip(changed["seq"].to_pylist(), changed["event_id"].to_pylist(), strict=True)
+    return {seq: arrived[event_id] * NS_PER_US for seq, event_id in effects if event_id in arrived}
+
+
+_ALIKE = """
+SELECT min(row) AS row, removed_seq, question, reply, list(row) AS rows, sum(answers)::BIGINT AS answers FROM answers
+GROUP BY question, reply, version, life, removed_seq
+"""
+
+
+def _question(row: Mapping[str, Any]) -> Question | Event:
+    if row["kind"] == bronze.ROUTE_OBSERVATIONS.name:
+        return codec.question_of(row)
+    return codec.response_of({**row, **_NOTHING}).question
+
+
+_NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
+
+
+def _distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[list[dict[str, Any]], Numbers]:
+    """Return what rows say in `columns`, each once, and for each row the number of what it says."""
+    said = ", ".join(columns)
+    found = ask(f"SELECT {said}, list(row) AS rows FROM answers GROUP BY {said}", {"answers": rows})  # noqa: S608  our columns
+    of_said = found["rows"].combine_chunks()
+    numbers = np.empty(rows.num_rows, dtype=np.int64)
+    numbers[of_said.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), of_said.value_lengths().to_numpy())
+    return list(rows_of(found.drop_columns("rows"))), numbers
+
+
+# -- reports -----------------------------------------------------------------------------------------------------------
+
+_MISMATCHES = """
+WITH explaining AS (
+    SELECT unnest(evidence_against) AS event_id, 'order_decision' AS classification, decision_id FROM order_decisions
+    UNION ALL
+    SELECT regexp_replace(event_id, '-response$', ''), 'unknown_past', NULL FROM event_outcomes
+    WHERE operation = 'observed_answer' AND outcome = 'unknown_past'
+), explained AS (
+    SELECT event_id, min(classification) AS classification, min(decision_id) AS decision_id
+    FROM explaining GROUP BY event_id
+)
+SELECT
+    event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
+    effect_time AS answer_time, decision_id,
+    coalesce(
+        classification,
+        CASE WHEN unseen THEN 'unseen_broker' WHEN is_late THEN 'removal_under_way' WHEN is_open THEN 'unknown_past'
+        ELSE 'mismatched' END
+    ) AS classification,
+    coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
+FROM (SELECT unnest(rows) AS row, expected, unseen, is_late, is_open FROM judged WHERE NOT matched)
+JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
+JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
+LEFT JOIN explained USING (event_id)
+"""
+_CHECKS = """
+WITH counted AS (
+    SELECT
+        code, sum(answers) AS answers, sum(answers) FILTER (matched) AS matched,
+        sum(answers) FILTER (matched AND same_order) AS same_order,
+        sum(answers) FILTER (matched AND same_bytes) AS same_bytes,
+        sum(answers) FILTER (matched AND in_flight) AS in_flight
+    FROM judged GROUP BY code
+), unmatched AS (
+    SELECT
+        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way')) AS explained,
+        count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
+        count(*) FILTER (classification = 'mismatched') AS mismatched
+    FROM mismatches GROUP BY code
+)
+SELECT code, CAST(coalesce(COLUMNS(* EXCLUDE (code)), 0) AS BIGINT)
+FROM counted LEFT JOIN unmatched USING (code)
+"""
