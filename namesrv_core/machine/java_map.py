@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 _LOAD_NUMERATOR, _LOAD_DENOMINATOR = 3, 4
 # A bucket of this many keys that gets another makes a table below the other bound grow; a larger table makes it a tree.
-_CROWDED_BUCKET, _MIN_TREEIFY_CAPACITY = 8, 64
+CROWDED_BUCKET, MIN_TREEIFY_CAPACITY = 8, 64
 _SMALL_CAPACITY = 16  # of a map that never grew: its buckets were never parted, and none is a tree
 _UNTREEIFY = 6  # a tree that is parted when the table grows leaves a list of so many keys, or fewer
 _INT_MASK = 0xFFFFFFFF
@@ -59,6 +59,12 @@ def table_size_for(capacity: int) -> int:
     return 1 << max(0, capacity - 1).bit_length()
 
 
+def room_of(capacity: int, *, concurrent: bool) -> int:
+    """Return how many keys make a table grow that has `capacity` buckets."""
+    full = capacity * _LOAD_NUMERATOR // _LOAD_DENOMINATOR
+    return full if concurrent else full + 1
+
+
 class Shape(NamedTuple):
     """What a map's content does not tell of its order: the number of buckets, and the order within some of them.
 
@@ -80,14 +86,15 @@ class JavaMap(dict[K, V], Generic[K, V]):
     small a tree. Keys of (cluster, address) with one hash have no order in Java; here it is that of their text.
     """
 
-    __slots__ = ("_filled", "_hash_of", "_order", "_trees", "capacity", "computes", "concurrent")
+    __slots__ = ("_filled", "_order", "_trees", "capacity", "computes", "concurrent", "hash_of")
+    grows = True  # by the number of its keys
 
     def __init__(self, capacity: int, hash_of: Callable[[K], int], *, concurrent: bool, computes: bool = False) -> None:
         super().__init__()
         self.capacity = capacity
         self.concurrent = concurrent
         self.computes = computes
-        self._hash_of = hash_of
+        self.hash_of = hash_of
         self._order: list[K] | None = None
         self._filled: dict[int, int] | None = None  # keys by bucket, while there are enough to crowd one
         self._trees: dict[int, Tree[K]] = {}
@@ -95,14 +102,14 @@ class JavaMap(dict[K, V], Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Set `key`; a new key may make the table grow."""
         if self.computes and len(self) > self._full:
-            self._grow()
+            self.grow()
         if key in self:
             self[key] = value
-            if self.concurrent and len(self) >= _CROWDED_BUCKET:
+            if self.concurrent and len(self) >= CROWDED_BUCKET:
                 self._crowd(self.bucket_of(key), key)
             return
         self._order = None
-        if len(self) < _CROWDED_BUCKET - 1 and not self._trees:
+        if len(self) < CROWDED_BUCKET - 1 and not self._trees:
             self._filled = None
             self._enter(key, value)
             return
@@ -112,10 +119,10 @@ class JavaMap(dict[K, V], Generic[K, V]):
         self._note_count(bucket, others + 1)
         if bucket in self._trees:
             self._trees[bucket].put(key, self._rank(key))
-        elif others >= _CROWDED_BUCKET - self.computes:
+        elif others >= CROWDED_BUCKET - self.computes:
             self._crowd(bucket, key)
-        if not self.computes and (len(self) > self._full or (self.concurrent and len(self) == self._full)):
-            self._grow()
+        if self.grows and not self.computes and len(self) >= room_of(self.capacity, concurrent=self.concurrent):
+            self.grow()
 
     def mutate(self, key: K, value: V) -> None:
         """Set a key that is there, as where Java changes an object that a map holds: the map sees nothing of it."""
@@ -187,10 +194,19 @@ class JavaMap(dict[K, V], Generic[K, V]):
             else:
                 self._stand(keys)
 
+    def spread_of(self, key: K) -> int:
+        """Return the hash of `key` with its upper half folded in."""
+        value = self.hash_of(key)
+        return value ^ value >> 16
+
     def bucket_of(self, key: K) -> int:
-        """Return the bucket of `key`: the hash with its upper half folded in, modulo the capacity."""
-        value = self._hash_of(key)
+        """Return the bucket of `key`: its spread hash, modulo the capacity."""
+        value = self.hash_of(key)
         return (value ^ value >> 16) & (self.capacity - 1)
+
+    def is_tree(self, bucket: int) -> bool:
+        """Return whether a bucket is a tree now."""
+        return bucket in self._trees
 
     @property
     def _full(self) -> int:
@@ -240,8 +256,7 @@ class JavaMap(dict[K, V], Generic[K, V]):
 
     def _rank(self, key: K) -> Rank:
         """Return by what a key is compared in a tree: its hash, signed in a HashMap, then as Comparable."""
-        value = self._hash_of(key)
-        spread = value ^ value >> 16
+        spread = self.spread_of(key)
         signed = spread & _INT_MASK >> 1 if self.concurrent else (spread ^ 1 << 31) - (1 << 31)
         return (signed, *_comparable(key))
 
@@ -251,25 +266,26 @@ class JavaMap(dict[K, V], Generic[K, V]):
         A HashMap doubles; a ConcurrentHashMap goes on until its threshold is past thrice the old capacity. That one
         does so also when it finds the eighth key, or a later one.
         """
-        if bucket in self._trees or self._count(bucket) < _CROWDED_BUCKET:
+        if bucket in self._trees or self._count(bucket) < CROWDED_BUCKET:
             return
         keys = [other for other in self if self.bucket_of(other) == bucket]
-        if self.concurrent and keys.index(key) + 1 < _CROWDED_BUCKET:
+        if self.concurrent and keys.index(key) + 1 < CROWDED_BUCKET:
             return
-        if self.capacity >= _MIN_TREEIFY_CAPACITY:
+        if self.capacity >= MIN_TREEIFY_CAPACITY:
             self._order = None
             self._trees[bucket] = self._tree(keys)
         elif not self.concurrent:
-            self._grow()
+            self.grow()
         else:
             wanted = table_size_for(3 * self.capacity + 1)
             while self._full < wanted:
-                self._grow()
+                self.grow()
 
     def _tree(self, keys: Iterable[K]) -> Tree[K]:
         return Tree(((key, self._rank(key)) for key in keys), is_concurrent=self.concurrent)
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
+        """Double the table, as the map does by itself."""
         trees, self._trees, self._order, self._filled = self._trees, {}, None, None
         if self.concurrent:
             self._reorder_as_transfer(trees)
@@ -300,7 +316,7 @@ class JavaMap(dict[K, V], Generic[K, V]):
         for bucket, keys in buckets.items():
             if bucket in trees:
                 continue
-            highs = [bool((self._hash_of(key) ^ self._hash_of(key) >> 16) & self.capacity) for key in keys]
+            highs = [bool(self.spread_of(key) & self.capacity) for key in keys]
             run_start = len(keys) - 1
             while run_start > 0 and highs[run_start - 1] == highs[-1]:
                 run_start -= 1

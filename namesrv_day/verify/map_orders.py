@@ -1,22 +1,28 @@
 """In what order a name server's maps are when a day ends, where the rows of its histories do not tell.
 
 Nearly always they do, and that is seen from the rows as columns: as long as no key leaves a map, it is one into which its
-content was put by age. Maps of few keys neither grow nor crowd.
+content was put by age. Maps of few keys neither grow nor crowd. Of most others the ages of their keys tell the order; where they
+do not, the day's changes are walked through.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import TABLE_OF, restored
+from namesrv_core.history.key_ages import Age, Stay, UnclearError, shape_by_ages
 from namesrv_core.history.map_orders import MapOrder, orders_unlike
 from namesrv_core.history.timeline import Walk, timeline_of
+from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.registry import Registry, TableName
+from namesrv_core.machine.rows import LiveKey
 from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import frame
@@ -26,7 +32,7 @@ from schemas import codec, gold
 from schemas.table import Table
 from schemas.times import day_start_seq
 
-Alike = Mapping[str, Mapping[str | None, list[str | None]]]
+Alike = Mapping[TableName, Mapping[str | None, list[str | None]]]
 
 # So many keys may crowd a bucket, which makes a small table grow; to grow for their number takes more.
 _CROWD = 8
@@ -40,8 +46,8 @@ _NESTED = {
 _LARGE = frozenset({gold.TOPIC_QUEUE_HISTORY, gold.TOPIC_QUEUE_MAPPING_HISTORY})
 """They grow with brokers times topics; the others with brokers."""
 _FLAT = {
-    gold.BROKER_LIVE_HISTORY: "(cluster_name, broker_addr)",
-    gold.FILTER_SERVER_HISTORY: "(cluster_name, broker_addr)",
+    gold.BROKER_LIVE_HISTORY: "cluster_name, broker_addr",
+    gold.FILTER_SERVER_HISTORY: "cluster_name, broker_addr",
 }
 
 
@@ -50,38 +56,125 @@ def map_orders(slices: Frames, before: pa.Table, namesrv: Namesrv, namesrv_id: s
 
     `slices`: its histories and event_outcomes; `before`: map_orders of the last day before.
     """
-    told = set(before["map_table"].unique().to_pylist())
+    told, from_seq = _orders(before), day_start_seq(day)
+    unsure = {order.table for order in told}
     differing = {
         table: frame(slices, table)
         for table in (*_NESTED, *_FLAT)
-        if _table_of(table) in told or _may_differ(frame(slices, table), table)
+        if _table_of(table) in unsure or _may_differ(frame(slices, table), table)
     }
     if not differing:
         return empty(gold.MAP_ORDERS)
     alike = {_table_of(table): _alike(differing[table], table, before, day) for table in _LARGE & differing.keys()}
-    walked = {
-        table.name: _enough(rows, table, alike[_table_of(table)], day) if table in _LARGE else rows
-        for table, rows in differing.items()
-    }
-    ended = _walked(walked, slices, [order for order in _orders(before) if _is_walked(order, alike)], namesrv, day)
-    orders = (
+    told = [order for order in told if _is_walked(order, alike)]
+    starts = frame(slices, gold.EVENT_OUTCOMES).filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
+    orders, walked = list[MapOrder](), dict[str, pa.Table]()
+    for table, rows in differing.items():
+        by_ages = None if starts else _by_ages(rows, table, Registry(namesrv.profile), told, alike, from_seq)
+        if by_ages is None:
+            walked[table.name] = _enough(rows, table, alike[_table_of(table)], day) if table in _LARGE else rows
+        else:
+            orders += by_ages
+    if walked:
+        orders += orders_unlike(*_walked(walked, starts, told, namesrv, day))
+    found = (
         order._replace(outer=outer)
-        for order in orders_unlike(*ended)
+        for order in orders
         if _is_walked(order, alike)
         for outer in (alike[order.table][order.outer] if order.is_inner and order.table in alike else [order.outer])
     )
-    return table_of(map(codec.map_order_row, orders), gold.MAP_ORDERS, namesrv_id=namesrv_id, day=day)
+    return table_of(map(codec.map_order_row, found), gold.MAP_ORDERS, namesrv_id=namesrv_id, day=day)
+
+
+def _by_ages(
+    rows: pa.Table, table: Table, fresh: Registry, told: Sequence[MapOrder], alike: Alike, from_seq: int
+) -> list[MapOrder] | None:
+    """Return the orders of the maps of one table as far as the ages of their keys tell them; None where they do not.
+
+    `fresh`: an empty registry; `told`: the orders before the day.
+    """
+    name = _table_of(table)
+    shapes = {(order.is_inner, order.outer): order.shape for order in told if order.table == name}
+    if table is gold.KV_CONFIG_HISTORY:
+        return None  # a namespace is there without a key, too
+    of_table: JavaMap[Any, Any] = getattr(fresh, name)
+    try:
+        maps: list[tuple[bool, str | None, JavaMap[Any, Any], list[Stay]]] = [
+            (False, None, of_table, _outer_stays(rows, table, from_seq)),
+            *(
+                (True, outer, string_map(), stays)
+                for outer, stays in _inner_stays(rows, table, alike.get(name), shapes, from_seq)
+            ),
+        ]
+        found = [
+            (is_inner, outer, shape_by_ages(empty_map, stays, shapes.get((is_inner, outer))))
+            for is_inner, outer, empty_map, stays in maps
+        ]
+    except UnclearError:
+        return None
+    return [MapOrder(name, is_inner, outer, shape) for is_inner, outer, shape in found if shape is not None]
+
+
+def _outer_stays(rows: pa.Table, table: Table, from_seq: int) -> list[Stay]:
+    """Return the keys of the registry's table itself. Raises UnclearError where one may have gone, or only its oldest member."""
+    if table in _FLAT:
+        found = ask(
+            _STAYS.format(keys=_FLAT[table], member="0", age="entered_at"), {"history": rows}, from_seq=from_seq
+        )
+        return [Stay(LiveKey(*key), *ages) for key, *ages in _keys_and_ages(found, 2)]
+    own, member = _NESTED[table]
+    sql = _STAYS.format(keys=own, member=member, age="outer_entered_at")
+    found = ask(sql, {"history": rows}, from_seq=from_seq)
+    if found.num_rows > 1 and not pc.all(found["is_clear"]).as_py():
+        raise UnclearError
+    return [Stay(key, *ages) for (key,), *ages in _keys_and_ages(found, 1)]
+
+
+def _inner_stays(
+    rows: pa.Table,
+    table: Table,
+    alike: Iterable[str | None] | None,
+    told: Iterable[tuple[bool, str | None]],
+    from_seq: int,
+) -> Iterator[tuple[str | None, list[Stay]]]:
+    """Yield those keys of the registry's table whose maps may differ, with the keys of these."""
+    if table in _FLAT or table is gold.BROKER_ADDR_HISTORY:
+        return
+    own, member = _NESTED[table]
+    if alike is None:
+        many = ask(_CROWDED.format(own=own, inner=member), {"history": rows}, crowd=_CROWD)["own"].to_pylist()
+        alike = {*many, *(outer for is_inner, outer in told if is_inner)}
+    some = pa.table({"one": pa.array(list(alike), pa.string())})
+    sql = f"WITH history AS (FROM history SEMI JOIN wanted ON {own} IS NOT DISTINCT FROM one) {_STAYS} ORDER BY 1"
+    found = ask(
+        sql.format(keys=f"{own}, {member}", member="0", age="entered_at"),
+        {"history": rows, "wanted": some},
+        from_seq=from_seq,
+    )
+    for outer, of_outer in groupby(_keys_and_ages(found, 2), lambda one: one[0][0]):
+        yield outer, [Stay(key, *ages) for (_, key), *ages in of_outer]
+
+
+def _keys_and_ages(found: pa.Table, keys: int) -> Iterator[tuple[tuple[str | None, ...], Age | None, Age | None]]:
+    """Yield the keys of `_STAYS`, so many columns, and the two ages of each."""
+    columns = [column.to_pylist() for column in found.columns]
+    ages = [
+        [None if seq is None else (seq, no) for seq, no in zip(*of, strict=True)]
+        for of in (columns[-4:-2], columns[-2:])
+    ]
+    return zip(zip(*columns[:keys], strict=True), *ages, strict=True)
 
 
 def _walked(
-    rows: Frames, slices: Frames, orders: list[MapOrder], namesrv: Namesrv, day: dt.date
+    rows: Frames, starts: list[int], orders: list[MapOrder], namesrv: Namesrv, day: dt.date
 ) -> tuple[Registry, Registry]:
-    """Return the registry as the day left it, and one of the same content made afresh; `orders`: of its maps before the day."""
+    """Return the registry as the day left it, and one of the same content made afresh.
+
+    `starts`: when its process started; `orders`: of its maps before the day.
+    """
     intervals, from_seq = intervals_in(rows), day_start_seq(day)
     registry = Registry(namesrv.profile)
     restored(registry, [one for one in intervals if one.opened_at.seq < from_seq], orders)
-    outcomes = frame(slices, gold.EVENT_OUTCOMES)
-    starts = outcomes.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
     walk = Walk(registry, namesrv, starts)
     for change in timeline_of(intervals, from_seq, {}):
         walk.take(change)
@@ -121,7 +214,7 @@ def _enough(rows: pa.Table, table: Table, alike: Iterable[str | None], day: dt.d
     return rows.take(found["place"])
 
 
-def _table_of(table: Table) -> str:
+def _table_of(table: Table) -> TableName:
     """Return the name of the registry's table of which `table` is the history."""
     name = table.name.removesuffix("_history")
     return TABLE_OF.get(name, "broker_addr_table")
@@ -131,11 +224,27 @@ def _may_differ(rows: pa.Table, table: Table) -> bool:
     """Return whether a map of the registry's table may be unlike one made of its open rows; `rows`: the slice of its history."""
     if rows["closed_by"].null_count == rows.num_rows:
         return False
-    own, inner = _NESTED[table] if table in _NESTED else (_FLAT[table], "0")
+    own, inner = _NESTED[table] if table in _NESTED else (f"({_FLAT[table]})", "0")
     age = "outer_entered_at" if table in _NESTED else "entered_at"
     sql = _MAY_DIFFER.format(own=own, inner=inner, age=age)
     return bool(ask(sql, {"history": rows}, crowd=_CROWD, is_flat=table in _FLAT)["found"][0].as_py())
 
+
+_STAYS = """
+SELECT {keys}, min(now) IS NULL OR count(*) = 1 OR min(now) = min(first) AS is_clear,
+    min(before).seq AS before_seq, min(before).no AS before_no, min(now).seq AS now_seq, min(now).no AS now_no
+FROM (
+    SELECT {keys}, {member} AS of_key, min({age}) AS first, min({age}) FILTER (opened_at.seq < $from_seq) AS before,
+        min({age}) FILTER (closed_by IS NULL) AS now
+    FROM history GROUP BY ALL
+) GROUP BY {keys}
+"""
+"""Keys, and their ages before the day and after it. One that lost its oldest member may have gone in between, or not."""
+
+_CROWDED = """
+SELECT {own} AS own FROM history GROUP BY own
+HAVING bool_or(closed_by IS NOT NULL) AND count(DISTINCT coalesce({inner}, '')) >= $crowd
+"""
 
 _MAY_DIFFER = """
 WITH members AS (
@@ -153,23 +262,22 @@ SELECT coalesce(
 """
 """What leaves a map of many; or a key that lost a member, maybe the oldest, of which the rows of the others know nothing."""
 
-_ALIKE = """
+_ALIKE = f"""
 WITH crowded AS (
-    SELECT {own} AS own FROM history GROUP BY own
-    HAVING bool_or(closed_by IS NOT NULL) AND count(DISTINCT coalesce({inner}, '')) >= $crowd
-    UNION SELECT outer_key FROM told
+    {_CROWDED} UNION SELECT outer_key FROM told
 ), edges AS (
-    SELECT {own} AS own, {inner} AS member, entered_at AS position, 0 AS seq, 0 AS what FROM history WHERE opened_at.seq < $from_seq
-    UNION ALL SELECT {own}, {inner}, opened_at, opened_at.seq, 2 FROM history WHERE opened_at.seq >= $from_seq
-    UNION ALL SELECT {own}, {inner}, closed_at, closed_at.seq, 1 FROM history WHERE closed_at IS NOT NULL
+    SELECT {{own}} AS own, {{inner}} AS member, entered_at AS position, 0 AS seq, 0 AS what FROM history
+        WHERE opened_at.seq < $from_seq
+    UNION ALL SELECT {{own}}, {{inner}}, opened_at, opened_at.seq, 2 FROM history WHERE opened_at.seq >= $from_seq
+    UNION ALL SELECT {{own}}, {{inner}}, closed_at, closed_at.seq, 1 FROM history WHERE closed_at IS NOT NULL
 ), happened AS (
-    SELECT own, list({{'key': member, 'what': what, 'seq': seq}} ORDER BY position, what, member) AS edges
+    SELECT own, list({{{{'key': member, 'what': what, 'seq': seq}}}} ORDER BY position, what, member) AS edges
     FROM edges SEMI JOIN crowded ON edges.own IS NOT DISTINCT FROM crowded.own GROUP BY own
 )
 SELECT list(happened.own ORDER BY happened.own) AS keys
 FROM happened LEFT JOIN told ON told.outer_key IS NOT DISTINCT FROM happened.own
 GROUP BY edges, told.capacity, told.keys ORDER BY keys
-"""
+"""  # noqa: S608  a statement of ours
 """Where one map is to be looked at, what came and went in it, in order; what was carried came before."""
 
 _ENOUGH = """
