@@ -25,8 +25,8 @@ from namesrv_day.day.context import RawBeats
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.sweep import open_orphans, route_parts
 from schemas import bronze, gold
-from schemas.findings import query
 from schemas.gold import ORPHANED_TOPICS, ROUTE_CHANGES
+from schemas.sql_files import query
 from schemas.table import Table
 from schemas.times import day_start_seq, day_start_us
 

@@ -23,6 +23,7 @@ from namesrv_day.day.day_events import Frames, topic_digests
 from namesrv_day.day.start import starting
 from namesrv_day.day.timed import Report, Timed
 from schemas import gold
+from schemas.sql_files import query
 
 TopicConfigs = Callable[[pa.ChunkedArray], pa.Table]
 # Topics are compared as sets; KV entries are nobody's business here.
@@ -49,7 +50,9 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
     if namesrv.profile.repairs_missing_topics:
         queues = frame(open_rows, gold.TOPIC_QUEUE_HISTORY)
         configs = topic_configs(topic_digests(runs))
-        failed.update(ask(_MISSING, {"beats": runs, "queues": queues, "configs": configs})["unit"].to_pylist())
+        failed.update(
+            ask(query("replay/missing"), {"beats": runs, "queues": queues, "configs": configs})["unit"].to_pylist()
+        )
     return failed
 
 
@@ -61,24 +64,3 @@ def _only_renews(
     except NotQuietError:
         return False
     return taken.refreshed is not None and (report is None or histories.has_reported(*report))
-
-
-_MISSING = """
-WITH registered AS (
-    SELECT DISTINCT unit, broker_name, topic_config_digest FROM beats WHERE topic_config_digest IS NOT NULL
-), wanted AS (
-    SELECT unit, broker_name, list_distinct(list_transform(topics, lambda t: t.topic)) AS listed,
-        len(listed) AS number, list_aggregate(list_transform(listed, lambda t: hash(t)), 'bit_xor') AS sum
-    FROM registered JOIN configs USING (topic_config_digest)
-), had AS (
-    SELECT broker_name, count(*) AS number, bit_xor(hash(topic)) AS sum FROM queues GROUP BY broker_name
-), asked AS (
-    SELECT unit, broker_name, unnest(listed) AS topic FROM wanted ANTI JOIN had USING (broker_name, number, sum)
-)
-SELECT DISTINCT unit FROM asked ANTI JOIN queues
-    ON queues.broker_name IS NOT DISTINCT FROM asked.broker_name AND queues.topic IS NOT DISTINCT FROM asked.topic
-"""
-"""Units that register a topic that their broker name does not have: 5.x brings it back.
-
-Topics are compared by the sum of their hashes first, since nearly always all are there and no others.
-"""

@@ -23,6 +23,7 @@ from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import intervals_in, map_orders_in
 from schemas import codec, gold
+from schemas.sql_files import query
 from schemas.table import Table
 from schemas.times import day_start_seq
 
@@ -106,7 +107,7 @@ def _alike(rows: pa.Table, table: Table, before: pa.Table, day: dt.date) -> dict
     """
     own, inner = _NESTED[table]
     told = before.filter((pc.field("map_table") == _table_of(table)) & pc.field("is_inner"))
-    sql = _ALIKE.format(own=own, inner=inner)
+    sql = query("verify/alike_maps").format(own=own, inner=inner)
     found = ask(sql, {"history": rows, "told": told}, crowd=_CROWD, from_seq=day_start_seq(day))
     return {keys[0]: keys for keys in found["keys"].to_pylist()}
 
@@ -117,7 +118,9 @@ def _enough(rows: pa.Table, table: Table, alike: Iterable[str | None], day: dt.d
     numbered = rows.select([own, "opened_at", "closed_at", "outer_entered_at"])
     numbered = numbered.append_column("place", pa.array(range(rows.num_rows), pa.int64()))
     of = pa.table({"own": pa.array(list(alike), pa.string())})
-    found = ask(_ENOUGH.format(own=own), {"history": numbered, "walked": of}, from_seq=day_start_seq(day))
+    found = ask(
+        query("verify/enough").format(own=own), {"history": numbered, "walked": of}, from_seq=day_start_seq(day)
+    )
     return rows.take(found["place"])
 
 
@@ -133,63 +136,5 @@ def _may_differ(rows: pa.Table, table: Table) -> bool:
         return False
     own, inner = _NESTED[table] if table in _NESTED else (_FLAT[table], "0")
     age = "outer_entered_at" if table in _NESTED else "entered_at"
-    sql = _MAY_DIFFER.format(own=own, inner=inner, age=age)
+    sql = query("verify/may_differ").format(own=own, inner=inner, age=age)
     return bool(ask(sql, {"history": rows}, crowd=_CROWD, is_flat=table in _FLAT)["found"][0].as_py())
-
-
-_MAY_DIFFER = """
-WITH members AS (
-    SELECT {own} AS own, {inner} AS other, bool_or(closed_by IS NOT NULL) AS lost, min({age}) AS age,
-        min({age}) FILTER (closed_by IS NULL) AS age_now
-    FROM history GROUP BY ALL
-), keys AS (
-    SELECT own, count(*) AS members, bool_or(lost) AS lost, min(age_now) IS DISTINCT FROM min(age) AS aged
-    FROM members GROUP BY own
-)
-SELECT coalesce(
-    bool_or(lost AND members >= $crowd) OR (count(*) >= $crowd AND bool_or(lost AND (aged OR $is_flat)))
-    OR (count(*) > 1 AND bool_or(aged AND members > 1)), false
-) AS found FROM keys
-"""
-"""What leaves a map of many; or a key that lost a member, maybe the oldest, of which the rows of the others know nothing."""
-
-_ALIKE = """
-WITH crowded AS (
-    SELECT {own} AS own FROM history GROUP BY own
-    HAVING bool_or(closed_by IS NOT NULL) AND count(DISTINCT coalesce({inner}, '')) >= $crowd
-    UNION SELECT outer_key FROM told
-), edges AS (
-    SELECT {own} AS own, {inner} AS member, entered_at AS position, 0 AS seq, 0 AS what FROM history WHERE opened_at.seq < $from_seq
-    UNION ALL SELECT {own}, {inner}, opened_at, opened_at.seq, 2 FROM history WHERE opened_at.seq >= $from_seq
-    UNION ALL SELECT {own}, {inner}, closed_at, closed_at.seq, 1 FROM history WHERE closed_at IS NOT NULL
-), happened AS (
-    SELECT own, list({{'key': member, 'what': what, 'seq': seq}} ORDER BY position, what, member) AS edges
-    FROM edges SEMI JOIN crowded ON edges.own IS NOT DISTINCT FROM crowded.own GROUP BY own
-)
-SELECT list(happened.own ORDER BY happened.own) AS keys
-FROM happened LEFT JOIN told ON told.outer_key IS NOT DISTINCT FROM happened.own
-GROUP BY edges, told.capacity, told.keys ORDER BY keys
-"""
-"""Where one map is to be looked at, what came and went in it, in order; what was carried came before."""
-
-_ENOUGH = """
-WITH lasting AS (
-    SELECT {own} AS own, place, opened_at, outer_entered_at AS age,
-        coalesce(closed_at, {{'seq': 9223372036854775807, 'no': 0}}) AS until,
-        CASE WHEN opened_at.seq < $from_seq THEN 0 ELSE place + 1 END AS carried,
-        CASE WHEN closed_at IS NULL THEN 0 ELSE place + 1 END AS stays
-    FROM history
-), told AS (
-    SELECT own, place,
-        (until > max(until) OVER (
-            PARTITION BY own ORDER BY opened_at, place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        )) IS NOT FALSE AS goes_on,
-        row_number() OVER (PARTITION BY own, carried ORDER BY age, place) = 1 AND carried = 0 AS came_with,
-        row_number() OVER (PARTITION BY own, stays ORDER BY age, place) = 1 AND stays = 0 AS goes_with
-    FROM lasting
-)
-SELECT place FROM told
-WHERE goes_on OR came_with OR goes_with OR EXISTS (FROM walked WHERE walked.own IS NOT DISTINCT FROM told.own)
-ORDER BY place
-"""
-"""A key is there as long as one of its rows is: those that last longer than all that were opened before."""

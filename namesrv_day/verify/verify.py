@@ -36,6 +36,7 @@ from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
 from namesrv_day.verify.unseen import EVER, unseen
 from schemas import bronze, codec, gold
+from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, STRING, Table
 from schemas.times import day_start_seq
 
@@ -81,8 +82,8 @@ def verdicts(given: VerifyInput) -> Verified:
     judged, answers = _judged(said, given)
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
-    mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, "said": said, **replayed})
-    checks = ask(_CHECKS, {"judged": judged, "mismatches": mismatches})
+    mismatches = ask(query("verify/mismatches"), {"judged": judged, "answers": answers, "said": said, **replayed})
+    checks = ask(query("verify/checks"), {"judged": judged, "mismatches": mismatches})
     return Verified(
         conformed(checks, gold.ANSWER_CHECKS, **of_day), conformed(mismatches, gold.ROUTE_MISMATCHES, **of_day)
     )
@@ -363,46 +364,3 @@ def _distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[list[dict[str, An
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
-
-_MISMATCHES = """
-WITH explaining AS (
-    SELECT unnest(evidence_against) AS event_id, 'order_decision' AS classification, decision_id FROM order_decisions
-    UNION ALL
-    SELECT regexp_replace(event_id, '-response$', ''), 'unknown_past', NULL FROM event_outcomes
-    WHERE operation = 'observed_answer' AND outcome = 'unknown_past'
-), explained AS (
-    SELECT event_id, min(classification) AS classification, min(decision_id) AS decision_id
-    FROM explaining GROUP BY event_id
-)
-SELECT
-    event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
-    effect_time AS answer_time, decision_id,
-    coalesce(
-        classification,
-        CASE WHEN unseen THEN 'unseen_broker' WHEN is_late THEN 'removal_under_way' WHEN is_open THEN 'unknown_past'
-        ELSE 'mismatched' END
-    ) AS classification,
-    coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
-FROM (SELECT unnest(rows) AS row, expected, unseen, is_late, is_open FROM judged WHERE NOT matched)
-JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
-JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
-LEFT JOIN explained USING (event_id)
-"""
-_CHECKS = """
-WITH counted AS (
-    SELECT
-        code, sum(answers) AS answers, sum(answers) FILTER (matched) AS matched,
-        sum(answers) FILTER (matched AND same_order) AS same_order,
-        sum(answers) FILTER (matched AND same_bytes) AS same_bytes,
-        sum(answers) FILTER (matched AND in_flight) AS in_flight
-    FROM judged GROUP BY code
-), unmatched AS (
-    SELECT
-        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way')) AS explained,
-        count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
-        count(*) FILTER (classification = 'mismatched') AS mismatched
-    FROM mismatches GROUP BY code
-)
-SELECT code, CAST(coalesce(COLUMNS(* EXCLUDE (code)), 0) AS BIGINT)
-FROM counted LEFT JOIN unmatched USING (code)
-"""
