@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from jobs.ingest.staging import Staging
 from jobs.ingest.telling import Recorded
-from jobs.store.files import DataFile, bounds_of, read_files, write_file
+from jobs.store.files import DataFile, bounds_of, read_files
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.across import addresses
 from namesrv_day.across.addresses import PLACED, Pair
-from namesrv_day.arrow.rows import rows_of, table_of
+from namesrv_day.arrow.rows import rows_of, table_of, with_columns
 from schemas import bronze
 from schemas.table import Table
 from schemas.times import day_of
@@ -113,8 +113,7 @@ class Addresses:
         if self._rows != self._stored:
             rows = [{**row, "ingest_run": row.get("ingest_run") or self._house.run_id} for row in self._rows.values()]
             noted = table_of(sorted(rows, key=lambda r: (r["namesrv_addr"], r["namesrv_id"])), bronze.ADDRESSES)
-            files = [write_file(noted, self._house.path, bronze.ADDRESSES, None, self._house.run_id)] if rows else []
-            self._house.replace(bronze.ADDRESSES, None, files)
+            self._house.write(bronze.ADDRESSES, noted, instead=self._house.files(bronze.ADDRESSES))
         return changed
 
     # -- what answers tell -----------------------------------------------------------------------------------------------
@@ -171,9 +170,7 @@ class Addresses:
                 name = now.get(row["namesrv_id"], row["namesrv_id"])
                 marks[name] = {**row, "namesrv_id": name}
             kept = table_of(marks.values(), bronze.WATERMARKS)
-            house.replace(
-                bronze.WATERMARKS, None, [write_file(kept, house.path, bronze.WATERMARKS, None, house.run_id)]
-            )
+            house.write(bronze.WATERMARKS, kept, instead=house.files(bronze.WATERMARKS))
         return changed
 
 
@@ -205,8 +202,7 @@ def note_renamed(house: Warehouse, days: Collection[dt.date]) -> None:
         "bytes": 0,
         "frames": 0,
     }
-    noted = table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=house.run_id)
-    house.change(bronze.SOURCES, [write_file(noted, house.path, bronze.SOURCES, None, house.run_id)])
+    house.write(bronze.SOURCES, table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=house.run_id))
 
 
 def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
@@ -276,7 +272,7 @@ def _set(
         if wanted.equals(known[column]):
             continue
         rows = read_files(house.path, table, [file])
-        _rewrite(house, table, file, rows.set_column(rows.schema.get_field_index(column), column, wanted))
+        _rewrite(house, table, file, with_columns(rows, **{column: wanted}))
         days |= set() if file.day is None else {file.day}
     return days
 
@@ -284,7 +280,7 @@ def _set(
 def _rewrite(house: Warehouse, table: Table, file: DataFile, rows: pa.Table) -> None:
     """Have `rows`, in their order, instead of a file."""
     order = [(name, "ascending") for name in ("namesrv_id", "seq", table.key[0]) if name in table.column_names]
-    house.change(table, [write_file(rows.sort_by(order), house.path, table, file.day, house.run_id)], [file])
+    house.write(table, rows.sort_by(order), file.day, [file])
 
 
 def _may_have(file: DataFile, ids: Collection[str]) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.digest import digests_by
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import frame
+from namesrv_day.day.context import SCAN_LIFE, frame
 from namesrv_day.day.day_events import Frames
 from schemas import gold
 from schemas.sql_files import query
@@ -41,10 +41,9 @@ SHOWN = (
 """Tables of which the changed rows are shown: those that readers look at most."""
 Rows = Mapping[Table, pc.Expression]
 """Which rows of which tables."""
-SCAN_LIFE = pc.field("outcome").isin(["scan_failed", "started", "stopped"])
-"""Outcomes that tell whether a name server's periodic scan still runs."""
+IS_SCAN_LIFE = pc.field("outcome").isin(SCAN_LIFE)
 _OPEN, _ALL = pc.field("closed_by").is_null(), pc.scalar(True)
-LIVES: Rows = {gold.EVENT_OUTCOMES: SCAN_LIFE}
+LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
 """Of any earlier day, what a replay may look at."""
 HANDED_ON: Rows = {
     **dict.fromkeys(gold.HISTORY_TABLES, _OPEN),

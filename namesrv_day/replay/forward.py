@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from namesrv_core.machine.profile import Profile
-from namesrv_day.arrow.rows import conformed, empty
+from namesrv_day.arrow.rows import conformed, empty, with_columns
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from namesrv_day.plan.placing import carried
@@ -32,10 +32,8 @@ def _renewed(live: pa.Table, hours: pa.Table, profile: Profile) -> pa.Table:
     found = ask(
         query("replay/last_beats"), {"live": numbered, "hours": hours}, with_cluster=profile.live_key_has_cluster
     )
-    for name, values in (("first_update_time", live["last_update_time"]), ("last_update_time", found["last_beat"])):
-        at = live.schema.get_field_index(name)
-        live = live.set_column(at, live.schema.field(at), values.cast(live.schema.field(at).type))
-    return live
+    before, of = live["last_update_time"], live.schema.field("last_update_time").type
+    return with_columns(live, first_update_time=before, last_update_time=found["last_beat"].cast(of))
 
 
 def refreshes_hourly(hours: pa.Table, profile: Profile, counted: pa.Table | None = None) -> pa.Table:

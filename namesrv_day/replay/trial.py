@@ -17,6 +17,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import step
+from namesrv_day.arrow.rows import with_columns
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, frame
 from namesrv_day.day.day_events import Frames, topic_digests
@@ -37,11 +38,10 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
     `runs`: their beats of the day as runs, with their `unit`; `open_rows`: what was open of them when the day began. Topics are
     left out of the trial on both sides; who gives no version writes them with every registration.
     """
-    namesrv, digest = context.namesrv, runs.schema.get_field_index("topic_config_digest")
-    writes = pc.and_(pc.is_valid(runs[digest]), pc.is_null(runs["data_version"]))
+    namesrv, digests = context.namesrv, runs["topic_config_digest"]
+    writes = pc.and_(pc.is_valid(digests), pc.is_null(runs["data_version"]))
     failed = set(runs.filter(writes)["unit"].to_pylist())
-    without = runs.set_column(digest, runs.schema.field(digest), pa.nulls(runs.num_rows, runs[digest].type))
-    beats = Timed(without, {})
+    beats = Timed(with_columns(runs, topic_config_digest=pa.nulls(runs.num_rows, digests.type)), {})
     registry, histories = starting(context, {table.name: frame(open_rows, table) for table in _STATE})
     for unit, (start, stop) in beats.spans.items():
         for number in np.unique(beats.numbers[start:stop]).tolist():

@@ -27,7 +27,7 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
-from namesrv_day.arrow.rows import conformed, empty, rows_of, with_microseconds
+from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats, frame
 from namesrv_day.day.day_events import BEATS, Frames
@@ -172,9 +172,10 @@ class _Judge:
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
         self._orders = map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
         self._timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
-        questions, self._question_of = _distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
-        replies, self._reply_of = _distinct(said, TOLD)
-        self._questions, self._replies = list(map(_question, questions)), list(map(codec.answer_of, replies))
+        questions, self._question_of = distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
+        replies, self._reply_of = distinct(said, TOLD)
+        self._questions = list(map(_question, rows_of(questions)))
+        self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
         self._effects: dict[int, tuple[Numbers, Numbers]] = {}
 
@@ -351,16 +352,6 @@ def _question(row: Mapping[str, Any]) -> Question | Event:
 
 
 _NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
-
-
-def _distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[list[dict[str, Any]], Numbers]:
-    """Return what rows say in `columns`, each once, and for each row the number of what it says."""
-    said = ", ".join(columns)
-    found = ask(f"SELECT {said}, list(row) AS rows FROM answers GROUP BY {said}", {"answers": rows})  # noqa: S608  our columns
-    of_said = found["rows"].combine_chunks()
-    numbers = np.empty(rows.num_rows, dtype=np.int64)
-    numbers[of_said.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), of_said.value_lengths().to_numpy())
-    return list(rows_of(found.drop_columns("rows"))), numbers
 
 
 # -- reports -----------------------------------------------------------------------------------------------------------
