@@ -9,6 +9,7 @@ of another layout; 10 a disk is full; 11 all there was to read were captures wit
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -20,16 +21,28 @@ if not __package__:
     sys.path[:] = [str(_here.parent), *(p for p in sys.path if Path(p).resolve() != _here)]
 
 from jobs.cli.arguments import parser
-from jobs.cli.judged import judged
+from jobs.cli.judged import judge
 from jobs.cli.output import Guarded
+from jobs.store.disk import known_failure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one job and return its exit code."""
+    """Run one job and return its exit code; a failure that is known becomes one line on standard error."""
     top = parser()
     arguments = top.parse_args(argv)
     if arguments.job == "nightly" and not (arguments.input or arguments.snapshot or arguments.first or arguments.last):
         top.error("nightly: give --input or --snapshot, or days to recompute with --from and --to")
+    try:
+        return _run(arguments)
+    except Exception as error:
+        known = known_failure(error, getattr(arguments, "warehouse", None))
+        if known is None:
+            raise
+        sys.stderr.write(f"namesrv-history: {known[0]}\n")
+        return known[1]
+
+
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.job == "trace":
         from jobs.cli.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
 
@@ -39,17 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run_pack(Path(arguments.output), sys.stdout)
     if arguments.job in ("ask", "audit", "report"):
-        from jobs.cli.ask import ask, run_without_jvm  # noqa: PLC0415  as above
+        from jobs.cli.ask import ask as job  # noqa: PLC0415  as above
 
-        job = ask
         if arguments.job == "audit":
             from jobs.cli.audit import audit as job  # noqa: PLC0415  as above
         elif arguments.job == "report":
             from jobs.cli.pages import report as job  # noqa: PLC0415  as above
-        return run_without_jvm(job, arguments)
-    code = judged(arguments)
-    if code is not None:
-        return code
+        return job(arguments)
+    judge(arguments)
     session = None
     if arguments.job in ("demo", "nightly") and not getattr(arguments, "in_process", False):
         from jobs.session import SessionLater  # noqa: PLC0415  a JVM starts while the rest is imported

@@ -121,13 +121,6 @@ class ClockError(JobError):
     exit_code = EXIT_CLOCK
 
 
-def exit_code_of(error: BaseException) -> int:
-    """Return the exit code of a failure; EXIT_FAILED for one that is not known. A full disk is told by `store.disk`."""
-    if isinstance(error, FileNotFoundError):
-        return EXIT_USAGE
-    return error.exit_code if isinstance(error, JobError) else EXIT_FAILED
-
-
 def first_line(error: BaseException) -> str:
     """Return the first line of what an error says."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib.resources import files
+from functools import cached_property
 from typing import Literal
+
+from schemas.sql_files import query
 
 Lasts = Literal["subject", "event", "day"]
 _BEAT_US = 30_000_000
@@ -132,9 +133,3 @@ CATALOGUE = (
 
 BETWEEN = frozenset(finding.code for finding in CATALOGUE if finding.is_between)
 """The codes that outlast a day and are told by comparing name servers."""
-
-
-@cache
-def query(name: str) -> str:
-    """Return the statement in one file of `schemas/sql`, by its path without `.sql`."""
-    return (files("schemas") / "sql" / f"{name}.sql").read_text(encoding="utf-8")

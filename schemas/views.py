@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
+from schemas.sql_files import query
 from schemas.table import BOOLEAN, STRING, TIMESTAMP, Column, Table, list_of, struct_of
 
 VIEW_NAMES = (
@@ -139,8 +139,8 @@ def statements() -> dict[str, Statement]:
     """Return every statement by the name of what it makes, those first that others use."""
     made = [
         *(Statement(table.name, _whole(table)) for table in gold.HISTORY_TABLES),
-        Statement("findings", _sql("findings", "readers_view")),
-        *(Statement(name, _sql("ledger", name)) for name in ("runs", "restatements")),
+        Statement("findings", query("findings/readers_view")),
+        *(Statement(name, query(f"ledger/{name}")) for name in ("runs", "restatements")),
         *(Statement(table.name, _with_derived(table)) for table in bronze.TABLES if table.derived),
         *views(),
         *functions(),
@@ -152,17 +152,17 @@ def views() -> tuple[Statement, ...]:
     """Return the views over the bronze and gold views, in the order in which they can be made."""
     made = {
         "finding_codes": _finding_codes(),
-        "whole_routes": _sql("views", "whole_routes").replace("{route_text}", _route_text("parts")),
+        "whole_routes": query("views/whole_routes").replace("{route_text}", _route_text("parts")),
     }
-    return tuple(Statement(name, made.get(name) or _sql("views", name)) for name in VIEW_NAMES)
+    return tuple(Statement(name, made.get(name) or query(f"views/{name}")) for name in VIEW_NAMES)
 
 
 def functions() -> tuple[Statement, ...]:
     """Return the table functions, in the order in which they can be made."""
     made = {name: sql for table in _TABLES_AT for name, sql in _at(table, *_TABLES_AT[table]).items()}
-    why = _sql("functions", "why").replace("{route_text_before}", _route_text("n.parts_before"))
+    why = query("functions/why").replace("{route_text_before}", _route_text("n.parts_before"))
     made["why"] = why.replace("{route_text}", _route_text("n.parts"))
-    return tuple(Statement(name, made.get(name) or _sql("functions", name)) for name in FUNCTION_NAMES)
+    return tuple(Statement(name, made.get(name) or query(f"functions/{name}")) for name in FUNCTION_NAMES)
 
 
 def slice_rows(slice_days: Sequence[tuple[str, dt.date]]) -> list[dict[str, Any]]:
@@ -206,7 +206,7 @@ def _sequences(days: Sequence[dt.date]) -> Iterator[str]:
 
 def _route_text(parts: str) -> str:
     """Return what makes a route of its parts, a sorted list of (part, name, text)."""
-    return _sql("views", "route_text").replace("{parts}", parts).strip()
+    return query("views/route_text").replace("{parts}", parts).strip()
 
 
 def _finding_codes() -> str:
@@ -220,12 +220,12 @@ def _finding_codes() -> str:
         texts = (_quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
         of_code = (*texts, threshold, _quoted(said["remedy"]), str(finding.is_static).upper())
         rows.append(f"({', '.join(of_code)})")
-    return _sql("views", "finding_codes").format(codes=",\n    ".join(rows))
+    return query("views/finding_codes").format(codes=",\n    ".join(rows))
 
 
 def _whole(table: Table) -> str:
     columns = [column for column in table.columns if column.name != "day"]
-    return _sql("views", "whole_intervals").format(
+    return query("views/whole_intervals").format(
         history=table.name,
         grain=_quoted(table.grain),
         declared=",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in columns),
@@ -234,7 +234,7 @@ def _whole(table: Table) -> str:
 
 
 def _with_derived(table: Table) -> str:
-    return _sql("views", "with_derived").format(
+    return query("views/with_derived").format(
         table=table.name,
         grain=_quoted(table.grain),
         declared=",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in table.columns),
@@ -258,7 +258,7 @@ def _at(function: str, history: Table, comment: str) -> dict[str, str]:
         "columns": ", ".join(f"r.{column.name}" for column in columns),
         "nothing": ", ".join(_nothing(types[column.name]) for column in columns[1:]),
     }
-    return {rows: _sql("functions", "rows_at").format(**said), function: _sql("functions", "table_at").format(**said)}
+    return {rows: query("functions/rows_at").format(**said), function: query("functions/table_at").format(**said)}
 
 
 def _nothing(spark_type: str) -> str:
@@ -274,7 +274,3 @@ def _declared(column: Column, spark_type: str) -> str:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _sql(folder: str, name: str) -> str:
-    return (files("schemas") / "sql" / folder / f"{name}.sql").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.audit.attested import Rows, rows_of_table
 from namesrv_day.audit.sequential import Sequential
-from namesrv_day.day.context import SettleInput
+from namesrv_day.day.context import BEGINNINGS, SettleInput
 from schemas import asked, bronze, gold
 from schemas.table import Table
 from schemas.times import day_of, instant_us
@@ -34,7 +34,6 @@ _UNSAID_BY_SNAPSHOTS = {"valid_from", "opened_by"}
 _UNSAID_OF_LIVE = _UNSAID_BY_SNAPSHOTS | {"broker_name"}
 # Tables of which readers see a view under their own name.
 _READERS_NAMES = {stored.table: name for name, stored in asked.stored().items()}
-_BEGINNINGS = ("started", "observed_from")
 
 
 @dataclass
@@ -143,7 +142,7 @@ class _Audit:
         today = {table.name: self._read(table, [day]) for table in (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)}
         self._note_sources(today)
         ever = self._ever_until(day, today)
-        begun = pc.any(pc.is_in(ever[bronze.NAMESRV_EVENTS.name]["kind"], value_set=pa.array(_BEGINNINGS))).as_py()
+        begun = pc.any(pc.is_in(ever[bronze.NAMESRV_EVENTS.name]["kind"], value_set=pa.array(BEGINNINGS))).as_py()
         given = SettleInput(
             self._namesrv_id,
             day,

@@ -70,6 +70,14 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
+_INPUT = "captures or event logs, files, folders or URLs (s3://)"
+_SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
+_NAMESRVS = (
+    "name servers, all their addresses, and their versions, e.g. 10.0.0.1:9876,10.0.0.9:9876=5.4.0 (default: found "
+    "in the traffic)"
+)
+_PARAM = "what a saved query is asked for"
+_SUMMARY = "write the run's numbers as JSON"
 _WHEN = "instant: ISO 8601, with an offset or the name of a zone behind it, else UTC"
 _ASKED_FOR = {
     "topic": "topic",
@@ -104,21 +112,22 @@ def _add_nights(jobs: Jobs) -> None:
     demo.add_argument(
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
     )
-    demo.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
+    demo.add_argument("--summary", metavar="FILE", help=_SUMMARY)
+    demo.set_defaults(snapshot=(), first=None, last=None)
     nightly = jobs.add_parser("nightly", help="all steps in one session, published at the end")
-    _input_options(nightly, required=False)
+    _several(nightly, "--input", "PATH", _INPUT)
     _days_options(nightly, "day to recompute even if nothing new is known of it", "")
     _warehouse_options(nightly)
     _namesrv_options(nightly)
     _engine_option(nightly)
-    nightly.add_argument("--summary", metavar="FILE", help="write the run's numbers as JSON")
-    _snapshot_option(nightly)
+    nightly.add_argument("--summary", metavar="FILE", help=_SUMMARY)
+    _several(nightly, "--snapshot", "FILE", _SNAPSHOT)
     for step, text in _STEPS.items():
         job = jobs.add_parser(step, help=text)
         if step == "ingest":
-            _input_options(job)
+            _several(job, "--input", "PATH", _INPUT, required=True)
         if step in ("ingest", "replay"):
-            _snapshot_option(job)
+            _several(job, "--snapshot", "FILE", _SNAPSHOT)
         _warehouse_options(job)
         _namesrv_options(job, versions=step in ("ingest", "replay"))
         _engine_option(job)
@@ -156,7 +165,7 @@ def _add_readers(jobs: Jobs) -> None:
     )
     sql.add_argument("--file", metavar="FILE", help="read the statements from a file; - is standard input")
     sql.add_argument("--query", dest="saved", metavar="NAME", help="a saved query; `ask queries` lists them")
-    _param_option(sql)
+    _several(sql, "--param", "NAME=VALUE", _PARAM)
     _warehouse_options(sql)
     _answer_options(sql)
     door = jobs.add_parser("serve", help="keep Spark's Thrift server open on loopback, read-only, for JDBC")
@@ -213,9 +222,7 @@ def _add_report(report: argparse.ArgumentParser) -> None:
     report.add_argument("--incident", metavar="ID", help="only one incident, by its id or the first digits of it")
     report.add_argument("--output", required=True, metavar="FILE", help="file to write, .html")
     report.add_argument("--as-known-at", metavar="RUN|TIME", help="as an earlier run did: its id, or an instant")
-    report.add_argument(
-        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
-    )
+    _warehouse_options(report)
 
 
 def _add_ask(ask: argparse.ArgumentParser) -> None:
@@ -230,7 +237,7 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
         _warehouse_options(question)
         _answer_options(question)
         if name == "query":
-            _param_option(question)
+            _several(question, "--param", "NAME=VALUE", _PARAM)
         if name == "diff":
             question.add_argument(
                 "--tables", action="store_true", help="of all tables of the name servers, not of routes"
@@ -240,20 +247,7 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
                 "--fail-on", choices=("critical", "warning", "info"), help="exit code 12 if one as severe is ongoing"
             )
         if name == "explain":
-            question.add_argument(
-                "--capture", nargs="+", action="extend", default=[], metavar="FILE", help="recordings at hand"
-            )
-
-
-def _param_option(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--param",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=VALUE",
-        help="what a saved query is asked for",
-    )
+            _several(question, "--capture", "FILE", "recordings at hand")
 
 
 def _answer_options(job: argparse.ArgumentParser) -> None:
@@ -318,14 +312,8 @@ def _simulate_options(job: argparse.ArgumentParser) -> None:
         help="seconds that outages and partitions last (default: 30 900)",
     )
     recorded = job.add_argument_group("instead of tables: packet captures of the fleet and its clients")
-    recorded.add_argument(
-        "--capture",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="captures to write, each an equal part of the time; .gz compresses; truth.jsonl beside the first: what was planted",
-    )
+    text = "captures to write, each an equal part of the time; .gz compresses; truth.jsonl beside the first: what was planted"
+    _several(recorded, "--capture", "FILE", text)
     for name, (of, text) in _TRAFFIC.items():
         recorded.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
     _engine_option(job)
@@ -334,33 +322,22 @@ def _simulate_options(job: argparse.ArgumentParser) -> None:
     _warehouse_options(job)
 
 
-def _input_options(job: argparse.ArgumentParser, *, required: bool = True) -> None:
-    job.add_argument(
-        "--input",
-        nargs="+",
-        action="extend",
-        required=required,
-        default=[],
-        metavar="PATH",
-        help="captures or event logs, files, folders or URLs (s3://)",
-    )
+def _several(
+    job: argparse._ActionsContainer,
+    option: str,
+    metavar: str,
+    text: str,
+    *,
+    required: bool = False,
+) -> None:
+    """Add an option that takes several values, also by being given again."""
+    job.add_argument(option, nargs="+", action="extend", default=[], metavar=metavar, help=text, required=required)
 
 
 def _days_options(job: argparse.ArgumentParser, what: str, default: str) -> None:
     for option, to, which in (("--from", "first", "first"), ("--to", "last", "last")):
         text = f"{which} {what}, YYYY-MM-DD{default.format(which)}"
         job.add_argument(option, dest=to, metavar="DAY", help=text)
-
-
-def _snapshot_option(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--snapshot",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FILE",
-        help="states to start from where a recording begins in the middle of a name server's life",
-    )
 
 
 def _warehouse_options(job: argparse.ArgumentParser) -> None:
@@ -372,15 +349,7 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
 def _namesrv_options(job: argparse.ArgumentParser, *, versions: bool = True) -> None:
     """Add the settings; look-ups use none."""
     if versions:
-        job.add_argument(
-            "--namesrv",
-            nargs="+",
-            action="extend",
-            default=[],
-            metavar="ADDR[,ADDR]=VERSION",
-            help="name servers, all their addresses, and their versions, e.g. 10.0.0.1:9876,10.0.0.9:9876=5.4.0 (default: found "
-            "in the traffic)",
-        )
+        _several(job, "--namesrv", "ADDR[,ADDR]=VERSION", _NAMESRVS)
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
 
 

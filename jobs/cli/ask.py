@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,9 +20,8 @@ from jobs.ask.tables import FUNCTIONS, names_in_sql
 from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, write_rows
 from jobs.cli.prometheus import metrics
-from jobs.errors import EXIT_DISK_FULL, EXIT_OK, EXIT_ONGOING, JobError, UsageError
+from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError
 from jobs.store.coverage import require_within, summary
-from jobs.store.disk import full_disk
 from schemas import asked
 from schemas.queries import queries
 
@@ -40,19 +39,13 @@ class _Asked(NamedTuple):
     on_days: Callable[[Answers], OnDays] | None = None
 
 
-def run_without_jvm(job: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Do a job of readers and return its exit code; known failures become one line on standard error."""
-    try:
-        return job(arguments)
-    except JobError as error:
-        sys.stderr.write(f"namesrv-history: {error.sentence}\n")
-        return error.exit_code
-    except OSError as error:
-        full = full_disk(error, getattr(arguments, "warehouse", None))
-        if full is None:
-            raise
-        sys.stderr.write(f"namesrv-history: {full}\n")
-        return EXIT_DISK_FULL
+def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
+    """Return the warehouse that is asked, as of a run, or of an instant; None: the last."""
+    return Answers(
+        warehouse_at(given.warehouse),
+        None if known is None else known_at(known),
+        is_verified=getattr(given, "verified", False),
+    )
 
 
 def ask(given: argparse.Namespace) -> int:
@@ -61,15 +54,6 @@ def ask(given: argparse.Namespace) -> int:
         _list_queries()
         return EXIT_OK
     return _answer(given)
-
-
-def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
-    """Return the warehouse that is asked, as of a run, or of an instant; None: the last."""
-    return Answers(
-        warehouse_at(given.warehouse),
-        None if known is None else known_at(known),
-        is_verified=getattr(given, "verified", False),
-    )
 
 
 def _answer(given: argparse.Namespace) -> int:
@@ -94,8 +78,8 @@ def _answer(given: argparse.Namespace) -> int:
                 out.write("\n")
             on_days = None if question.on_days is None else question.on_days(answers)
             names, rows = answers.ask(question.sql, on_days, **question.values)
-            rows = _noted(rows, answers, given)
-            if write_rows(out, given.format, names, rows, given.limit) and given.format != "table":
+            noted = _noted(rows, answers, question.values.get("topic"))
+            if write_rows(out, given.format, names, noted, given.limit) and given.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
     if getattr(given, "fail_on", None) and _is_ongoing(answers, given.fail_on):
         return EXIT_ONGOING
@@ -109,12 +93,14 @@ def _is_ongoing(answers: Answers, severity: str) -> bool:
     return next(answers.ask(sql, severities=as_severe).rows, None) is not None
 
 
-def _noted(rows: Iterator[tuple[Any, ...]], answers: Answers, given: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
-    """Yield rows; where none of them knows the topic that was asked for, say whether there ever was one of that name."""
-    found = list(rows) if "topic" in vars(given) else rows
-    if isinstance(found, list) and not any(map(_may_know, found)):
-        _tell_nearest(answers, given.topic)
-    yield from found
+def _noted(rows: Iterator[tuple[Any, ...]], answers: Answers, topic: object) -> Iterable[tuple[Any, ...]]:
+    """Return rows; where none of them knows the topic that was asked for, say whether there ever was one of that name."""
+    if not isinstance(topic, str):
+        return rows
+    found = list(rows)
+    if not any(map(_may_know, found)):
+        _tell_nearest(answers, topic)
+    return found
 
 
 def _may_know(row: tuple[Any, ...]) -> bool:
@@ -193,24 +179,13 @@ def _diff(given: argparse.Namespace) -> Iterator[_Asked]:
         yield _Asked(routes, values, lambda answers: days.between(answers, t1, t2))
 
 
-def _findings(_given: argparse.Namespace) -> Iterator[_Asked]:
-    yield _Asked("SELECT * FROM findings ORDER BY from_time, code, subject, namesrv_id", {})
-
-
-def _incidents(_given: argparse.Namespace) -> Iterator[_Asked]:
-    yield _Asked("SELECT * FROM incidents ORDER BY first_time, code, subject", {})
-
-
 def _history(given: argparse.Namespace) -> Iterator[_Asked]:
     yield _Asked(_HISTORY, {"topic": given.topic}, lambda answers: days.of_topic(answers, given.topic))
 
 
 def _query(given: argparse.Namespace) -> Iterator[_Asked]:
     query = query_named(given.name)
-    values = values_of(query, given.param)
-    if isinstance(values.get("topic"), str):
-        given.topic = values["topic"]  # a misspelt one gets the nearest names
-    yield _Asked(asked.statement(f"query.{query.name}") or "", values)
+    yield _Asked(asked.statement(f"query.{query.name}") or "", values_of(query, given.param))
 
 
 def _sql(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -229,17 +204,19 @@ def _sql(given: argparse.Namespace) -> Iterator[_Asked]:
         raise UsageError(f"{error}. `sql` asks Spark") from error
 
 
-_QUESTIONS: dict[str, Callable[[argparse.Namespace], Iterator[_Asked]]] = {
+_FINDINGS = _Asked("SELECT * FROM findings ORDER BY from_time, code, subject, namesrv_id", {})
+_INCIDENTS = _Asked("SELECT * FROM incidents ORDER BY first_time, code, subject", {})
+_QUESTIONS: dict[str, Callable[[argparse.Namespace], Iterable[_Asked]]] = {
     "route-at": _route_at,
     "table-at": _table_at,
     "why": _why,
     "diff": _diff,
-    "findings": _findings,
+    "findings": lambda _: [_FINDINGS],
     "history": _history,
-    "explain": lambda _: iter(()),
+    "explain": lambda _: (),
     "restated": _restated,
-    "prometheus": lambda _: iter(()),
-    "incidents": _incidents,
+    "prometheus": lambda _: (),
+    "incidents": lambda _: [_INCIDENTS],
     "query": _query,
     "sql": _sql,
 }

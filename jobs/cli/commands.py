@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime as dt
 import logging
 import shutil
@@ -21,17 +22,7 @@ from jobs.cli.pages import write_pages
 from jobs.cli.shell import shell
 from jobs.cli.snapshot import snapshot_at
 from jobs.cli.views import Views, register_views, run_in_force
-from jobs.errors import (
-    EXIT_DISK_FULL,
-    EXIT_INPUT,
-    EXIT_OK,
-    EXIT_USAGE,
-    FROM_BACKUP,
-    JobError,
-    TamperedError,
-    UsageError,
-    exit_code_of,
-)
+from jobs.errors import EXIT_INPUT, EXIT_OK, FROM_BACKUP, TamperedError, UsageError
 from jobs.fleet.asking import traffic_of
 from jobs.fleet.capture import capture
 from jobs.fleet.simulate import simulate
@@ -46,7 +37,6 @@ from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check
 from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.damage import require_whole
-from jobs.store.disk import full_disk, not_allowed
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
 from jobs.store.published import LAST_RUN
@@ -91,33 +81,13 @@ class Command:
 
 
 def run_command(arguments: argparse.Namespace, session: SessionLater | None = None) -> int:
-    """Run the command and return its exit code; known failures become one line on standard error.
-
-    `session`: one that has been started for it already.
-    """
+    """Run the command and return its exit code. `session`: one that has been started for it already."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark logs every failed query with its whole stack beside raising it.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    try:
-        command = Command(arguments, session)
-        try:
-            return _COMMANDS[arguments.job](command)
-        finally:
-            command.close()
-    except (JobError, FileNotFoundError) as error:
-        return _say(error.sentence if isinstance(error, JobError) else error, exit_code_of(error))
-    except Exception as error:
-        if full := full_disk(error, getattr(arguments, "warehouse", None)):
-            return _say(full, EXIT_DISK_FULL)
-        if refused := not_allowed(error):
-            return _say(refused, EXIT_USAGE)
-        raise
-
-
-def _say(what: object, code: int) -> int:
-    sys.stderr.write(f"namesrv-history: {what}\n")
-    return code
+    with contextlib.closing(Command(arguments, session)) as command:
+        return _COMMANDS[arguments.job](command)
 
 
 # -- the night and its steps -------------------------------------------------------------------------------------------
@@ -126,12 +96,7 @@ def _say(what: object, code: int) -> int:
 def _nightly(command: Command) -> int:
     given = command.arguments
     prepare()
-    asked = nightly.Asked(
-        given.input,
-        getattr(given, "snapshot", None) or (),
-        getattr(given, "first", None),
-        getattr(given, "last", None),
-    )
+    asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
     summary = nightly.run(command.house, command.passes, asked, command.console)
     if given.summary:
         summary.write(Path(given.summary))

@@ -6,28 +6,18 @@ import argparse
 import datetime as dt
 import os
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jobs.ask.instants import instant, known_at
-from jobs.errors import JobError, UsageError, exit_code_of
+from jobs.errors import UsageError
 
 _MAX_SNAPSHOT_BYTES = 256 << 20
 
 
-def judged(arguments: argparse.Namespace) -> int | None:
-    """Put values in the place of texts; return the exit code of a command that cannot be, which is said on standard error."""
-    try:
-        _judge(arguments)
-    except (JobError, FileNotFoundError) as error:
-        sys.stderr.write(f"namesrv-history: {error.sentence if isinstance(error, JobError) else error}\n")
-        return exit_code_of(error)
-    return None
-
-
-def _judge(arguments: argparse.Namespace) -> None:
+def judge(arguments: argparse.Namespace) -> None:
+    """Put values in the place of texts. Raises UsageError, or FileNotFoundError, for what cannot be."""
     given = vars(arguments)
     _judge_files(given)
     if given.get("warehouse"):

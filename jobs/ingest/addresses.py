@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from jobs.ingest.staging import Staging
 from jobs.ingest.telling import Recorded
-from jobs.store.files import DataFile, bounds_of, read_files, write_file
+from jobs.store.files import DataFile, bounds_of, read_files
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.across import addresses
 from namesrv_day.across.addresses import PLACED, Pair
-from namesrv_day.arrow.rows import rows_of, table_of
+from namesrv_day.arrow.rows import rows_of, table_of, with_columns
 from schemas import bronze
 from schemas.table import Table
 from schemas.times import day_of
@@ -113,8 +113,7 @@ class Addresses:
         if self._rows != self._stored:
             rows = [{**row, "ingest_run": row.get("ingest_run") or self._house.run_id} for row in self._rows.values()]
             noted = table_of(sorted(rows, key=lambda r: (r["namesrv_addr"], r["namesrv_id"])), bronze.ADDRESSES)
-            files = [write_file(noted, self._house.path, bronze.ADDRESSES, None, self._house.run_id)] if rows else []
-            self._house.replace(bronze.ADDRESSES, None, files)
+            self._house.write(bronze.ADDRESSES, noted, instead=self._house.files(bronze.ADDRESSES))
         return changed
 
     # -- what answers tell -----------------------------------------------------------------------------------------------
@@ -159,21 +158,11 @@ class Addresses:
         self._renamed_ids |= {*ids, *(now.get(addr, addr) for addr in moved)}
         if not moved:
             return set()
-        whose = pa.table({"namesrv_addr": sorted(moved), "now": [now.get(addr, addr) for addr in sorted(moved)]})
+        whose = {addr: now.get(addr, addr) for addr in sorted(moved)}
         changed: set[dt.date] = set()
         for table in _NAMED:
-            for file in house.files(table):
-                if not _may_have(file, ids):
-                    continue
-                whose_now = read_files(house.path, table, [file], ["namesrv_addr", "namesrv_id"])
-                at = pc.index_in(whose_now["namesrv_addr"], value_set=whose["namesrv_addr"])
-                named = pc.coalesce(pc.take(whose["now"], at), whose_now["namesrv_id"])
-                if named.equals(whose_now["namesrv_id"]):
-                    continue
-                rows = read_files(house.path, table, [file])
-                place = rows.schema.get_field_index("namesrv_id")
-                _rewrite(house, table, file, rows.set_column(place, "namesrv_id", named))
-                changed |= {file.day} if file.day is not None else set()
+            files = [file for file in house.files(table) if _may_have(file, ids)]
+            changed |= _set(house, table, files, "namesrv_id", whose, by="namesrv_addr")
         names = house.rows(bronze.WATERMARKS)
         if names.num_rows:
             marks: dict[str, Values] = {}
@@ -181,9 +170,7 @@ class Addresses:
                 name = now.get(row["namesrv_id"], row["namesrv_id"])
                 marks[name] = {**row, "namesrv_id": name}
             kept = table_of(marks.values(), bronze.WATERMARKS)
-            house.replace(
-                bronze.WATERMARKS, None, [write_file(kept, house.path, bronze.WATERMARKS, None, house.run_id)]
-            )
+            house.write(bronze.WATERMARKS, kept, instead=house.files(bronze.WATERMARKS))
         return changed
 
 
@@ -201,7 +188,7 @@ def _told_once(house: Warehouse, names: Collection[str], first: dt.date) -> set[
         answered = _answered(house, name, min(told), max(told) + _ONE_DAY) if told else {}
         kinds = addresses.told_once(fresh, answered, is_up=lives[-1] != "stopped" if lives else None)
         changed = {fact["day"] for fact in fresh if fact["event_id"] in kinds}
-        _set(house, bronze.NAMESRV_EVENTS, changed, "kind", kinds)
+        _set(house, bronze.NAMESRV_EVENTS, house.files(bronze.NAMESRV_EVENTS, changed), "kind", kinds)
         days |= changed
     return days
 
@@ -215,8 +202,7 @@ def note_renamed(house: Warehouse, days: Collection[dt.date]) -> None:
         "bytes": 0,
         "frames": 0,
     }
-    noted = table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=house.run_id)
-    house.change(bronze.SOURCES, [write_file(noted, house.path, bronze.SOURCES, None, house.run_id)])
+    house.write(bronze.SOURCES, table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=house.run_id))
 
 
 def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
@@ -260,7 +246,7 @@ def _place(house: Warehouse, names: Collection[str], day: dt.date) -> None:
         events = pa.concat_tables(house.rows(table, [day], PLACED.names, own) for table in bronze.EVENT_TABLES)
         moved = addresses.own_positions(events)
         for table in bronze.EVENT_TABLES:
-            _set(house, table, [day], "seq", moved)
+            _set(house, table, house.files(table, [day]), "seq", moved)
 
 
 def _clash(parts: Iterable[pa.Table]) -> bool:
@@ -268,23 +254,33 @@ def _clash(parts: Iterable[pa.Table]) -> bool:
     return bool(places.group_by(["namesrv_id", "seq"]).aggregate([]).num_rows < places.num_rows)
 
 
-def _set(house: Warehouse, table: Table, days: Collection[dt.date], column: str, values: Mapping[str, Any]) -> None:
-    """Set one column of rows by their event ids."""
-    new = pa.table({"event_id": list(values), "new": list(values.values())})
-    for file in house.files(table, days):
-        ids = read_files(house.path, table, [file], ["event_id"])["event_id"]
-        at = pc.index_in(ids, value_set=new["event_id"])
-        if at.null_count == len(at):
+def _set(
+    house: Warehouse,
+    table: Table,
+    files: Iterable[DataFile],
+    column: str,
+    values: Mapping[str, Any],
+    by: str = "event_id",
+) -> set[dt.date]:
+    """Set one column of rows by another one of theirs; return the days on which some have changed."""
+    new = pa.table({"key": list(values), "new": list(values.values())})
+    days: set[dt.date] = set()
+    for file in files:
+        known = read_files(house.path, table, [file], [by, column])
+        at = pc.index_in(known[by], value_set=new["key"])
+        wanted = pc.coalesce(pc.take(new["new"], at), known[column])
+        if wanted.equals(known[column]):
             continue
         rows = read_files(house.path, table, [file])
-        place = rows.schema.get_field_index(column)
-        _rewrite(house, table, file, rows.set_column(place, column, pc.coalesce(pc.take(new["new"], at), rows[column])))
+        _rewrite(house, table, file, with_columns(rows, **{column: wanted}))
+        days |= set() if file.day is None else {file.day}
+    return days
 
 
 def _rewrite(house: Warehouse, table: Table, file: DataFile, rows: pa.Table) -> None:
     """Have `rows`, in their order, instead of a file."""
     order = [(name, "ascending") for name in ("namesrv_id", "seq", table.key[0]) if name in table.column_names]
-    house.change(table, [write_file(rows.sort_by(order), house.path, table, file.day, house.run_id)], [file])
+    house.write(table, rows.sort_by(order), file.day, [file])
 
 
 def _may_have(file: DataFile, ids: Collection[str]) -> bool:

@@ -8,10 +8,9 @@ from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store.files import read_files, write_file
+from jobs.store.files import read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS
@@ -89,12 +88,6 @@ def _replace(house: Warehouse, gap: Mapping[str, Any], left: list[dict[str, Any]
         rows = read_files(house.path, table, [file])
         kept = rows.filter(pc.not_equal(rows["event_id"], gap["event_id"]))
         if kept.num_rows < rows.num_rows:
-            _write(house, gap["day"], kept, [file])
+            house.write(table, kept, gap["day"], [file])
     for day in sorted({row["day"] for row in left}):
-        _write(house, day, table_of([row for row in left if row["day"] == day], table))
-
-
-def _write(house: Warehouse, day: dt.date, rows: pa.Table, instead: list[Any] | None = None) -> None:
-    table = bronze.NAMESRV_EVENTS
-    files = [write_file(rows, house.path, table, day, house.run_id)] if rows.num_rows else []
-    house.change(table, files, instead or [])
+        house.write(table, table_of([row for row in left if row["day"] == day], table), day)

@@ -29,7 +29,6 @@ from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.tasks import rarely_collected
 from jobs.ingest.writing import days_if_new, settle_staged, write_staged
-from jobs.store.files import write_file
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
@@ -101,8 +100,7 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         {"namesrv_id": name, "latest_time": us} for name, us in sorted(reached.items()) if us > watermarks.get(name, -1)
     ]
     _upsert(house, bronze.WATERMARKS, moved)
-    noted = table_of(read, bronze.SOURCES, days=result.days, ingest_run=house.run_id)
-    house.change(bronze.SOURCES, [write_file(noted, house.path, bronze.SOURCES, None, house.run_id)])
+    house.write(bronze.SOURCES, table_of(read, bronze.SOURCES, days=result.days, ingest_run=house.run_id))
     house.commit(_IN_ORDER)
     if result.unordered and not result.events + result.observations + result.duplicates:
         raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
@@ -128,5 +126,4 @@ def _upsert(house: Warehouse, table: Table, rows: Sequence[dict[str, Any]]) -> N
     if rows:
         added, key = table_of(rows, table, ingest_run=house.run_id), table.key[0]
         others = house.rows(table, filter=~pc.field(key).isin(added[key]))
-        file = write_file(pa.concat_tables([others, added]), house.path, table, None, house.run_id)
-        house.replace(table, None, [file])
+        house.write(table, pa.concat_tables([others, added]), instead=house.files(table))

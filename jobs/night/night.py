@@ -28,16 +28,16 @@ from jobs.night.work import (
     replay_units,
     settle_namesrv,
 )
-from jobs.store.files import write_file
 from jobs.store.ledger import require_same
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.across.restate import compare
+from namesrv_day.across.restate import IS_SCAN_LIFE, compare
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import BEGINNINGS
 from namesrv_day.flags.between import across, together
 from namesrv_day.flags.findings import stand_otherwise
 from namesrv_day.gate.rules import Measurement, merged
@@ -50,8 +50,6 @@ from schemas.times import day_of, day_start_seq
 log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
 
-_SCAN_LIFE = ("scan_failed", "started", "stopped")
-_BEGINNINGS = ("started", "observed_from")
 _CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE, gold.MAP_ORDERS)
 # Below, a name server's day is one pack: it takes less than a task does.
 _ROWS_PER_PACK = 20_000
@@ -67,7 +65,7 @@ _COMPARED = ("namesrv_id", "broker_name", "topic", "valid_from", "valid_to", "op
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
-_IS_BEGINNING = pc.field("kind").isin(_BEGINNINGS)
+_IS_BEGINNING = pc.field("kind").isin(BEGINNINGS)
 
 
 class Night:
@@ -257,7 +255,7 @@ class Night:
         days = {d for d in ledger.scan_days if failed <= d < day}
         first = min({start, *unpublished})
         days |= {d for d in days_of(self._house.recorded(), first=first) if d < day}
-        return self._house.rows(gold.EVENT_OUTCOMES, days, None, pc.field("outcome").isin(_SCAN_LIFE))
+        return self._house.rows(gold.EVENT_OUTCOMES, days, None, IS_SCAN_LIFE)
 
     def _ever(self, day: dt.date) -> Files:
         """Return what tells when name servers began."""
@@ -369,7 +367,7 @@ class Night:
 
         found = conformed(across(compared, queues, day, house.conf.thresholds), each)
         if found.num_rows:
-            house.change(each, [write_file(found, house.path, each, day, house.run_id)])
+            house.write(each, found, day)
             self._across |= slices_of(each.name, found)
         if day not in house.ledger().days:
             return list(judged)

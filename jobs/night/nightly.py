@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,8 @@ from jobs.store.crash import crash_points
 from jobs.store.damage import require_whole
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
+
+_COUNTED = ("frames", "pieces", "events", "observations", "duplicates", "quarantined")
 
 
 class Shows(Protocol):
@@ -85,16 +88,11 @@ class Summary:
         path.write_text(json.dumps(asdict(self), indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     def note_ingested(self, ingested: Ingested) -> None:
-        """Note what was read."""
-        self.frames, self.pieces = ingested.frames, ingested.pieces
-        self.packets, self.sightings = ingested.packets, ingested.sightings
-        self.events, self.observations = ingested.events, ingested.observations
-        self.duplicates, self.quarantined = ingested.duplicates, ingested.quarantined
-        self.ignored = dict(sorted(ingested.ignored.items()))
-        self.reasons = dict(sorted(ingested.reasons.items()))
-        self.refused = dict(sorted(ingested.refused.items()))
-        self.sources, self.known_sources = list(ingested.sources), list(ingested.known_sources)
-        self.errors = list(ingested.errors)
+        """Note what was read, but for its days: those of a summary are the ones that were recomputed."""
+        for each in fields(ingested):
+            if each.name not in ("unordered", "days"):
+                value = getattr(ingested, each.name)
+                setattr(self, each.name, dict(sorted(value.items())) if isinstance(value, Counter) else value)
 
     def note_report(self, report: Mapping[str, Any]) -> None:
         """Note what the tables hold, and of the run's days the findings and how the answers compare."""
@@ -174,12 +172,7 @@ def _published(
         night.replay_days(days.wanted, days.recorded)
     with step("publish"):
         counts = {
-            "frames": ingested.frames,
-            "pieces": ingested.pieces,
-            "events": ingested.events,
-            "observations": ingested.observations,
-            "duplicates": ingested.duplicates,
-            "quarantined": ingested.quarantined,
+            **{name: getattr(ingested, name) for name in _COUNTED},
             "ignored": sum(ingested.ignored.values()),
             **{f"ignored.{rule}": count for rule, count in sorted(ingested.ignored.items())},
             **{f"quarantined.{reason}": count for reason, count in sorted(ingested.reasons.items())},

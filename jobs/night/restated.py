@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from jobs import __version__
 from jobs.night.night import Night
-from jobs.store.files import write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.inference.settings import ADDRESSES
 from namesrv_day.across.restate import causes_of, restatements, settings_differ
@@ -52,5 +51,5 @@ def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -
     rows = restatements(compared, fresh, causes, max(ledger.days), run_id=house.run_id, previous_run=last.run_id)
     for day in pc.unique(rows["day"]).to_pylist():
         of_day = rows.filter(pc.field("day") == day)
-        house.change(gold.RESTATEMENTS, [write_file(of_day, house.path, gold.RESTATEMENTS, day, house.run_id)])
+        house.write(gold.RESTATEMENTS, of_day, day)
     return int(rows.num_rows)

@@ -37,14 +37,18 @@ _SHAPES = {
     "otherwise": ("circle", "var(--quiet)"),
 }
 _BUCKETS = 72
-_CHANGES = {
+CHANGES: Final = {
     "appeared": "var(--live)",
     "changed": "var(--accent)",
     "vanished": "var(--critical)",
     "learned": "var(--quiet)",
 }
-_ENDS = {"beat": "var(--accent)", "scan": "var(--critical)", "idle_channel": "var(--warning)"}
-_PERMS = {
+_ENDS = {
+    "beat": ("circle", "var(--accent)"),
+    "scan": ("cross", "var(--critical)"),
+    "idle_channel": ("diamond", "var(--warning)"),
+}
+PERMS: Final = {
     "read and write": "var(--live)",
     "read only": "var(--warning)",
     "write only": "var(--accent)",
@@ -67,15 +71,13 @@ def drawn(spec: Spec, name: str) -> str:
 def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: int) -> Spec:
     """Return the brokers' stays in one name server's tables, a row each, below the life of its process."""
     labels = list(dict.fromkeys(_broker(row) for row in stays))
-    bars = [_bar("name server", *one, "process", domain) for one in _processes(lives, domain)]
-    bars += [_bar(_broker(row), row["from_time"], row["to_time"], "live", domain) for row in stays]
+    bars = [_bar("name server", run, "process", domain) for run in _processes(lives, domain)]
+    bars += [_bar(_broker(row), row, "live", domain) for row in stays]
     ends = [_end(row) for row in stays if row["to_time"] is not None and row["to_time"] <= domain[1]]
     return _layered(
         [
             _bars(bars, {"process": "var(--quiet)", "live": "var(--live)"}),
-            _points(
-                ends, "why", {why: colour for why, (_, colour) in _SHAPES.items()}, [of for of, _ in _SHAPES.values()]
-            ),
+            _points(ends, "why", _SHAPES),
         ],
         domain,
         width,
@@ -85,31 +87,14 @@ def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: 
 
 def topic_timeline(queues: Sequence[Row], domain: Domain, width: int) -> Spec:
     """Return who offered a topic when, a row for each name server and broker, by what was permitted."""
-    rows = [
-        _bar(
-            f"{printable(str(row['broker_name']))} on {row['namesrv_id']}",
-            row["from_time"],
-            row["to_time"],
-            permitted(row["perm"]),
-            domain,
-            f", {row['read_queues']} queues to read, {row['write_queues']} to write",
-        )
-        for row in queues
-    ]
-    return _layered([_bars(rows, _PERMS)], domain, width, sorted({row["row"] for row in rows}))
+    rows = [_bar(_on(row), row, permitted(row["perm"]), domain, _queues(row)) for row in queues]
+    return _layered([_bars(rows, PERMS)], domain, width, sorted({row["row"] for row in rows}))
 
 
 def divergence(intervals: Sequence[Row], domain: Domain, width: int) -> Spec:
     """Return the intervals in which name servers disagreed about a broker's topics, a row each broker."""
     rows = [
-        _bar(
-            printable(str(row["broker_name"])),
-            row["from_time"],
-            row["to_time"],
-            "disagree",
-            domain,
-            f", {row['topic_count']} topics",
-        )
+        _bar(printable(str(row["broker_name"])), row, "disagree", domain, f", {row['topic_count']} topics")
         for row in intervals
     ]
     return _layered([_bars(rows, {"disagree": "var(--warning)"})], domain, width, sorted({row["row"] for row in rows}))
@@ -120,8 +105,8 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Spec:
     start, step = domain[0], max((domain[1] - domain[0]) / _BUCKETS, dt.timedelta(seconds=1))
     counts: dict[tuple[str, int], dict[str, int]] = {}
     for row in rows:
-        of = counts.setdefault((row["namesrv_id"], (row["effect_time"] - start) // step), dict.fromkeys(_CHANGES, 0))
-        for kind in _CHANGES:
+        of = counts.setdefault((row["namesrv_id"], (row["effect_time"] - start) // step), dict.fromkeys(CHANGES, 0))
+        for kind in CHANGES:
             of[kind] += row[kind]
     values = []
     for (namesrv, bucket), of_kind in sorted(counts.items()):
@@ -140,7 +125,7 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Spec:
             "x2": {"field": "to"},
             "y": {"field": "low", "type": "quantitative", "axis": {**_AXIS, "title": None, "tickCount": 4}},
             "y2": {"field": "high"},
-            "color": _colour("kind", _CHANGES),
+            "color": _colour("kind", CHANGES),
             "description": {"field": "say"},
         },
     }
@@ -163,12 +148,12 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
             "row": 100 * row["gap_ms"] / row["lease_ms"],
             "at": _ms(row["until_time"]),
             "why": row["ended_by"],
-            "say": f"{printable(str(row['broker_name']))} on {row['namesrv_id']}: {row['gap_ms'] / 1000:.1f} s of "
+            "say": f"{_on(row)}: {row['gap_ms'] / 1000:.1f} s of "
             f"{row['lease_ms'] / 1000:.0f} s silent until {_clock(row['until_time'])}, ended by {row['ended_by']}",
         }
         for row in gaps
     ]
-    points = _points(values, "why", _ENDS, ["circle", "cross", "diamond"])
+    points = _points(values, "why", _ENDS)
     points["encoding"]["y"] = {
         "field": "row",
         "type": "quantitative",
@@ -202,18 +187,18 @@ _ROW_PX = 18
 _CHAR_PX = 7
 
 
-def _processes(lives: Iterable[Row], domain: Domain) -> list[tuple[dt.datetime, dt.datetime | None]]:
+def _processes(lives: Iterable[Row], domain: Domain) -> list[Row]:
     """Return when the name server's processes ran; one that ran before the first start is not known to have begun."""
-    found: list[tuple[dt.datetime, dt.datetime | None]] = []
+    found: list[Row] = []
     since: dt.datetime | None = domain[0]
     for row in lives:
         if row["kind"] == "started":
             # Before the first that was seen there may have been none.
             since = row["effect_time"]
         elif row["kind"] == "stopped" and since is not None:
-            found.append((since, row["effect_time"]))
+            found.append({"from_time": since, "to_time": row["effect_time"]})
             since = None
-    return [*found, (since, None)] if since is not None else found
+    return [*found, {"from_time": since, "to_time": None}] if since is not None else found
 
 
 def _end(row: Row) -> Row:
@@ -230,9 +215,16 @@ def _broker(row: Row) -> str:
     return printable(f"{row['broker_name']}  {row['broker_addr']}")
 
 
-def _bar(
-    label: str, since: dt.datetime, until: dt.datetime | None, kind: str, domain: Domain, more: str = ""
-) -> dict[str, Any]:
+def _on(row: Row) -> str:
+    return f"{printable(str(row['broker_name']))} on {row['namesrv_id']}"
+
+
+def _queues(row: Row) -> str:
+    return f", {row['read_queues']} queues to read, {row['write_queues']} to write"
+
+
+def _bar(label: str, row: Row, kind: str, domain: Domain, more: str = "") -> Row:
+    since, until = row["from_time"], row["to_time"]
     ends = "until " + _clock(until) if until is not None and until <= domain[1] else "and on"
     return {
         "row": label,
@@ -251,19 +243,16 @@ def _bars(values: Sequence[Row], colours: Mapping[str, str]) -> Spec:
     }
 
 
-def _points(values: Sequence[Row], field: str, colours: Mapping[str, str], shapes: Sequence[str]) -> Spec:
+def _points(values: Sequence[Row], field: str, marks: Mapping[str, tuple[str, str]]) -> Spec:
+    """Return points of the shape and colour that a field's value has among `marks`."""
+    shapes = {"domain": list(marks), "range": [shape for shape, _ in marks.values()]}
     return {
         "data": {"values": list(values)},
         "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
         "encoding": {
             "x": {"field": "at", "type": "temporal"},
-            "color": _colour(field, colours),
-            "shape": {
-                "field": field,
-                "type": "nominal",
-                "scale": {"domain": list(colours), "range": list(shapes)},
-                "legend": None,
-            },
+            "color": _colour(field, {value: colour for value, (_, colour) in marks.items()}),
+            "shape": {"field": field, "type": "nominal", "scale": shapes, "legend": None},
             "description": {"field": "say"},
         },
     }

@@ -24,24 +24,14 @@ _STAY_LEGEND = {
     "unregistered": ("■", "var(--accent)"),
     "name server runs": ("▬", "var(--quiet)"),
 }
-_CHANGE_LEGEND = {
-    "appeared": ("■", "var(--live)"),
-    "changed": ("■", "var(--accent)"),
-    "vanished": ("■", "var(--critical)"),
-    "learned": ("■", "var(--quiet)"),
-}
+_CHANGE_LEGEND = {word: ("■", colour) for word, colour in charts.CHANGES.items()}
 _GAP_LEGEND = {
     "a beat came": ("●", "var(--accent)"),
     "removed by a scan": ("✚", "var(--critical)"),
     "removed with its silent connection": ("◆", "var(--warning)"),
     "the lease": ("┅", "var(--critical)"),
 }
-_PERM_LEGEND = {
-    "read and write": ("▬", "var(--live)"),
-    "read only": ("▬", "var(--warning)"),
-    "write only": ("▬", "var(--accent)"),
-    "neither": ("▬", "var(--critical)"),
-}
+_PERM_LEGEND = {word: ("▬", colour) for word, colour in charts.PERMS.items()}
 
 
 def report(facts: Facts) -> str:

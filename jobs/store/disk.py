@@ -1,4 +1,4 @@
-"""A disk that is full, or a file that may not be written, told from other failures."""
+"""Failures that are known, and what is said of them: a disk that is full, or a file that may not be written, among others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobs.errors import EXIT_DISK_FULL, EXIT_USAGE, JobError
+
 _SAYS_SO = "No space left on device"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system", "Operation not permitted")
+
+
+def known_failure(error: BaseException, warehouse: str | None) -> tuple[str, int] | None:
+    """Return what a person is told of a failure, and its exit code; None if it is not known."""
+    if isinstance(error, JobError):
+        return error.sentence, error.exit_code
+    if isinstance(error, FileNotFoundError):
+        return str(error), EXIT_USAGE
+    if full := full_disk(error, warehouse):
+        return full, EXIT_DISK_FULL
+    refused = not_allowed(error)
+    return None if refused is None else (refused, EXIT_USAGE)
 
 
 def full_disk(error: BaseException, warehouse: str | None) -> str | None:

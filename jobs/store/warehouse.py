@@ -218,6 +218,10 @@ class Warehouse:
         change.added.update((file.path, file) for file in add)
         self._forget(table)
 
+    def write(self, table: Table, rows: pa.Table, day: dt.date | None = None, instead: Iterable[DataFile] = ()) -> None:
+        """Have `rows` of one day (None: the table is not cut by day) instead of files. Until `commit` only this run sees it."""
+        self.change(table, [write_file(rows, self.path, table, day, self.run_id)] if rows.num_rows else (), instead)
+
     def append(self, table: Table, rows: pa.Table) -> None:
         """Add rows to a table that is not cut by day. Until `commit` only this run sees it.
 

@@ -4,8 +4,6 @@ A broker that registers at one address shows in the answers at every other addre
 process unless it registers there, too. So each answer is held against the brokers that beat at one of two addresses alone.
 """
 
-# ruff: noqa: S608  the SQL is made of constants of this module
-
 from __future__ import annotations
 
 from bisect import bisect_right
@@ -14,12 +12,14 @@ from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.sql import ask
 from namesrv_wire.rows import UNTIL_MS
+from schemas.sql_files import query
 from schemas.table import LONG, STRING
 
 ENOUGH: Final = 20
@@ -98,7 +98,11 @@ class Pair(NamedTuple):
 
 def may_be_one(beats: pa.Table) -> bool:
     """Return whether there are two name servers of which one hears a broker that the other does not; `beats`: `BEATS`."""
-    return bool(ask(f"{_AT} SELECT one FROM pairs WHERE brokers > 0 LIMIT 1", {"beats": beats}).num_rows)
+    return bool(pc.any(pc.greater(_pairs(beats)["brokers"], 0)).as_py())
+
+
+def _pairs(beats: pa.Table) -> pa.Table:
+    return ask(query("across/pairs"), {"beats": beats})
 
 
 def sampled(answers: pa.Table) -> pa.Table:
@@ -107,15 +111,7 @@ def sampled(answers: pa.Table) -> pa.Table:
     `answers`: namesrv_id, code, subject, response_code, seq. That there is no route tells something of topics only
     that have one somewhere: who asks for others, however often, crowds nothing out.
     """
-    return ask(_SAMPLED, {"answers": answers}, kept=MAX_ANSWERS)
-
-
-_SAMPLED = """
-FROM answers
-WHERE response_code = 0 OR subject IN (SELECT subject FROM answers WHERE response_code = 0)
-QUALIFY (row_number() OVER (PARTITION BY namesrv_id, code ORDER BY seq) - 1)
-    % ceil(count(*) OVER (PARTITION BY namesrv_id, code) / $kept)::BIGINT = 0
-"""
+    return ask(query("across/sampled"), {"answers": answers}, kept=MAX_ANSWERS)
 
 
 def compared(tables: Mapping[str, pa.Table]) -> list[Pair]:
@@ -132,7 +128,7 @@ def compared(tables: Mapping[str, pa.Table]) -> list[Pair]:
         "stall_ns": STALL_NS,
     }
     values |= {"against_share": AGAINST_SHARE, "against_few": AGAINST_FEW, "both_share": BOTH_SHARE}
-    found = ask(f"{_AT}{_JUDGED}", tables, **values, shown=SHOWN).to_pylist()
+    found = ask(query("across/judged"), {**tables, "pairs": _pairs(tables["beats"])}, **values, shown=SHOWN).to_pylist()
     return [Pair(**{**row, "evidence": tuple(row["evidence"])}) for row in found]
 
 
@@ -170,108 +166,11 @@ def shared(answers: pa.Table) -> list[Pair]:
 
     `answers`: answers to 106, which each show all that there is (namesrv_id, seq, event_id, and body or a hash of it).
     """
-    rows = ask(_FLIPS, {"answers": answers}, shown=SHOWN, enough=ENOUGH, share=SHARED_SHARE).to_pylist()
+    rows = ask(query("across/flips"), {"answers": answers}, shown=SHOWN, enough=ENOUGH, share=SHARED_SHARE).to_pylist()
     return [
         Pair(**{**row, "evidence": tuple(row["evidence"])}, answers_early=0, brokers=0, at_both=0, is_denied=True)
         for row in rows
     ]
-
-
-_FLIPS = """
-WITH told AS (SELECT namesrv_id, seq, event_id, hash(body) AS body FROM answers
-), changes AS (
-    SELECT *, lag(body) OVER own AS last, lag(body, 2) OVER own AS before_last FROM told
-    WINDOW own AS (PARTITION BY namesrv_id ORDER BY seq) QUALIFY body <> last
-)
-SELECT namesrv_id AS one, namesrv_id AS other, count_if(body <> before_last)::BIGINT AS answers_for,
-    count_if(body = before_last)::BIGINT AS answers_against, min(seq) AS first_seq, max(seq) AS last_seq,
-    (list(event_id ORDER BY seq) FILTER (body = before_last))[1:$shown] AS evidence
-FROM changes GROUP BY namesrv_id HAVING answers_against >= greatest($enough, $share * count(*))
-"""
-_AT = """
-WITH counts AS (SELECT namesrv_id, count(broker_addr) AS brokers FROM beats GROUP BY ALL),
-pairs AS (
-    SELECT a.namesrv_id AS one, b.namesrv_id AS other, least(a.brokers, b.brokers) AS fewer,
-        (SELECT count(*) FROM beats AS x JOIN beats AS y USING (broker_addr)
-            WHERE x.namesrv_id = a.namesrv_id AND y.namesrv_id = b.namesrv_id
-            AND x.first_seq < y.last_seq AND y.first_seq < x.last_seq) AS at_both,
-        (SELECT count(*) FROM (SELECT broker_addr FROM beats WHERE namesrv_id IN (a.namesrv_id, b.namesrv_id)
-            AND broker_addr IS NOT NULL GROUP BY broker_addr HAVING count(*) = 1)) AS brokers
-    FROM counts AS a JOIN counts AS b ON a.namesrv_id < b.namesrv_id
-)
-"""
-_JUDGED = r"""
-, rivals AS (
-    -- Two addresses that are one broker by name and id take each other's place.
-    SELECT DISTINCT unnest(addrs) AS broker_addr FROM (SELECT list(DISTINCT broker_addr) AS addrs FROM registered
-        GROUP BY broker_name, broker_id HAVING count(DISTINCT broker_addr) > 1)
-), bodies AS (
-    SELECT body, list_distinct(regexp_extract_all(body, '"?-?[0-9]+"?:"([^"]+)"', 1)) AS shown
-    FROM (SELECT DISTINCT body FROM answers)
-), asked AS (
-    SELECT namesrv_id, code, subject, request_seq, seq, event_id, coalesce(shown, []) AS shown
-    FROM answers LEFT JOIN bodies USING (body)
-), since AS (
-    -- What it shows of brokers that had registered before the recording began is gone when their leases are over.
-    SELECT namesrv_id, min(first_seq) + (SELECT max(greatest(lease_ms * 1000000, $lease_ns)) FROM registered) AS known_seq
-    FROM beats GROUP BY namesrv_id
-), closed AS (SELECT * FROM ends WHERE broker_addr IS NULL
-), left_by AS (SELECT * FROM ends WHERE broker_addr IS NOT NULL
-), waited AS (
-    -- Who thaws works off in any order what has come meanwhile: what a broker registered in a stall, or before it, may be gone.
-    SELECT namesrv_id, from_seq, max(until_seq) OVER (PARTITION BY namesrv_id ORDER BY from_seq) AS until_seq
-    FROM (SELECT namesrv_id, received AS from_seq, seq AS until_seq FROM registered WHERE seq - received >= $stall_ns
-        UNION ALL SELECT namesrv_id, request_seq, seq FROM asked WHERE seq - request_seq >= $stall_ns)
-), fresh AS (
-    SELECT r.namesrv_id, r.broker_addr, r.seq + $still AS from_seq, if(broker_id = 0, topic_config_digest, NULL) AS digest,
-        least(r.seq + least(r.lease_ms * 500000, $fresh_ns), c.seq, u.seq, n.from_seq) AS until_seq
-    FROM registered AS r
-    ASOF LEFT JOIN waited AS w
-        ON w.namesrv_id = r.namesrv_id AND r.received >= w.from_seq
-    ASOF LEFT JOIN waited AS n
-        ON n.namesrv_id = r.namesrv_id AND r.received < n.from_seq
-    ASOF LEFT JOIN closed AS c
-        ON c.namesrv_id = r.namesrv_id AND c.channel_id = r.channel_id AND r.seq < c.seq
-    ASOF LEFT JOIN left_by AS u
-        ON u.namesrv_id = r.namesrv_id AND u.broker_addr = r.broker_addr AND r.seq < u.seq
-    WHERE r.broker_addr NOT IN (FROM rivals) AND (w.until_seq IS NULL OR w.until_seq < r.received)
-), elsewhere AS (
-    -- Before answers are joined: nearly all that is fresh has beaten where they were given.
-    SELECT s.namesrv_id, s.known_seq, f.namesrv_id AS heard_at, f.broker_addr, f.from_seq, f.until_seq, f.digest
-    FROM since AS s CROSS JOIN fresh AS f
-    WHERE (s.namesrv_id, f.broker_addr) NOT IN (SELECT (namesrv_id, broker_addr) FROM beats WHERE broker_addr IS NOT NULL)
-), met AS (
-    SELECT a.namesrv_id, e.heard_at, a.event_id, a.code, a.subject, a.seq, a.seq <= e.known_seq AS is_early, e.digest,
-        list_contains(shown, e.broker_addr) AS is_shown
-    FROM asked AS a
-    JOIN elsewhere AS e ON e.namesrv_id = a.namesrv_id AND e.from_seq <= a.request_seq AND a.seq <= e.until_seq
-), judged AS (
-    -- A route shows who has the topic: a master that has just registered it must be there.
-    SELECT least(namesrv_id, heard_at) AS one, greatest(namesrv_id, heard_at) AS other, namesrv_id, event_id, seq, is_early,
-        bool_or(is_shown) AS is_for, NOT bool_and(is_shown) AS is_against
-    FROM met
-    WHERE is_shown OR code = 106 OR (digest, subject) IN (SELECT (topic_config_digest, topic) FROM topics)
-    GROUP BY ALL
-), releases AS (
-    SELECT b.namesrv_id, list(DISTINCT response_version) FILTER (response_version IS NOT NULL) AS versions
-    FROM (SELECT DISTINCT namesrv_id FROM beats) AS b LEFT JOIN answers USING (namesrv_id) GROUP BY ALL
-), contradicted AS (
-    SELECT DISTINCT one, other FROM judged WHERE NOT is_early GROUP BY one, other, namesrv_id
-    HAVING count_if(is_against) > $against_few + $against_share * count_if(is_for)
-), votes AS (
-    SELECT one, other, count_if(is_for AND NOT is_early)::BIGINT AS answers_for,
-        count_if(is_for AND is_early)::BIGINT AS answers_early, count_if(is_against AND NOT is_early)::BIGINT AS answers_against,
-        list(event_id ORDER BY is_early, is_against, seq)[1:$shown] AS evidence, min(seq) AS first_seq, max(seq) AS last_seq
-    FROM judged GROUP BY one, other
-)
-SELECT one, other, answers_for, answers_early, answers_against, fewer AS brokers, at_both,
-    at_both > $both_share * fewer OR (one, other) IN (FROM contradicted)
-        OR coalesce(NOT list_has_any(a.versions, b.versions), false) AS is_denied,
-    evidence, first_seq, last_seq
-FROM votes JOIN pairs USING (one, other)
-    JOIN releases AS a ON a.namesrv_id = one JOIN releases AS b ON b.namesrv_id = other
-ORDER BY one, other
-"""
 
 
 # -- facts that each address shows by itself ---------------------------------------------------------------------------
@@ -335,16 +234,5 @@ def own_positions(events: pa.Table) -> dict[str, int]:
     `events`: `PLACED`. What was met at the address by which the name server is called keeps its place; the rest goes behind the
     last event of its microsecond.
     """
-    rows = ask(_MOVED, {"events": events}).to_pylist()
+    rows = ask(query("across/positions"), {"events": events}).to_pylist()
     return {row["event_id"]: row["seq"] for row in rows}
-
-
-_MOVED = """
-WITH ranked AS (
-    SELECT *, row_number() OVER (PARTITION BY namesrv_id, seq ORDER BY namesrv_addr <> namesrv_id, namesrv_addr, event_id) AS place,
-        max(seq) OVER (PARTITION BY namesrv_id, seq // 1000) AS last_seq
-    FROM events
-)
-SELECT event_id, last_seq + row_number() OVER (PARTITION BY namesrv_id, last_seq ORDER BY seq, namesrv_addr, event_id) AS seq
-FROM ranked WHERE place > 1
-"""

@@ -14,6 +14,7 @@ from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from namesrv_wire.codes import request_name
+from schemas.sql_files import query
 from schemas.table import INT
 
 _ABOUT_ROUTES = pc.field("code").isin(pa.array(sorted(map(int, ROUTE_QUESTIONS)), INT))
@@ -46,20 +47,9 @@ def settings_in_force(namesrv_settings: pa.Table) -> dict[str, dict[str, dict[st
     Not of the whole configuration, which is long.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in ask(_LAST_SETTINGS, {"namesrv_settings": namesrv_settings}).to_pylist():
+    for row in ask(query("across/last_settings"), {"namesrv_settings": namesrv_settings}).to_pylist():
         found.setdefault(row["namesrv_id"], {})[row["setting"]] = row["last"]
     return found
-
-
-_LAST_SETTINGS = """
-SELECT
-    namesrv_id, setting,
-    arg_max(
-        {'value': value, 'source': source, 'answers_for': answers_for, 'answers_against': answers_against},
-        {'day': day, 'from_seq': from_seq}
-    ) AS last
-FROM namesrv_settings WHERE setting <> 'configuration' GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting
-"""
 
 
 def verify_numbers(frames: Frames) -> dict[str, Any]:

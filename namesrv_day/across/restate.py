@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.digest import digests_by
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import frame
+from namesrv_day.day.context import SCAN_LIFE, frame
 from namesrv_day.day.day_events import Frames
 from schemas import gold
+from schemas.sql_files import query
 from schemas.table import Table
 
 MAX_CHANGES = 100
@@ -40,10 +41,9 @@ SHOWN = (
 """Tables of which the changed rows are shown: those that readers look at most."""
 Rows = Mapping[Table, pc.Expression]
 """Which rows of which tables."""
-SCAN_LIFE = pc.field("outcome").isin(["scan_failed", "started", "stopped"])
-"""Outcomes that tell whether a name server's periodic scan still runs."""
+IS_SCAN_LIFE = pc.field("outcome").isin(SCAN_LIFE)
 _OPEN, _ALL = pc.field("closed_by").is_null(), pc.scalar(True)
-LIVES: Rows = {gold.EVENT_OUTCOMES: SCAN_LIFE}
+LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
 """Of any earlier day, what a replay may look at."""
 HANDED_ON: Rows = {
     **dict.fromkeys(gold.HISTORY_TABLES, _OPEN),
@@ -103,7 +103,9 @@ def new_events(recorded: pa.Table, covered: Collection[str]) -> dict[tuple[dt.da
 
     `covered`: the ingest runs whose rows are published.
     """
-    found = ask(_NEW_EVENTS, {"recorded": recorded}, covered=sorted(covered), named=MAX_EVENTS).to_pylist()
+    found = ask(
+        query("across/new_events"), {"recorded": recorded}, covered=sorted(covered), named=MAX_EVENTS
+    ).to_pylist()
     return {
         (row["day"], row["namesrv_id"]): NewEvents(
             row["events"],
@@ -122,16 +124,6 @@ def added_up(parts: Iterable[Heard]) -> dict[tuple[dt.date, str], NewEvents]:
         for key, events in part.items():
             total[key] = total.get(key, NewEvents()) + events
     return {key: events for key, events in total.items() if events.count}
-
-
-_NEW_EVENTS = """
-WITH told AS (SELECT *, ingest_run IN (SELECT unnest($covered)) AS is_known FROM recorded)
-SELECT
-    day, namesrv_id, count(*) FILTER (NOT is_known) AS events,
-    min({'seq': seq, 'event_id': event_id}, $named) FILTER (NOT is_known) AS first,
-    list(DISTINCT ingest_run) FILTER (NOT is_known) AS ingest_runs, max(seq) FILTER (is_known) AS last_known
-FROM told GROUP BY day, namesrv_id
-"""
 
 
 def causes_of(
@@ -182,7 +174,7 @@ def compare(new: Frames, old: Frames) -> list[dict[str, Any]]:
             continue
         sides = {side: frames[table.name].select(table.column_names) for side, frames in (("new", new), ("old", old))}
         hashed = f"hash({', '.join(table.column_names)})"
-        slices = ask(_SLICES.format(hash=hashed), sides).to_pylist()
+        slices = ask(query("across/changed_slices").format(hash=hashed), sides).to_pylist()
         changes = _changes(table, sides, hashed) if slices and table in SHOWN else {}
         found += [
             {**row, "table_name": table.name, "changes": changes.get((row["day"], row["namesrv_id"]), [])}
@@ -223,36 +215,6 @@ def restatements(
     return table_of(rows, gold.RESTATEMENTS, **runs)
 
 
-_SLICES = """
-WITH hashed AS (
-    SELECT day, namesrv_id, {hash} AS hash, 1 AS sign FROM new
-    UNION ALL SELECT day, namesrv_id, {hash}, -1 FROM old
-), surplus AS (
-    SELECT
-        day, namesrv_id, sum(sign) AS surplus, count(*) FILTER (sign < 0) AS before, count(*) FILTER (sign > 0) AS after
-    FROM hashed GROUP BY day, namesrv_id, hash
-)
-SELECT
-    day, namesrv_id, CAST(sum(before) AS BIGINT) AS rows_before, CAST(sum(after) AS BIGINT) AS rows_after,
-    CAST(sum(greatest(surplus, 0)) AS BIGINT) AS rows_added, CAST(sum(greatest(-surplus, 0)) AS BIGINT) AS rows_removed
-FROM surplus GROUP BY day, namesrv_id HAVING bool_or(surplus <> 0)
-"""
-_CHANGES = """
-WITH differing AS (
-    SELECT hash FROM (SELECT {hash} AS hash, 1 AS sign FROM new UNION ALL SELECT {hash}, -1 FROM old)
-    GROUP BY hash HAVING sum(sign) <> 0
-), before AS (
-    SELECT day, namesrv_id, {key} AS key, {rest} AS said FROM old WHERE {hash} IN (SELECT hash FROM differing)
-), after AS (
-    SELECT day, namesrv_id, {key} AS key, {rest} AS said FROM new WHERE {hash} IN (SELECT hash FROM differing)
-)
-SELECT day, namesrv_id, key, before.said AS before, after.said AS after
-FROM before FULL JOIN after USING (day, namesrv_id, key) WHERE before.said IS DISTINCT FROM after.said
-QUALIFY row_number() OVER (PARTITION BY day ORDER BY namesrv_id, key) <= $shown
-ORDER BY day, namesrv_id, key
-"""
-
-
 def _changes(table: Table, sides: Frames, hashed: str) -> dict[tuple[dt.date, str], list[dict[str, Any]]]:
     """Return the first rows of each slice that were added, removed or changed, told apart by the table's key."""
     key = [name for name in table.key if name not in ("day", "namesrv_id")]
@@ -262,7 +224,7 @@ def _changes(table: Table, sides: Frames, hashed: str) -> dict[tuple[dt.date, st
         for part, names in (("key", key), ("rest", rest))
     }
     found: dict[tuple[dt.date, str], list[dict[str, Any]]] = {}
-    for row in ask(_CHANGES.format(hash=hashed, **structs), sides, shown=MAX_CHANGES).to_pylist():
+    for row in ask(query("across/changed_rows").format(hash=hashed, **structs), sides, shown=MAX_CHANGES).to_pylist():
         before, after = row["before"], row["after"]
         change = {
             "key": _json(row["key"], with_nulls=False),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from namesrv_day.arrow.sql import ask
@@ -61,6 +63,24 @@ def conformed(rows: pa.Table, table: Table | pa.Schema, **same: Any) -> pa.Table
         for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def with_columns(rows: pa.Table, **columns: pa.ChunkedArray | pa.Array) -> pa.Table:
+    """Return rows with other values in columns that they have."""
+    for name, values in columns.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
+    return rows
+
+
+def distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.int64]]:
+    """Return what rows say in `columns`, each once, and for each row the number of what it says."""
+    names = ", ".join(f'"{name}"' for name in columns)
+    numbered = rows.select(columns).append_column("row", pa.array(np.arange(rows.num_rows)))
+    found = ask(f"SELECT {names}, list(row) AS rows FROM said GROUP BY {names}", {"said": numbered})  # noqa: S608  names of ours
+    places = found["rows"].combine_chunks()
+    numbers = np.empty(rows.num_rows, dtype=np.int64)
+    numbers[places.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), places.value_lengths().to_numpy())
+    return found.drop_columns("rows"), numbers
 
 
 def derived_of(table: Table) -> dict[str, str]:

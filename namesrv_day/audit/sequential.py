@@ -24,6 +24,7 @@ from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
 from namesrv_core.replay.loop import TimedEvent, replay
+from namesrv_day.arrow.rows import with_columns
 from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
 from namesrv_day.day.day_events import BEATS
@@ -109,8 +110,7 @@ class Sequential:
         is_given = any(setting.name == IDLE_LIMIT and setting.source is Source.GIVEN for setting in settled)
         ends = under_idle_limit(frame(given.today, bronze.CHANNEL_EVENTS), namesrv, is_given=is_given)
         live = self.rows(gold.BROKER_LIVE_HISTORY.name)
-        last = live.schema.get_field_index("last_update_time")
-        live = live.set_column(last, live.schema.field(last), live["last_update_timestamp"])
+        live = with_columns(live, last_update_time=live["last_update_timestamp"])
         hours = _hours(live, {table.name: given.raw_beats(table.name) for table in BEATS})
         given = replace(given, today={**given.today, "hours": hours}, carried={gold.BROKER_LIVE_HISTORY.name: live})
         closes = [expiry.seq for expiry in scan_closes(given, ends, namesrv)]

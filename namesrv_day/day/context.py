@@ -22,6 +22,10 @@ from schemas import bronze, gold
 from schemas.table import Table
 from schemas.times import day_start_seq
 
+BEGINNINGS = ("started", "observed_from")
+"""Kinds of namesrv_events with which what is known of a process begins."""
+SCAN_LIFE = ("scan_failed", "started", "stopped")
+"""Outcomes that tell whether a name server's periodic scan still runs."""
 _LAST_NS = NS_PER_US - 1
 
 
@@ -122,7 +126,7 @@ class Ticks(NamedTuple):
 def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: int) -> NamesrvDay:
     """Return the day of `namesrv`."""
     life = list(rows_of(_columns(given.ever, bronze.NAMESRV_EVENTS, "seq", "kind", "day")))
-    starts = sorted((row for row in life if row["kind"] in _BEGINNINGS), key=_by_seq)
+    starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=_by_seq)
     snapshots = list(rows_of(_columns(given.ever, bronze.SNAPSHOTS, "seq", "day")))
     known = sorted([*starts, *({**row, "kind": "snapshot"} for row in snapshots)], key=_by_seq)
     return NamesrvDay(
@@ -141,9 +145,6 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: i
 def frame(frames: Frames, table: Table) -> pa.Table:
     """Return the rows of `table` among `frames`; none where it is missing."""
     return frames[table.name] if table.name in frames else empty(table)
-
-
-_BEGINNINGS = ("started", "observed_from")
 
 
 def _columns(frames: Frames, table: Table, *names: str) -> pa.Table:
@@ -173,12 +174,9 @@ def _epochs(
 
 def _is_halted(outcomes: pa.Table) -> bool:
     """Return whether an exception had ended the periodic scan by the end of the day before."""
-    life = (row for row in rows_of(outcomes.select(["seq", "outcome"])) if row["outcome"] in _SCAN_LIFE)
+    life = (row for row in rows_of(outcomes.select(["seq", "outcome"])) if row["outcome"] in SCAN_LIFE)
     last = max(life, key=_by_seq, default=None)
     return last is not None and last["outcome"] == "scan_failed"
-
-
-_SCAN_LIFE = ("scan_failed", "started", "stopped")
 
 
 def _unknown_from_ms(known: Sequence[Mapping[str, Any]], day: dt.date, namesrv: Namesrv) -> int | None:

@@ -13,26 +13,9 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from schemas.bronze import NAMESRV_EVENTS
 from schemas.gold import EVENT_OUTCOMES, FINDINGS
+from schemas.sql_files import query
 
 _TABLES = (NAMESRV_EVENTS.name, EVENT_OUTCOMES.name, FINDINGS.name)
-_MARKS = """
-WITH gaps AS (
-    SELECT event_id, effect_time AS begin, make_timestamptz(CAST(detail AS BIGINT) * 1000) AS until
-    FROM event_outcomes WHERE outcome = 'unrecorded'
-)
-SELECT substr(operation, 9) AS kind, effect_time AS "at", CAST(NULL AS TIMESTAMPTZ) AS until
-FROM event_outcomes WHERE operation IN ('namesrv_started', 'namesrv_stopped')
-UNION ALL
-SELECT kind, effect_time, NULL FROM namesrv_events WHERE kind = 'observed_from'
-UNION ALL
-SELECT 'snapshot', effect_time, NULL FROM event_outcomes WHERE operation = 'snapshot' AND outcome = 'restored'
-UNION ALL
-SELECT 'gap', begin, until FROM gaps
-UNION ALL
-SELECT 'doubt', from_time, to_time FROM findings
-WHERE code = 'LOG_GAP' AND NOT list_has_any(evidence, (SELECT coalesce(list(event_id), []) FROM gaps))
-ORDER BY "at", kind
-"""
 
 
 def recorded_day(
@@ -48,5 +31,5 @@ def recorded_day(
     last = max((at for of in bounds if (at := of["max"].as_py()) is not None), default=None)
     if first is None:
         return []
-    marks = ask(_MARKS, {name: tables[name] for name in _TABLES}).to_pylist()
+    marks = ask(query("day/marks"), {name: tables[name] for name in _TABLES}).to_pylist()
     return [{"namesrv_id": namesrv_id, "day": day, "first_time": first, "last_time": last, "marks": marks}]

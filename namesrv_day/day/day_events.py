@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from namesrv_core.asking.answers import STANDARD_JSON_SINCE
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.arrow.rows import with_microseconds
+from namesrv_day.arrow.rows import with_columns, with_microseconds
 from schemas import bronze, codec
 from schemas.table import LONG, STRING, Table, struct_of
 
@@ -95,7 +95,7 @@ def observation_rows(observations: pa.Table) -> pa.Table:
     standard = pc.or_kleene(
         observations["standard_json"], pc.greater_equal(observations["request_version"], STANDARD_JSON_SINCE)
     )
-    return _with(observations.select(["namesrv_id", "event_id", "seq", *_ANSWER]), standard_json=standard)
+    return with_columns(observations.select(["namesrv_id", "event_id", "seq", *_ANSWER]), standard_json=standard)
 
 
 def moved(events: pa.Table, moves: pa.Table) -> pa.Table:
@@ -112,7 +112,7 @@ def moved(events: pa.Table, moves: pa.Table) -> pa.Table:
         "effect_us": pc.if_else(is_moved, pc.divide(seq, NS_PER_US), events["effect_us"]),
         "looked_up": pc.take(moves["looked_up"], at),
     }
-    return _with(events, **new)
+    return with_columns(events, **new)
 
 
 def topic_digests(events: pa.Table) -> pa.ChunkedArray:
@@ -166,9 +166,3 @@ def _responses_of(requests: pa.Table) -> pa.Table:
 def _snapshots_of(snapshots: pa.Table) -> pa.Table:
     effect_us = with_microseconds(snapshots)["effect_time"]
     return as_events(snapshots, kind=pa.repeat(bronze.SNAPSHOTS.name, snapshots.num_rows), effect_us=effect_us)
-
-
-def _with(rows: pa.Table, **columns: pa.ChunkedArray) -> pa.Table:
-    for name, values in columns.items():
-        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
-    return rows

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from namesrv_core.machine.events import AnswerObserved, Event, QueryDataVersion, RefreshRun, RegisterBroker
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
-from namesrv_day.arrow.rows import rows_of
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow.rows import distinct, rows_of
 from namesrv_wire.bodies import content_digest
 from schemas import codec
 
@@ -84,15 +83,10 @@ class Timed:
 def _distinct(rows: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
     """Return the distinct rows, and which of them each row is."""
     filled = [name for name in rows.column_names if name == "kind" or rows[name].null_count < rows.num_rows]
-    columns = ", ".join(f'"{name}"' for name in filled)
-    numbered = rows.select(filled).append_column("row", pa.array(np.arange(rows.num_rows)))
-    found = ask(f"SELECT {columns}, list(row) AS rows FROM events GROUP BY {columns}", {"events": numbered})  # noqa: S608
-    places = found["rows"].combine_chunks()
-    numbers = np.empty(rows.num_rows, dtype=np.int64)
-    numbers[places.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), places.value_lengths().to_numpy())
+    found, numbers = distinct(rows, filled)
     missing = [pa.nulls(found.num_rows, field.type) for field in rows.schema if field.name not in filled]
     names = [name for name in rows.column_names if name not in filled]
-    return pa.table([*found.columns[:-1], *missing], names=[*filled, *names]), numbers
+    return pa.table([*found.columns, *missing], names=[*filled, *names]), numbers
 
 
 def _spans(units: pa.ChunkedArray) -> dict[str, tuple[int, int]]:

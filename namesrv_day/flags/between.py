@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from namesrv_day.arrow.sql import ask
 from namesrv_day.flags.findings import About, Unsettled, of_findings, standing_from, start_of, told_of
-from schemas.findings import BETWEEN, CATALOGUE, Thresholds, query
+from schemas.findings import BETWEEN, CATALOGUE, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, TOPIC_QUEUE_HISTORY
+from schemas.sql_files import query
 from schemas.times import instant_us
 
 Span = tuple[int, int]

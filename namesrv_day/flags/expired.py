@@ -13,8 +13,8 @@ from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats
 from namesrv_day.day.day_events import BEATS, Frames
-from schemas.findings import query
 from schemas.gold import BROKER_ADDR_HISTORY, BROKER_LIVE_HISTORY, EVENT_OUTCOMES, EXPIRED_BROKERS, TOPIC_QUEUE_HISTORY
+from schemas.sql_files import query
 from schemas.table import TIMESTAMP
 
 

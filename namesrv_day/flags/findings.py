@@ -19,8 +19,9 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import HEARD
 from namesrv_day.flags.registered import SEEN
-from schemas.findings import CATALOGUE, Finding, Thresholds, query
+from schemas.findings import CATALOGUE, Finding, Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS
+from schemas.sql_files import query
 
 
 class Unsettled(NamedTuple):

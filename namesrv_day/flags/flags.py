@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.arrow.rows import conformed, with_microseconds
+from namesrv_day.arrow.rows import conformed, with_columns, with_microseconds
 from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import expired_brokers, heard_before
@@ -103,7 +103,7 @@ def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:
     """Return the route changes; those are only `learned` in which an answer or a snapshot showed what had been so before."""
     shown = outcomes.filter(pc.field("operation").isin(["observed_answer", "snapshot"]))["event_id"]
     kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
-    return changes.set_column(changes.schema.get_field_index("change"), "change", kinds)
+    return with_columns(changes, change=kinds)
 
 
 def _of(namesrv_id: str, rows: pa.Table, table: Table) -> pa.Table:

@@ -18,8 +18,8 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats
 from namesrv_day.flags.expired import between
 from schemas.bronze import REGISTRATIONS
-from schemas.findings import query
 from schemas.gold import BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
+from schemas.sql_files import query
 from schemas.table import TIMESTAMP, list_of
 from schemas.times import US_PER_DAY, day_start_us
 
@@ -119,7 +119,7 @@ def _wiped(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
     where = pc.field("broker_addr").isin(late["broker_addr"]) & between(late, "decided_time", "removed_time")
     columns = ["broker_addr", "event_id", "event_time", "effect_time", "refusal"]
     fresh = recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=where)
-    return conformed(ask(_FRESH, {"late": late, "fresh": fresh}), WIPED)
+    return conformed(ask(query("flags/fresh"), {"late": late, "fresh": fresh}), WIPED)
 
 
 def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
@@ -135,13 +135,4 @@ _ROUTES = "SELECT request_seq // 1000 AS first_us, seq // 1000 AS last_us FROM q
 _LATE = """
 SELECT broker_name, broker_addr, event_time AS decided_time, valid_to AS removed_time, closed_by AS removed_by
 FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to
-"""
-_FRESH = """
-SELECT
-    l.broker_name, l.broker_addr, max(f.effect_time) AS told_time, arg_max(f.event_id, f.effect_time) AS told_by,
-    l.decided_time, l.removed_time, l.removed_by
-FROM late AS l
-JOIN fresh AS f
-    ON f.broker_addr = l.broker_addr AND f.event_time > l.decided_time AND f.effect_time < l.removed_time AND f.refusal IS NULL
-GROUP BY ALL
 """

@@ -19,14 +19,14 @@ from namesrv_core.history.route_history import Orphan, RouteChange, RouteHistory
 from namesrv_core.history.route_state import RouteTable
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.arrow.rows import empty, table_of
+from namesrv_day.arrow.rows import empty, table_of, with_columns
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.sweep import open_orphans, route_parts
 from schemas import bronze, gold
-from schemas.findings import query
 from schemas.gold import ORPHANED_TOPICS, ROUTE_CHANGES
+from schemas.sql_files import query
 from schemas.table import Table
 from schemas.times import day_start_seq, day_start_us
 
@@ -177,13 +177,8 @@ def _of_all(
     firsts = (np.cumsum(counts) - counts)[of] - (ends - lengths)
     rows = np.arange(lengths.sum()) + np.repeat(firsts, lengths)
     topics = np.repeat(np.arange(len(of)), lengths)
-    at = swept.schema.get_field_index("topic")
-    made = [
-        swept.take(rows[n : n + _ROWS_OF_A_CHUNK]).set_column(
-            at, "topic", classes["topic"].take(topics[n : n + _ROWS_OF_A_CHUNK])
-        )
-        for n in range(0, len(rows), _ROWS_OF_A_CHUNK)
-    ]
+    parts = (slice(n, n + _ROWS_OF_A_CHUNK) for n in range(0, len(rows), _ROWS_OF_A_CHUNK))
+    made = [with_columns(swept.take(rows[part]), topic=classes["topic"].take(topics[part])) for part in parts]
     return pa.concat_tables([swept.slice(0, 0), *made])
 
 

@@ -19,6 +19,7 @@ from namesrv_day.day.day_events import Frames
 from namesrv_day.plan.mentions import WRITE_PERMISSIONS, mentioned
 from namesrv_day.plan.units import components, must_stay_whole
 from schemas import gold
+from schemas.sql_files import query
 from schemas.table import LONG, STRING
 
 ELSEWHERE, KV_UNIT, WHOLE_UNIT = "elsewhere", "kv", "whole"
@@ -66,33 +67,8 @@ def placed(events: pa.Table, nodes: pa.Table) -> pa.Table:
 def _placed(events: pa.Table, nodes: pa.Table, place: str) -> pa.Table:
     numbered = events.select(_LOOKED_AT).append_column("row", pa.array(range(events.num_rows), LONG))
     given = {"events": numbered, "nodes": nodes.select(["node", place]).rename_columns(["node", "place"])}
-    found = ask(_PLACES, given, **_CODES)
+    found = ask(query("plan/places"), given, **_CODES)
     return events.take(found["row"]).append_column(place, found["place"])
-
-
-_PLACES = """
-WITH concerned AS (
-    -- The start and stop of the server, and a topic's deletion, concern whoever is registered.
-    SELECT *, kind = 'namesrv_events' OR code IS NOT DISTINCT FROM $deletion AS concerns_all FROM events
-), own AS (
-    SELECT row, if(list_contains($kv, code), 'kv', 'elsewhere') AS otherwise,
-        CASE
-            WHEN kind IN ('heartbeats', 'registrations', 'unregistrations') THEN coalesce('a:' || broker_addr, 'a')
-            WHEN list_contains($permissions, code) THEN coalesce('n:' || broker_name, 'n')
-            ELSE coalesce(
-                'a:' || broker_addr, 'n:' || broker_name, 'n:' || queue_datas[1].broker_name,
-                if(kind = 'channel_events', 'c:' || channel_id, NULL), 'a:' || remote_addr
-            )
-        END AS node
-    FROM concerned WHERE NOT concerns_all
-)
-SELECT row, coalesce(found.place, instead.place) AS place FROM own
-    LEFT JOIN nodes AS found USING (node)
-    LEFT JOIN nodes AS instead ON instead.node = own.otherwise
-    WHERE coalesce(found.place, instead.place) IS NOT NULL
-UNION ALL
-SELECT row, place FROM concerned, (SELECT DISTINCT place FROM nodes) WHERE concerns_all
-"""
 
 
 def carried(rows: pa.Table, table: str, nodes: pa.Table) -> pa.Table:

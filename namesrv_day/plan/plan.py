@@ -28,6 +28,7 @@ from namesrv_day.hours.condense import LONGEST_LEASE_MS
 from namesrv_day.plan.mentions import KEYS
 from namesrv_day.plan.placing import ELSEWHERE, KV_UNIT, keys_of, nodes_of, of_nodes, placed
 from schemas import gold
+from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, LONG, Table
 
 # An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall.
@@ -112,7 +113,7 @@ def _keys(open_rows: Frames, table: Table) -> pa.Table:
 def _eventful(given: Frames, context: NamesrvDay) -> pa.Table:
     profile = context.namesrv.profile
     return ask(
-        _EVENTFUL,
+        query("plan/eventful"),
         given,
         period_us=condense.PERIOD_US,
         margin_us=_MARGIN_US,
@@ -130,53 +131,6 @@ def _whole_day(given: Frames, context: NamesrvDay) -> pa.Table:
     first, last = (seq // NS_PER_US // condense.PERIOD_US for seq in (context.from_seq, context.until_seq))
     query = "SELECT unit, unnest(generate_series($first, $last)) AS period FROM (SELECT DISTINCT unit FROM hours)"
     return ask(query, given, first=first - 1, last=last)
-
-
-_EVENTFUL = """
-WITH asked AS (
-    SELECT broker_addr, heartbeat_timeout_ms AS lease_ms FROM live
-    UNION ALL
-    SELECT broker_addr, coalesce(if($own_lease, heartbeat_timeout_ms, NULL), $default_ms) FROM hours
-        WHERE kind = 'registrations'
-), leases AS (
-    SELECT broker_addr AS of_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease_ms, 0)) AS lease_ms
-    FROM asked GROUP BY broker_addr
-), spans AS (
-    -- Of each live entry one row for the state in which the day begins, and one for each bucket.
-    SELECT unit, if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, NULL AS slot_us, NULL AS slots,
-        epoch_us(last_update_time) AS first_us, epoch_us(last_update_time) AS last_us, true AS begins
-    FROM live
-    UNION ALL
-    SELECT unit, if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, slot_us, bit_or(slots),
-        min(first_us), max(last_us), false
-    FROM hours GROUP BY unit, cluster, broker_addr, slot_us, bucket
-), followed AS (
-    SELECT *, first_us // 1000 - lag(last_us // 1000) OVER of_entry AS silent_ms,
-        coalesce(lead(first_us // 1000) OVER of_entry, $until_ms) - last_us // 1000 AS left_ms
-    FROM spans LEFT JOIN leases ON of_addr IS NOT DISTINCT FROM broker_addr
-    WINDOW of_entry AS (PARTITION BY cluster, broker_addr ORDER BY first_us)
-), disturbed AS (
-    -- The bits of a bucket are one run of ones if adding the lowest of them carries past all the others.
-    SELECT unit, first_us AS from_us, last_us AS to_us FROM followed
-    WHERE NOT begins AND NOT coalesce(
-        (slots & (slots + (slots & -slots))) = 0 AND 2 * slot_us <= 1000 * lease_ms AND silent_ms <= lease_ms, false
-    )
-    UNION ALL
-    SELECT unit, (last_us // 1000 + lease_ms) * 1000 AS ends_us, ends_us + $expiry_us FROM followed
-    WHERE left_ms > lease_ms
-    UNION ALL
-    SELECT unit, coalesce(received_us, effect_us), effect_us FROM others
-    UNION ALL
-    SELECT deleted.unit, coalesce(received_us, effect_us), effect_us FROM deleted JOIN deletions USING (topic)
-)
-SELECT DISTINCT unit, unnest(generate_series(
-    (least(from_us, to_us) - $margin_us) // $period_us, (greatest(from_us, to_us) + $margin_us) // $period_us
-)) AS period
-FROM disturbed
-"""
-"""When something may happen to a unit, for all that is told of it: its beats are not a run of ones, or too far apart; a lease
-ends, and is scanned for; a topic that it has is deleted; any other event.
-"""
 
 
 def _weights(given: Frames, eventful: pa.Table, loud: Collection[str]) -> Counter[str]:
@@ -239,7 +193,9 @@ def runs(hours: pa.Table, nodes: pa.Table, eventful: pa.Table, profile: Profile)
     A run stands for equal beats in one bucket, and begins where the first of them was. All beats of a live entry in one bucket
     renew its lease as of the last of them, whatever they say.
     """
-    found = ask(_RUNS, {"hours": uneventful(hours, nodes, eventful)}, with_cluster=profile.live_key_has_cluster)
+    found = ask(
+        query("plan/runs"), {"hours": uneventful(hours, nodes, eventful)}, with_cluster=profile.live_key_has_cluster
+    )
     is_run = pa.repeat(True, found.num_rows)
     return as_events(found).append_column("unit", found["unit"]).append_column("is_run", is_run)
 
@@ -253,14 +209,3 @@ def _is_eventful(rows: pa.Table, at_us: str, eventful: pa.Table) -> pa.ChunkedAr
 
     periods = pc.divide(rows[at_us], condense.PERIOD_US)
     return pc.is_in(numbered(rows["unit"], periods), value_set=numbered(eventful["unit"], eventful["period"]))
-
-
-_RUNS = """
-SELECT *, first_seq AS seq, 'run-' || first_seq AS event_id,
-    max(last_us) OVER (PARTITION BY if($with_cluster, cluster_name, NULL), broker_addr, slot_us, bucket) AS effect_us,
-    if(
-        coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,
-        {'state_version': version_state, 'timestamp': version_timestamp, 'counter': version_counter}
-    ) AS data_version
-FROM hours
-"""

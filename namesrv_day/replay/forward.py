@@ -5,11 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from namesrv_core.machine.profile import Profile
-from namesrv_day.arrow.rows import conformed, empty
+from namesrv_day.arrow.rows import conformed, empty, with_columns
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from namesrv_day.plan.placing import carried
 from schemas import gold
+from schemas.sql_files import query
 from schemas.table import LONG
 
 
@@ -28,11 +29,11 @@ def forwarded(open_rows: Frames, hours: pa.Table, quiet: pa.Table, profile: Prof
 def _renewed(live: pa.Table, hours: pa.Table, profile: Profile) -> pa.Table:
     """Return live rows with their first and last beat of the day; a lease is counted in milliseconds."""
     numbered = live.select(_ENTRY).append_column("row", pa.array(range(live.num_rows), LONG))
-    found = ask(_LAST_BEATS, {"live": numbered, "hours": hours}, with_cluster=profile.live_key_has_cluster)
-    for name, values in (("first_update_time", live["last_update_time"]), ("last_update_time", found["last_beat"])):
-        at = live.schema.get_field_index(name)
-        live = live.set_column(at, live.schema.field(at), values.cast(live.schema.field(at).type))
-    return live
+    found = ask(
+        query("replay/last_beats"), {"live": numbered, "hours": hours}, with_cluster=profile.live_key_has_cluster
+    )
+    before, of = live["last_update_time"], live.schema.field("last_update_time").type
+    return with_columns(live, first_update_time=before, last_update_time=found["last_beat"].cast(of))
 
 
 def refreshes_hourly(hours: pa.Table, profile: Profile, counted: pa.Table | None = None) -> pa.Table:
@@ -41,30 +42,8 @@ def refreshes_hourly(hours: pa.Table, profile: Profile, counted: pa.Table | None
     `counted`: rows of those that were replayed one by one; an hour of a live entry that is in both is one row.
     """
     counted = empty(gold.REFRESHES_HOURLY) if counted is None else counted
-    found = ask(_HOURLY, {"hours": hours, "counted": counted}, with_cluster=profile.live_key_has_cluster)
+    found = ask(query("replay/hourly"), {"hours": hours, "counted": counted}, with_cluster=profile.live_key_has_cluster)
     return conformed(found, gold.REFRESHES_HOURLY)
 
 
 _ENTRY = ["cluster_name", "broker_addr", "last_update_time"]
-_LAST_BEATS = """
-WITH beats AS (
-    SELECT if($with_cluster, cluster_name, NULL) AS cluster, broker_addr AS addr,
-        make_timestamptz(max(last_us) // 1000 * 1000) AS last_beat
-    FROM hours GROUP BY ALL
-)
-SELECT coalesce(last_beat, last_update_time) AS last_beat FROM live LEFT JOIN beats
-    ON addr IS NOT DISTINCT FROM broker_addr AND cluster IS NOT DISTINCT FROM if($with_cluster, cluster_name, NULL)
-ORDER BY row
-"""
-_HOURLY = """
-SELECT namesrv_id, cluster_name, broker_addr, hour, CAST(sum(refreshes) AS BIGINT) AS refreshes,
-    min(first_time) AS first_time, max(last_time) AS last_time
-FROM (
-    SELECT namesrv_id, if($with_cluster, cluster_name, NULL) AS cluster_name, broker_addr,
-        date_trunc('hour', make_timestamptz(first_us)) AS hour, beats AS refreshes,
-        make_timestamptz(first_us) AS first_time, make_timestamptz(last_us) AS last_time
-    FROM hours
-    UNION ALL
-    SELECT namesrv_id, cluster_name, broker_addr, hour, refreshes, first_time, last_time FROM counted
-) GROUP BY ALL
-"""

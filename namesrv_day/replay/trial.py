@@ -17,12 +17,14 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import step
+from namesrv_day.arrow.rows import with_columns
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, frame
 from namesrv_day.day.day_events import Frames, topic_digests
 from namesrv_day.day.start import starting
 from namesrv_day.day.timed import Report, Timed
 from schemas import gold
+from schemas.sql_files import query
 
 TopicConfigs = Callable[[pa.ChunkedArray], pa.Table]
 # Topics are compared as sets; KV entries are nobody's business here.
@@ -36,11 +38,10 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
     `runs`: their beats of the day as runs, with their `unit`; `open_rows`: what was open of them when the day began. Topics are
     left out of the trial on both sides; who gives no version writes them with every registration.
     """
-    namesrv, digest = context.namesrv, runs.schema.get_field_index("topic_config_digest")
-    writes = pc.and_(pc.is_valid(runs[digest]), pc.is_null(runs["data_version"]))
+    namesrv, digests = context.namesrv, runs["topic_config_digest"]
+    writes = pc.and_(pc.is_valid(digests), pc.is_null(runs["data_version"]))
     failed = set(runs.filter(writes)["unit"].to_pylist())
-    without = runs.set_column(digest, runs.schema.field(digest), pa.nulls(runs.num_rows, runs[digest].type))
-    beats = Timed(without, {})
+    beats = Timed(with_columns(runs, topic_config_digest=pa.nulls(runs.num_rows, digests.type)), {})
     registry, histories = starting(context, {table.name: frame(open_rows, table) for table in _STATE})
     for unit, (start, stop) in beats.spans.items():
         for number in np.unique(beats.numbers[start:stop]).tolist():
@@ -49,7 +50,9 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
     if namesrv.profile.repairs_missing_topics:
         queues = frame(open_rows, gold.TOPIC_QUEUE_HISTORY)
         configs = topic_configs(topic_digests(runs))
-        failed.update(ask(_MISSING, {"beats": runs, "queues": queues, "configs": configs})["unit"].to_pylist())
+        failed.update(
+            ask(query("replay/missing"), {"beats": runs, "queues": queues, "configs": configs})["unit"].to_pylist()
+        )
     return failed
 
 
@@ -61,24 +64,3 @@ def _only_renews(
     except NotQuietError:
         return False
     return taken.refreshed is not None and (report is None or histories.has_reported(*report))
-
-
-_MISSING = """
-WITH registered AS (
-    SELECT DISTINCT unit, broker_name, topic_config_digest FROM beats WHERE topic_config_digest IS NOT NULL
-), wanted AS (
-    SELECT unit, broker_name, list_distinct(list_transform(topics, lambda t: t.topic)) AS listed,
-        len(listed) AS number, list_aggregate(list_transform(listed, lambda t: hash(t)), 'bit_xor') AS sum
-    FROM registered JOIN configs USING (topic_config_digest)
-), had AS (
-    SELECT broker_name, count(*) AS number, bit_xor(hash(topic)) AS sum FROM queues GROUP BY broker_name
-), asked AS (
-    SELECT unit, broker_name, unnest(listed) AS topic FROM wanted ANTI JOIN had USING (broker_name, number, sum)
-)
-SELECT DISTINCT unit FROM asked ANTI JOIN queues
-    ON queues.broker_name IS NOT DISTINCT FROM asked.broker_name AND queues.topic IS NOT DISTINCT FROM asked.topic
-"""
-"""Units that register a topic that their broker name does not have: 5.x brings it back.
-
-Topics are compared by the sum of their hashes first, since nearly always all are there and no others.
-"""

@@ -33,6 +33,7 @@ from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_day.settle.stalls import stalls
 from namesrv_wire.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
+from schemas.sql_files import query
 
 _LISTS = (206, 224, 311, 312, 313)
 _PERIOD = "scan_period_ms"
@@ -148,7 +149,7 @@ def closes_late(given: SettleInput) -> bool:
 
 def loses_topics(given: SettleInput) -> bool:
     """Return whether a registration leaves out a topic that an earlier one of its broker name had."""
-    tables = ask(_TOPIC_TABLES, {"hours": given.today["hours"]})
+    tables = ask(query("settle/topic_tables"), {"hours": given.today["hours"]})
     if not tables.num_rows:
         return False
     listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
@@ -163,15 +164,6 @@ def loses_topics(given: SettleInput) -> bool:
 
 def _registration(broker_name: str | None, topics: TopicTable) -> RegisterBroker:
     return RegisterBroker(None, None, broker_name, 0, None, None, topics, None, None)
-
-
-_TOPIC_TABLES = """
-SELECT broker_name, topic_config_digest, min(first_seq) AS first_seq, max(last_seq) AS last_seq
-FROM hours
-WHERE kind = 'registrations' AND refusal IS NULL AND topic_config_digest IS NOT NULL
-GROUP BY broker_name, topic_config_digest
-QUALIFY count(*) OVER (PARTITION BY broker_name) > 1
-"""
 
 
 def _list_votes(codes: Iterable[int], given: SettleInput) -> Iterable[evidence.Vote]:
@@ -284,7 +276,7 @@ def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evid
         for table in BEATS
     }
     found = ask(
-        _EXPIRIES,
+        query("settle/expiries"),
         {"owned": owned, "hours": hours, "live": live, **single},
         with_cluster=profile.live_key_has_cluster,
         own_lease=profile.own_heartbeat_timeout,
@@ -319,34 +311,6 @@ _BEATEN = {
         *("seq", "effect_time", "cluster_name", "broker_addr", "channel_id", "heartbeat_timeout_ms", "refusal"),
     ),
 }
-_EXPIRIES = """
-WITH told AS (
-    SELECT 0 AS seq, epoch_us(last_update_time) AS at_us, cluster_name, broker_addr, TRUE AS registers, channel_id,
-        heartbeat_timeout_ms
-    FROM live
-    UNION ALL
-    SELECT last_seq, last_us, cluster_name, broker_addr, kind = 'registrations', channel_id, heartbeat_timeout_ms
-    FROM hours WHERE refusal IS NULL
-    UNION ALL
-    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, TRUE, channel_id, heartbeat_timeout_ms
-    FROM registrations WHERE refusal IS NULL
-    UNION ALL
-    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, FALSE, NULL, NULL FROM heartbeats
-), beats AS (
-    SELECT *, if($with_cluster, cluster_name, NULL) AS cluster,
-        coalesce(if($own_lease OR seq = 0, heartbeat_timeout_ms, NULL), $default_ms) AS lease_ms
-    FROM told
-), held AS (
-    -- What a live entry was when a close came: over which connection it was held, and since when it was not renewed.
-    SELECT owned.seq, event_id, close_us, owned.channel_id, max(at_us) AS beat_us,
-        max_by({'channel_id': beats.channel_id, 'lease_ms': lease_ms}, beats.seq) FILTER (registers) AS entry
-    FROM owned JOIN beats ON beats.broker_addr IS NOT DISTINCT FROM owned.broker_addr AND beats.seq < owned.seq
-    GROUP BY owned.seq, event_id, close_us, owned.channel_id, cluster, owned.broker_addr
-)
-SELECT seq, event_id, max(close_us // 1000 - beat_us // 1000 - entry.lease_ms) AS late_ms
-FROM held WHERE entry.channel_id = channel_id AND close_us // 1000 - beat_us // 1000 > entry.lease_ms
-GROUP BY seq, event_id ORDER BY seq
-"""
 
 
 def _notification_votes(given: SettleInput) -> Iterable[evidence.Vote]:

@@ -27,6 +27,7 @@ from namesrv_day.day.timed import timed_events, topic_tables_of
 from namesrv_day.hours.condense import PERIOD_US
 from namesrv_day.plan.plan import planned, raw_beats, raw_filter, runs
 from schemas import bronze, codec, gold
+from schemas.sql_files import query
 from schemas.table import LONG, STRING, TIMESTAMP, struct_of
 
 MOVES = pa.schema(
@@ -160,101 +161,32 @@ def may_race(given: SettleInput, others: pa.Table) -> bool:
     if (pc.max(hours["lag_ns"]).as_py() or 0) >= STALL_NS:
         return True
     tables = {"hours": hours, "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
-    if ask(_SHARED, {**tables, "events": others}, lag_ns=LAG_NS)["races"][0].as_py():
+    if ask(query("settle/shared_ends"), {**tables, "events": others}, lag_ns=LAG_NS)["races"][0].as_py():
         return True
-    effects = ask(_EFFECTS, {**tables, "events": others})
+    effects = ask(query("settle/effects"), {**tables, "events": others})
     wanted = _near(effects)
-    news = ask(_NEWS, tables)["broker_name"]
+    news = ask(query("settle/news"), tables)["broker_name"]
     if len(news):
         wanted.append(pc.field("broker_name").isin(news))
     if not wanted:
         return False
     found = given.raw_beats(bronze.REGISTRATIONS.name, columns=_RACING, where=reduce(or_, wanted))
     registered = day_events({bronze.REGISTRATIONS.name: found}, tables=(bronze.REGISTRATIONS,))
-    effects = pa.concat_tables([effects, ask(_EFFECTS, {**tables, "events": registered})])
+    effects = pa.concat_tables([effects, ask(query("settle/effects"), {**tables, "events": registered})])
     limits = {"lag_ns": LAG_NS, "removal_lag_ns": REMOVAL_LAG_NS, "stall_ns": STALL_NS}
-    return bool(ask(_RACES, {"effects": effects}, **limits)["races"][0].as_py())
+    return bool(ask(query("settle/races"), {"effects": effects}, **limits)["races"][0].as_py())
 
 
 def _near(effects: pa.Table) -> list[pc.Expression]:
     """Return when a registration may race with one of the effects: in one of these stretches of time."""
     # A request is under way from its arrival to its effect, no longer than this, or it is a stall.
-    spans = ask(_SPANS, {"effects": effects}, under_way_ns=2 * STALL_NS)
+    spans = ask(query("settle/spans"), {"effects": effects}, under_way_ns=2 * STALL_NS)
     if spans.num_rows > _MOST_SPANS:  # to read some more costs less than a long condition
         spans = ask("SELECT min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM spans", {"spans": spans})
     return [(pc.field("seq") >= span["first_seq"]) & (pc.field("seq") <= span["last_seq"]) for span in rows_of(spans)]
 
 
 _RACING = ("seq", "event_time", "effect_time", "response_code", "broker_name", "channel_id")
-_EFFECTS = """
-WITH owners AS (
-    SELECT channel_id, broker_name FROM hours WHERE kind = 'registrations' UNION SELECT channel_id, broker_name FROM live
-)
-SELECT kind, channel_id, broker_name, seq, received_us * 1000 AS received_seq, arrival_us
-FROM events WHERE received_us IS NOT NULL
-UNION ALL
-SELECT kind, channel_id, owners.broker_name, seq, NULL, NULL
-FROM events JOIN owners USING (channel_id) WHERE kind = 'channel_events'
-"""
-"""Requests, each under way since `received_seq`, and the ends of brokers' connections."""
-_SHARED = """
-WITH owners AS (
-    SELECT channel_id, cluster_name, broker_addr FROM hours WHERE kind = 'registrations'
-    UNION SELECT channel_id, cluster_name, broker_addr FROM live
-), ends AS (
-    SELECT channel_id, seq - lag(seq) OVER (PARTITION BY channel_id ORDER BY seq) AS behind_ns
-    FROM events WHERE kind = 'channel_events'
-)
-SELECT EXISTS (
-    SELECT 1 FROM ends JOIN owners USING (channel_id) WHERE behind_ns <= $lag_ns
-    GROUP BY channel_id HAVING count(DISTINCT (cluster_name, broker_addr)) > 1
-) AS races
-"""
-"""Whether several brokers registered over a connection that ended with two events."""
-_SPANS = """
-WITH around AS (
-    SELECT coalesce(received_seq, seq) - $under_way_ns AS first_seq, seq + $under_way_ns AS last_seq FROM effects
-), numbered AS (
-    SELECT *, max(last_seq) OVER (ORDER BY first_seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS until_seq
-    FROM around
-), apart AS (
-    SELECT *, count(*) FILTER (until_seq IS NULL OR until_seq < first_seq) OVER (ORDER BY first_seq) AS span FROM numbered
-)
-SELECT min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM apart GROUP BY span
-"""
-_NEWS = """
-SELECT DISTINCT hours.broker_name FROM hours ANTI JOIN live
-    ON hours.broker_addr = live.broker_addr AND hours.broker_name = live.broker_name
-    AND hours.channel_id = live.channel_id AND hours.version_counter = live.data_version.counter
-    AND hours.version_timestamp = live.data_version.timestamp
-    AND hours.version_state IS NOT DISTINCT FROM live.data_version.state_version
-WHERE kind = 'registrations'
-"""
-"""Broker names of which a registration says anything else than the live entry with which the day begins."""
-_RACES = """
-WITH followed AS (
-    SELECT *, max(seq) OVER of_name AS of_name, max(seq) OVER of_all AS of_all,
-        max(seq) FILTER (broker_name IS NULL) OVER of_all AS of_none,
-        max(seq) FILTER (kind = 'channel_events') OVER of_name AS of_close
-    FROM effects
-    WINDOW of_name AS (PARTITION BY broker_name ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        of_all AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-)
-SELECT
-    EXISTS (SELECT 1 FROM effects WHERE seq - arrival_us * 1000 >= $stall_ns)
-    OR EXISTS (
-        SELECT 1 FROM followed
-        WHERE received_seq - $lag_ns <= greatest(of_none, if(broker_name IS NULL, of_all, of_name))
-            OR received_seq - $removal_lag_ns <= of_close
-    )
-    OR EXISTS (
-        SELECT 1 FROM effects AS request JOIN effects AS close USING (channel_id)
-        WHERE request.kind = 'registrations' AND request.arrival_us IS NULL AND close.kind = 'channel_events'
-            AND close.seq > request.seq AND close.seq <= request.seq + $lag_ns
-    ) AS races
-"""
-"""Whether a request stood still, something else took effect while one was under way (topics and KV entries concern
-whoever has them), or a registration without response was followed at once by the end of its connection."""
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------------

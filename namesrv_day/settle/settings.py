@@ -32,6 +32,7 @@ from namesrv_day.day.context import SettleInput, frame
 from namesrv_wire.closing import LATE_NS
 from namesrv_wire.codes import version_name
 from schemas import bronze, codec, gold
+from schemas.sql_files import query
 from schemas.times import day_start_seq
 
 DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
@@ -111,7 +112,7 @@ def under_idle_limit(channel_events: pa.Table, namesrv: Namesrv, *, is_given: bo
     if not limits:
         return channel_events.filter(pc.field("kind") != "late_close")
     found = ask(
-        _UNDER_LIMITS,
+        query("settle/under_limits"),
         {"ends": channel_events, "limits": pa.Table.from_pylist(limits, schema=_LIMITS)},
         late_ms=LATE_NS // NS_PER_MS,
     )
@@ -119,24 +120,6 @@ def under_idle_limit(channel_events: pa.Table, namesrv: Namesrv, *, is_given: bo
 
 
 _LIMITS = pa.schema([("from_seq", pa.int64()), ("until_seq", pa.int64()), ("limit_ms", pa.int64())])
-_UNDER_LIMITS = """
-WITH opened AS (
-    SELECT *, coalesce(TRY_CAST(str_split(channel_id, '#')[-1] AS BIGINT), seq) AS opened_seq FROM ends
-), limited AS (
-    SELECT opened.*, limits.from_seq IS NOT NULL AS is_longer, limits.limit_ms
-    FROM opened LEFT JOIN limits
-    ON opened_seq >= from_seq AND (until_seq IS NULL OR opened_seq < until_seq)
-)
-SELECT * EXCLUDE (opened_seq, is_longer, limit_ms) REPLACE (CASE
-    WHEN kind <> 'late_close' THEN kind
-    WHEN closed_by = 'namesrv' AND silent_ms BETWEEN limit_ms AND limit_ms + $late_ms THEN 'idle'
-    ELSE 'close' END AS kind)
-FROM limited
-WHERE CASE WHEN is_longer
-    THEN NOT coalesce(closed_by = 'timer' AND (limit_ms IS NULL OR silent_ms < limit_ms), FALSE)
-    ELSE kind <> 'late_close' END
-ORDER BY seq
-"""
 
 
 def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:

@@ -12,6 +12,7 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import SettleInput, frame
 from namesrv_day.day.day_events import BEATS
 from schemas import bronze
+from schemas.sql_files import query
 from schemas.table import LONG
 
 _ASKED = (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
@@ -35,34 +36,9 @@ def stalls(given: SettleInput) -> list[Stall]:
         "observed": frame(given.today, bronze.ROUTE_OBSERVATIONS),
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),
     }
-    return [Stall(**row) for row in rows_of(ask(_STALLS, tables, stall_ns=STALL_NS))]
+    return [Stall(**row) for row in rows_of(ask(query("settle/stalls"), tables, stall_ns=STALL_NS))]
 
 
 def _told(rows: pa.Table) -> pa.Table:
     arrival = pc.multiply(pc.cast(rows["event_time"], LONG), NS_PER_US)
     return pa.table([arrival, rows["seq"]], schema=_TOLD)
-
-
-_STALLS = """
-WITH waiting AS (
-    SELECT * FROM beats WHERE seq - arrival_seq >= $stall_ns
-), answered AS (
-    SELECT arrival_seq, seq FROM told UNION ALL SELECT request_seq, seq FROM observed
-), long AS (
-    SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns
-), sent AS (
-    SELECT seq FROM answered UNION ALL SELECT seq FROM ends WHERE closed_by = 'namesrv'
-    UNION ALL -- its own end of a connection that the client ended; of one that was reset there is none
-    SELECT min(seq) FROM ends WHERE closed_by = 'client' GROUP BY channel_id HAVING bool_and(kind = 'close')
-), pauses AS (
-    SELECT lag(seq) OVER (ORDER BY seq) AS from_seq, seq AS until_seq FROM sent
-), stalls AS (
-    SELECT greatest(coalesce(from_seq, 0), min(arrival_seq)) AS from_seq, until_seq
-    FROM pauses JOIN long ON arrival_seq <= until_seq - $stall_ns AND seq >= until_seq
-    WHERE until_seq - coalesce(from_seq, 0) >= $stall_ns AND EXISTS (
-        SELECT 1 FROM waiting WHERE waiting.arrival_seq <= until_seq - $stall_ns AND waiting.seq >= until_seq
-    )
-    GROUP BY from_seq, until_seq
-)
-SELECT from_seq, until_seq FROM stalls WHERE until_seq - from_seq >= $stall_ns ORDER BY from_seq
-"""

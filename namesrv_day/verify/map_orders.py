@@ -29,7 +29,8 @@ from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import intervals_in, map_orders_in
 from schemas import codec, gold
-from schemas.table import Table
+from schemas.sql_files import query
+from schemas.table import STRING, Table
 from schemas.times import day_start_seq
 
 Alike = Mapping[TableName, Mapping[str | None, list[str | None]]]
@@ -119,11 +120,13 @@ def _outer_stays(rows: pa.Table, table: Table, from_seq: int) -> list[Stay]:
     """Return the keys of the registry's table itself. Raises UnclearError where one may have gone, or only its oldest member."""
     if table in _FLAT:
         found = ask(
-            _STAYS.format(keys=_FLAT[table], member="0", age="entered_at"), {"history": rows}, from_seq=from_seq
+            query("verify/stays").format(keys=_FLAT[table], member="0", age="entered_at"),
+            {"history": rows},
+            from_seq=from_seq,
         )
         return [Stay(LiveKey(*key), *ages) for key, *ages in _keys_and_ages(found, 2)]
     own, member = _NESTED[table]
-    sql = _STAYS.format(keys=own, member=member, age="outer_entered_at")
+    sql = query("verify/stays").format(keys=own, member=member, age="outer_entered_at")
     found = ask(sql, {"history": rows}, from_seq=from_seq)
     if found.num_rows > 1 and not pc.all(found["is_clear"]).as_py():
         raise UnclearError
@@ -142,10 +145,10 @@ def _inner_stays(
         return
     own, member = _NESTED[table]
     if alike is None:
-        many = ask(_CROWDED.format(own=own, inner=member), {"history": rows}, crowd=_CROWD)["own"].to_pylist()
-        alike = {*many, *(outer for is_inner, outer in told if is_inner)}
+        alike = {*_crowded(rows, table).to_pylist(), *(outer for is_inner, outer in told if is_inner)}
     some = pa.table({"one": pa.array(list(alike), pa.string())})
-    sql = f"WITH history AS (FROM history SEMI JOIN wanted ON {own} IS NOT DISTINCT FROM one) {_STAYS} ORDER BY 1"
+    stays = query("verify/stays")
+    sql = f"WITH history AS (FROM history SEMI JOIN wanted ON {own} IS NOT DISTINCT FROM one) {stays} ORDER BY 1"
     found = ask(
         sql.format(keys=f"{own}, {member}", member="0", age="entered_at"),
         {"history": rows, "wanted": some},
@@ -153,6 +156,12 @@ def _inner_stays(
     )
     for outer, of_outer in groupby(_keys_and_ages(found, 2), lambda one: one[0][0]):
         yield outer, [Stay(key, *ages) for (_, key), *ages in of_outer]
+
+
+def _crowded(rows: pa.Table, table: Table) -> pa.ChunkedArray:
+    """Return the keys of the registry's table of which a map of many has lost one."""
+    own, inner = _NESTED[table]
+    return ask(query("verify/crowded").format(own=own, inner=inner), {"history": rows}, crowd=_CROWD)["own"]
 
 
 def _keys_and_ages(found: pa.Table, keys: int) -> Iterator[tuple[tuple[str | None, ...], Age | None, Age | None]]:
@@ -199,8 +208,11 @@ def _alike(rows: pa.Table, table: Table, before: pa.Table, day: dt.date) -> dict
     """
     own, inner = _NESTED[table]
     told = before.filter((pc.field("map_table") == _table_of(table)) & pc.field("is_inner"))
-    sql = _ALIKE.format(own=own, inner=inner)
-    found = ask(sql, {"history": rows, "told": told}, crowd=_CROWD, from_seq=day_start_seq(day))
+    sql = query("verify/alike_maps").format(own=own, inner=inner)
+    crowded = pa.table(
+        {"own": [*_crowded(rows, table).to_pylist(), *told["outer_key"].to_pylist()]}, pa.schema([("own", STRING)])
+    )
+    found = ask(sql, {"history": rows, "told": told, "crowded": crowded}, from_seq=day_start_seq(day))
     return {keys[0]: keys for keys in found["keys"].to_pylist()}
 
 
@@ -210,7 +222,9 @@ def _enough(rows: pa.Table, table: Table, alike: Iterable[str | None], day: dt.d
     numbered = rows.select([own, "opened_at", "closed_at", "outer_entered_at"])
     numbered = numbered.append_column("place", pa.array(range(rows.num_rows), pa.int64()))
     of = pa.table({"own": pa.array(list(alike), pa.string())})
-    found = ask(_ENOUGH.format(own=own), {"history": numbered, "walked": of}, from_seq=day_start_seq(day))
+    found = ask(
+        query("verify/enough").format(own=own), {"history": numbered, "walked": of}, from_seq=day_start_seq(day)
+    )
     return rows.take(found["place"])
 
 
@@ -226,78 +240,5 @@ def _may_differ(rows: pa.Table, table: Table) -> bool:
         return False
     own, inner = _NESTED[table] if table in _NESTED else (f"({_FLAT[table]})", "0")
     age = "outer_entered_at" if table in _NESTED else "entered_at"
-    sql = _MAY_DIFFER.format(own=own, inner=inner, age=age)
+    sql = query("verify/may_differ").format(own=own, inner=inner, age=age)
     return bool(ask(sql, {"history": rows}, crowd=_CROWD, is_flat=table in _FLAT)["found"][0].as_py())
-
-
-_STAYS = """
-SELECT {keys}, min(now) IS NULL OR count(*) = 1 OR min(now) = min(first) AS is_clear,
-    min(before).seq AS before_seq, min(before).no AS before_no, min(now).seq AS now_seq, min(now).no AS now_no
-FROM (
-    SELECT {keys}, {member} AS of_key, min({age}) AS first, min({age}) FILTER (opened_at.seq < $from_seq) AS before,
-        min({age}) FILTER (closed_by IS NULL) AS now
-    FROM history GROUP BY ALL
-) GROUP BY {keys}
-"""
-"""Keys, and their ages before the day and after it. One that lost its oldest member may have gone in between, or not."""
-
-_CROWDED = """
-SELECT {own} AS own FROM history GROUP BY own
-HAVING bool_or(closed_by IS NOT NULL) AND count(DISTINCT coalesce({inner}, '')) >= $crowd
-"""
-
-_MAY_DIFFER = """
-WITH members AS (
-    SELECT {own} AS own, {inner} AS other, bool_or(closed_by IS NOT NULL) AS lost, min({age}) AS age,
-        min({age}) FILTER (closed_by IS NULL) AS age_now
-    FROM history GROUP BY ALL
-), keys AS (
-    SELECT own, count(*) AS members, bool_or(lost) AS lost, min(age_now) IS DISTINCT FROM min(age) AS aged
-    FROM members GROUP BY own
-)
-SELECT coalesce(
-    bool_or(lost AND members >= $crowd) OR (count(*) >= $crowd AND bool_or(lost AND (aged OR $is_flat)))
-    OR (count(*) > 1 AND bool_or(aged AND members > 1)), false
-) AS found FROM keys
-"""
-"""What leaves a map of many; or a key that lost a member, maybe the oldest, of which the rows of the others know nothing."""
-
-_ALIKE = f"""
-WITH crowded AS (
-    {_CROWDED} UNION SELECT outer_key FROM told
-), edges AS (
-    SELECT {{own}} AS own, {{inner}} AS member, entered_at AS position, 0 AS seq, 0 AS what FROM history
-        WHERE opened_at.seq < $from_seq
-    UNION ALL SELECT {{own}}, {{inner}}, opened_at, opened_at.seq, 2 FROM history WHERE opened_at.seq >= $from_seq
-    UNION ALL SELECT {{own}}, {{inner}}, closed_at, closed_at.seq, 1 FROM history WHERE closed_at IS NOT NULL
-), happened AS (
-    SELECT own, list({{{{'key': member, 'what': what, 'seq': seq}}}} ORDER BY position, what, member) AS edges
-    FROM edges SEMI JOIN crowded ON edges.own IS NOT DISTINCT FROM crowded.own GROUP BY own
-)
-SELECT list(happened.own ORDER BY happened.own) AS keys
-FROM happened LEFT JOIN told ON told.outer_key IS NOT DISTINCT FROM happened.own
-GROUP BY edges, told.capacity, told.keys ORDER BY keys
-"""  # noqa: S608  a statement of ours
-"""Where one map is to be looked at, what came and went in it, in order; what was carried came before."""
-
-_ENOUGH = """
-WITH lasting AS (
-    SELECT {own} AS own, place, opened_at, outer_entered_at AS age,
-        coalesce(closed_at, {{'seq': 9223372036854775807, 'no': 0}}) AS until,
-        CASE WHEN opened_at.seq < $from_seq THEN 0 ELSE place + 1 END AS carried,
-        CASE WHEN closed_at IS NULL THEN 0 ELSE place + 1 END AS stays
-    FROM history
-), told AS (
-    SELECT own, place,
-        (until > max(until) OVER (
-            PARTITION BY own ORDER BY opened_at, place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        )) IS NOT FALSE AS goes_on,
-        row_number() OVER (PARTITION BY own, carried ORDER BY age, place) = 1 AND carried = 0 AS came_with,
-        row_number() OVER (PARTITION BY own, stays ORDER BY age, place) = 1 AND stays = 0 AS goes_with
-    FROM lasting
-)
-SELECT place FROM told
-WHERE goes_on OR came_with OR goes_with OR EXISTS (FROM walked WHERE walked.own IS NOT DISTINCT FROM told.own)
-ORDER BY place
-"""
-"""A key is there as long as one of its rows is: those that last longer than all that were opened before."""

@@ -27,7 +27,7 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
-from namesrv_day.arrow.rows import conformed, empty, rows_of, with_microseconds
+from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats, frame
 from namesrv_day.day.day_events import BEATS, Frames
@@ -36,6 +36,7 @@ from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
 from namesrv_day.verify.unseen import EVER, unseen
 from schemas import bronze, codec, gold
+from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, STRING, Table
 from schemas.times import day_start_seq
 
@@ -81,8 +82,8 @@ def verdicts(given: VerifyInput) -> Verified:
     judged, answers = _judged(said, given)
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
-    mismatches = ask(_MISMATCHES, {"judged": judged, "answers": answers, "said": said, **replayed})
-    checks = ask(_CHECKS, {"judged": judged, "mismatches": mismatches})
+    mismatches = ask(query("verify/mismatches"), {"judged": judged, "answers": answers, "said": said, **replayed})
+    checks = ask(query("verify/checks"), {"judged": judged, "mismatches": mismatches})
     return Verified(
         conformed(checks, gold.ANSWER_CHECKS, **of_day), conformed(mismatches, gold.ROUTE_MISMATCHES, **of_day)
     )
@@ -171,9 +172,10 @@ class _Judge:
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
         self._orders = map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
         self._timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
-        questions, self._question_of = _distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
-        replies, self._reply_of = _distinct(said, TOLD)
-        self._questions, self._replies = list(map(_question, questions)), list(map(codec.answer_of, replies))
+        questions, self._question_of = distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
+        replies, self._reply_of = distinct(said, TOLD)
+        self._questions = list(map(_question, rows_of(questions)))
+        self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
         self._effects: dict[int, tuple[Numbers, Numbers]] = {}
 
@@ -352,57 +354,4 @@ def _question(row: Mapping[str, Any]) -> Question | Event:
 _NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
 
 
-def _distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[list[dict[str, Any]], Numbers]:
-    """Return what rows say in `columns`, each once, and for each row the number of what it says."""
-    said = ", ".join(columns)
-    found = ask(f"SELECT {said}, list(row) AS rows FROM answers GROUP BY {said}", {"answers": rows})  # noqa: S608  our columns
-    of_said = found["rows"].combine_chunks()
-    numbers = np.empty(rows.num_rows, dtype=np.int64)
-    numbers[of_said.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), of_said.value_lengths().to_numpy())
-    return list(rows_of(found.drop_columns("rows"))), numbers
-
-
 # -- reports -----------------------------------------------------------------------------------------------------------
-
-_MISMATCHES = """
-WITH explaining AS (
-    SELECT unnest(evidence_against) AS event_id, 'order_decision' AS classification, decision_id FROM order_decisions
-    UNION ALL
-    SELECT regexp_replace(event_id, '-response$', ''), 'unknown_past', NULL FROM event_outcomes
-    WHERE operation = 'observed_answer' AND outcome = 'unknown_past'
-), explained AS (
-    SELECT event_id, min(classification) AS classification, min(decision_id) AS decision_id
-    FROM explaining GROUP BY event_id
-)
-SELECT
-    event_id, code, subject, make_timestamp(request_seq // 1000) AS request_time,
-    effect_time AS answer_time, decision_id,
-    coalesce(
-        classification,
-        CASE WHEN unseen THEN 'unseen_broker' WHEN is_late THEN 'removal_under_way' WHEN is_open THEN 'unknown_past'
-        ELSE 'mismatched' END
-    ) AS classification,
-    coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
-FROM (SELECT unnest(rows) AS row, expected, unseen, is_late, is_open FROM judged WHERE NOT matched)
-JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
-JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
-LEFT JOIN explained USING (event_id)
-"""
-_CHECKS = """
-WITH counted AS (
-    SELECT
-        code, sum(answers) AS answers, sum(answers) FILTER (matched) AS matched,
-        sum(answers) FILTER (matched AND same_order) AS same_order,
-        sum(answers) FILTER (matched AND same_bytes) AS same_bytes,
-        sum(answers) FILTER (matched AND in_flight) AS in_flight
-    FROM judged GROUP BY code
-), unmatched AS (
-    SELECT
-        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way')) AS explained,
-        count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
-        count(*) FILTER (classification = 'mismatched') AS mismatched
-    FROM mismatches GROUP BY code
-)
-SELECT code, CAST(coalesce(COLUMNS(* EXCLUDE (code)), 0) AS BIGINT)
-FROM counted LEFT JOIN unmatched USING (code)
-"""

@@ -14,7 +14,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_day.arrow.rows import empty, rows_of, table_of, with_microseconds
 from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.context import SCAN_LIFE, NamesrvDay
 from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours import condense
 from namesrv_day.plan.plan import planned
@@ -28,7 +28,6 @@ Tables = Mapping[str, pa.Table]
 NAMESRV = "10.0.0.1:9876"
 MIDNIGHT_MS = 1_767_398_400_000  # of 2026-01-03
 HISTORIES = [table.name for table in gold.HISTORY_TABLES]
-_SCAN_LIFE = ("scan_failed", "started", "stopped")
 
 
 class Part(NamedTuple):
@@ -110,7 +109,7 @@ class Life:
             found.append(self._replayed(part, context, open_rows, packs, road=road))
             open_rows = {name: found[-1][name].filter(pc.field("closed_by").is_null()) for name in HISTORIES}
             open_rows[gold.PAST_KNOWLEDGE.name] = found[-1][gold.PAST_KNOWLEDGE.name]
-            lives = [row["outcome"] for row in by_seq(found[-1]["event_outcomes"]) if row["outcome"] in _SCAN_LIFE]
+            lives = [row["outcome"] for row in by_seq(found[-1]["event_outcomes"]) if row["outcome"] in SCAN_LIFE]
             halted = lives[-1] == "scan_failed" if lives else halted
         return found
 

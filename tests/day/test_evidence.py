@@ -10,10 +10,10 @@ import pytest
 
 from namesrv_core.inference import evidence as core
 from namesrv_core.inference.settings import Known, Value
-from namesrv_day.settle.settle import settle
 from namesrv_day.settle.evidence import closes_late, loses_topics, scans, votes
 from namesrv_day.settle.races import Replayable
 from namesrv_day.settle.settings import known_settings, settings_of
+from namesrv_day.settle.settle import settle
 from schemas import gold
 from tests.day.settle_given import Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 

@@ -16,8 +16,8 @@ from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.day.day_events import OTHERS, day_events
-from namesrv_day.settle.settle import settle
 from namesrv_day.settle.races import MOVES, Replayable, decisions_of, may_race
+from namesrv_day.settle.settle import settle
 from schemas import gold
 from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 

@@ -17,7 +17,8 @@ from deltalake.exceptions import DeltaError
 
 from jobs.errors import (
     EXIT_BUSY,
-    EXIT_FAILED,
+    EXIT_DISK_FULL,
+    EXIT_GATE,
     EXIT_TAMPERED,
     EXIT_USAGE,
     BrokenLogError,
@@ -25,9 +26,8 @@ from jobs.errors import (
     GateError,
     UsageError,
     WarehouseBusyError,
-    exit_code_of,
 )
-from jobs.store.disk import full_disk, not_allowed
+from jobs.store.disk import full_disk, known_failure, not_allowed
 from jobs.store.lock import locked, read_locked
 from tests.store.tiny import DAY, NUMBERS, house_at, put
 
@@ -138,8 +138,9 @@ def test_a_disk_that_fills_up_is_named_by_rows_and_by_commits(small_disk: Path) 
     with pytest.raises(Exception, match="No space left") as of_log:
         house.commit()
     for error in (of_rows.value, of_log.value):
-        assert exit_code_of(error) == EXIT_FAILED
-        assert re.match(f"the disk of {small_disk} ", full_disk(error, str(small_disk)) or "")
+        said, code = known_failure(error, str(small_disk)) or ("", 0)
+        assert re.match(f"the disk of {small_disk} ", said)
+        assert code == EXIT_DISK_FULL
     assert house_at(small_disk).rows(NUMBERS).column("n").to_pylist() == [1]
 
 
@@ -151,6 +152,9 @@ def test_every_known_failure_has_its_exit_code() -> None:
         BrokenLogError: EXIT_TAMPERED,
         FileNotFoundError: EXIT_USAGE,
     }
-    assert {kind: exit_code_of(kind("x")) for kind in codes} == codes
-    assert exit_code_of(KeyError("x")) == EXIT_FAILED
-    assert GateError("a rule").sentence == "the quality gate refused: a rule. Nothing was published."
+    assert {kind: (known_failure(kind("x"), None) or ("", 0))[1] for kind in codes} == codes
+    assert known_failure(KeyError("x"), None) is None
+    assert known_failure(GateError("a rule"), None) == (
+        "the quality gate refused: a rule. Nothing was published.",
+        EXIT_GATE,
+    )

@@ -1,0 +1,8 @@
+-- The last value of each setting of a name server, and how it is known.
+SELECT
+    namesrv_id, setting,
+    arg_max(
+        {'value': value, 'source': source, 'answers_for': answers_for, 'answers_against': answers_against},
+        {'day': day, 'from_seq': from_seq}
+    ) AS last
+FROM namesrv_settings WHERE setting <> 'configuration' GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting

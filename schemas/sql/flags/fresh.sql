@@ -1,0 +1,8 @@
+-- Removals that came late, and what their broker had registered meanwhile.
+SELECT
+    l.broker_name, l.broker_addr, max(f.effect_time) AS told_time, arg_max(f.event_id, f.effect_time) AS told_by,
+    l.decided_time, l.removed_time, l.removed_by
+FROM late AS l
+JOIN fresh AS f
+    ON f.broker_addr = l.broker_addr AND f.event_time > l.decided_time AND f.effect_time < l.removed_time AND f.refusal IS NULL
+GROUP BY ALL

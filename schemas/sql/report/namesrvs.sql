@@ -1,0 +1,3 @@
+-- Name servers, and their versions on the days.
+SELECT namesrv_id, string_agg(DISTINCT value, ', ') FILTER (setting = 'version') AS version
+FROM namesrv_settings WHERE day IN ({days}) AND {of_namesrv} GROUP BY namesrv_id ORDER BY namesrv_id

@@ -1,0 +1,27 @@
+-- Closes of connections over which a lease was held that had ended, and by how much.
+WITH told AS (
+    SELECT 0 AS seq, epoch_us(last_update_time) AS at_us, cluster_name, broker_addr, TRUE AS registers, channel_id,
+        heartbeat_timeout_ms
+    FROM live
+    UNION ALL
+    SELECT last_seq, last_us, cluster_name, broker_addr, kind = 'registrations', channel_id, heartbeat_timeout_ms
+    FROM hours WHERE refusal IS NULL
+    UNION ALL
+    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, TRUE, channel_id, heartbeat_timeout_ms
+    FROM registrations WHERE refusal IS NULL
+    UNION ALL
+    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, FALSE, NULL, NULL FROM heartbeats
+), beats AS (
+    SELECT *, if($with_cluster, cluster_name, NULL) AS cluster,
+        coalesce(if($own_lease OR seq = 0, heartbeat_timeout_ms, NULL), $default_ms) AS lease_ms
+    FROM told
+), held AS (
+    -- What a live entry was when a close came: over which connection it was held, and since when it was not renewed.
+    SELECT owned.seq, event_id, close_us, owned.channel_id, max(at_us) AS beat_us,
+        max_by({'channel_id': beats.channel_id, 'lease_ms': lease_ms}, beats.seq) FILTER (registers) AS entry
+    FROM owned JOIN beats ON beats.broker_addr IS NOT DISTINCT FROM owned.broker_addr AND beats.seq < owned.seq
+    GROUP BY owned.seq, event_id, close_us, owned.channel_id, cluster, owned.broker_addr
+)
+SELECT seq, event_id, max(close_us // 1000 - beat_us // 1000 - entry.lease_ms) AS late_ms
+FROM held WHERE entry.channel_id = channel_id AND close_us // 1000 - beat_us // 1000 > entry.lease_ms
+GROUP BY seq, event_id ORDER BY seq

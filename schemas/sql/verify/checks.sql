@@ -1,0 +1,17 @@
+-- How answers compare, by request code.
+WITH counted AS (
+    SELECT
+        code, sum(answers) AS answers, sum(answers) FILTER (matched) AS matched,
+        sum(answers) FILTER (matched AND same_order) AS same_order,
+        sum(answers) FILTER (matched AND same_bytes) AS same_bytes,
+        sum(answers) FILTER (matched AND in_flight) AS in_flight
+    FROM judged GROUP BY code
+), unmatched AS (
+    SELECT
+        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way')) AS explained,
+        count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
+        count(*) FILTER (classification = 'mismatched') AS mismatched
+    FROM mismatches GROUP BY code
+)
+SELECT code, CAST(coalesce(COLUMNS(* EXCLUDE (code)), 0) AS BIGINT)
+FROM counted LEFT JOIN unmatched USING (code)
