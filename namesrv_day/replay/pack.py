@@ -28,7 +28,7 @@ from namesrv_day.plan import placing
 from namesrv_day.plan.plan import raw_beats, raw_filter, runs, uneventful
 from namesrv_day.replay.forward import forwarded, refreshes_hourly
 from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
-from namesrv_day.replay.trial import failed_trials
+from namesrv_day.replay.trial import failed_trials, unsure
 from namesrv_day.replay.unit import OutcomeOf, Refreshes, UnitReplay
 from schemas import codec, gold
 from schemas.table import STRING, Table
@@ -123,7 +123,11 @@ def _failed(given: PackInput, quiet: pa.Table) -> set[str]:
     if not quiet.num_rows:
         return set()
     beats = runs(given.hours, quiet, given.eventful, given.context.namesrv.profile)
-    open_rows = {name: placing.carried(rows, name, quiet) for name, rows in given.open_rows.items()}
+    beats = unsure(given.context, beats, given.open_rows)
+    tried = quiet.filter(pc.is_in(quiet["unit"], value_set=beats["unit"].combine_chunks()))
+    if not tried.num_rows:
+        return set()
+    open_rows = {name: placing.carried(rows, name, tried) for name, rows in given.open_rows.items()}
     return failed_trials(given.context, beats, open_rows, given.topic_configs)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import Histories
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.quiet import NotQuietError
@@ -25,6 +26,7 @@ from namesrv_day.day.start import starting
 from namesrv_day.day.timed import Report, Timed
 from schemas import gold
 from schemas.sql_files import query
+from schemas.table import LONG
 
 TopicConfigs = Callable[[pa.ChunkedArray], pa.Table]
 # Topics are compared as sets; KV entries are nobody's business here.
@@ -54,6 +56,26 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
             ask(query("replay/missing"), {"beats": runs, "queues": queues, "configs": configs})["unit"].to_pylist()
         )
     return failed
+
+
+def unsure(context: NamesrvDay, runs: pa.Table, open_rows: Frames) -> pa.Table:
+    """Return those runs of which columns do not tell that their beats only renew a lease: of most nothing need be tried."""
+    profile = context.namesrv.profile
+    beats = runs.select(["code", "cluster_name", "broker_name", "broker_addr", "data_version"])
+    given = {
+        "beats": beats.append_column("number", pa.array(range(runs.num_rows), LONG)),
+        "live": frame(open_rows, gold.BROKER_LIVE_HISTORY),
+        "reported": frame(open_rows, gold.DATA_VERSION_HISTORY),
+    }
+    found = ask(
+        query("replay/unsure"),
+        given,
+        with_cluster=profile.live_key_has_cluster,
+        with_state=profile.has_state_version,
+        light=RequestCode.BROKER_HEARTBEAT,
+        asked=RequestCode.QUERY_DATA_VERSION,
+    )
+    return runs.take(found["number"])
 
 
 def _only_renews(
