@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Step
+from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import apply_step, step
@@ -11,6 +11,16 @@ from namesrv_core.replay import bootstrap
 from namesrv_core.replay.assimilation import assimilate
 from namesrv_core.replay.gap import pass_over
 from namesrv_core.replay.responses import assimilate_response
+
+_SINCE_5X = (events.RegisterTopic,)
+
+
+def is_unknown(event: events.Event, namesrv: Namesrv) -> bool:
+    """Return whether it is a request that the release does not know: 4.x does nothing then.
+
+    Source: RocketMQ 4.9.7 DefaultRequestProcessor.processRequest.
+    """
+    return isinstance(event, _SINCE_5X) and not namesrv.profile.has_topic_registration
 
 
 def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
@@ -20,6 +30,8 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
     """
     if type(event) is events.RecordingGap:
         return pass_over(registry, event, at_ms)
+    if is_unknown(event, namesrv):
+        return Step(Outcome.NO_EFFECT)
     if registry.past is None:
         taken = step(registry, event, at_ms, namesrv)
     else:

@@ -56,6 +56,15 @@ def test_events_must_increase() -> None:
         taken(V4_9_7, [at(2, register()), at(1, register())])
 
 
+@pytest.mark.parametrize(("profile", "is_known"), [(V4_9_7, False), (V5_4_0, True)])
+def test_a_topic_that_is_registered_by_itself_is_nothing_to_4x(profile: Profile, is_known: bool) -> None:  # noqa: FBT001
+    """4.9.7 does not know the request, answers nothing and puts nothing."""
+    sent = events.RegisterTopic("V", (("broker-a", QueueData(1, 1, 6, 0)),))
+    steps = [each.step for each in taken(profile, [at(1, register()), at(2, sent)])]
+    assert [step.outcome for step in steps] == [Outcome.APPLIED, Outcome.APPLIED if is_known else Outcome.NO_EFFECT]
+    assert bool(steps[1].changes) is is_known
+
+
 def test_events_of_one_position_go_by_their_id() -> None:
     """Equal positions are allowed where the ids increase."""
     one, two = TimedEvent(5, "a", 0, register()), TimedEvent(5, "b", 0, register())
