@@ -17,6 +17,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import step
+from namesrv_core.replay.take import is_unknown
 from namesrv_day.context import NamesrvDay, frame
 from namesrv_day.day_events import Frames, topic_digests
 from namesrv_day.sql import ask
@@ -56,6 +57,8 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
 def _only_renews(
     registry: Registry, histories: Histories, event: Event, report: Report | None, namesrv: Namesrv
 ) -> bool:
+    if is_unknown(event, namesrv):
+        return False
     try:
         taken = step(registry, event, 0, namesrv)  # what a beat does hangs on no time
     except NotQuietError:
