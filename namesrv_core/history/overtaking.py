@@ -2,18 +2,20 @@
 
 A name server makes changes in several threads. In which order those take effect that were under way at the same time the wire
 does not show; an answer that was given meanwhile shows any number of them. Cluster information is written from two tables, one
-after the other and under no lock: a change may come in between; likewise between the parts of an answer about a version.
+after the other and under no lock: a change may come in between; likewise between the parts of an answer about a version. In 4.x
+it may also end the answer: the maps that are written notice it.
 
 Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo; 5.4.0 DefaultRequestProcessor.queryBrokerTopicConfig.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
 from namesrv_core.asking.body_json import same_json
+from namesrv_core.history.nearest import Some, differing, nearest, order_of
 from namesrv_core.history.timeline import StateChange, Walk
 from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared, proven_by
 from namesrv_core.machine.codes import RequestCode
@@ -24,9 +26,13 @@ from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
 
 MOST: Final = 8
-"""So many changes are tried in any combination: 256 of them."""
+"""So many changes are tried in any combination: 256 of them. Of more, as after a start, the nearest one is looked for."""
+_MOST_LOOKED_FOR: Final = 200
+"""Answers for which that is done: it takes as many states as there are changes."""
 _LOOKED_AT: Final = 64
 _SECOND: Final = ',"clusterAddrTable":'
+_CLUSTER_INFO: Final = RequestCode.GET_BROKER_CLUSTER_INFO
+_CONCURRENT_MODIFICATION: Final = "java.util.ConcurrentModificationException"
 
 
 def overtaken(
@@ -43,7 +49,7 @@ def overtaken(
     `verdicts`: what `verify`, which see for the rest, says of all answers, as those that match no state of the timeline. What one
     answer has shown, later ones must show. `concerns`: of the same timeline. `registry` is changed.
     """
-    walk = Walk(registry, namesrv, starts)
+    walk, left = Walk(registry, namesrv, starts), _MOST_LOOKED_FOR
     found, position, begins = dict[str, Verdict](), 0, set(starts)
     showing = [verdict for verdict in verdicts if verdict.shown]
     unmatched = [verdict.observed for verdict in verdicts if not verdict.matched]
@@ -54,18 +60,17 @@ def overtaken(
         under_way = _under_way(timeline, position, observed)
         concerned = concerns.of(observed.question) if under_way else ()
         own = [number for number in under_way if number in concerned]
-        if not 1 <= len(own) <= MOST or any(timeline[number - 1].seq in begins for number in own):
+        if not own or any(timeline[number - 1].seq in begins for number in own):
             continue
+        if _is_interrupted(observed, namesrv):
+            found[observed.event_id] = Verdict(observed, True, True, True, True, observed.answered)
+            continue
+        amid = _Amid(walk.registry, timeline, own, observed, namesrv)
         proven = proven_by(showing, observed.request_seq)
-        states = [
-            (some, _expected(walk.registry, [timeline[number - 1] for number in some], observed, namesrv))
-            for some in _combinations(timeline, own)
-            if some.issuperset(number for number in own if number <= proven)
-        ]
-        judged = (
-            compared(observed, expected) for expected in (*(said for _, said in states), *_torn(observed, states))
-        )
-        verdict = next((one for one in judged if one.matched), None)
+        kept = frozenset(number for number in own if number <= proven)
+        is_few, left = len(own) <= MOST, left - (len(own) > MOST)
+        possible = amid.combined(kept) if is_few else amid.nearest(kept) if left >= 0 else ()
+        verdict = next((one for answer in possible if (one := compared(observed, answer)).matched), None)
         if verdict is not None:
             found[observed.event_id] = verdict._replace(in_flight=True)
     return found
@@ -77,23 +82,73 @@ def _under_way(timeline: Sequence[StateChange], position: int, observed: Observe
     return [number for number, change in near if change.arrival_seq < observed.seq]
 
 
-def _combinations(timeline: Sequence[StateChange], numbers: Sequence[int]) -> Iterator[frozenset[int]]:
-    """Yield the changes in all combinations, few first. One that writes what an earlier one wrote comes only behind that."""
-    rows = {number: {change[:2] for change in timeline[number - 1].changes} for number in numbers}
-    needs = {
-        number: {before for before in numbers if before < number and rows[before] & rows[number]} for number in numbers
-    }
-    for size in range(len(numbers) + 1):
-        for some in combinations(numbers, size):
-            if all(needs[number] <= set(some) for number in some):
-                yield frozenset(some)
+class _Amid:
+    """The states of a registry amid some changes under way, and what they answer to a question."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        timeline: Sequence[StateChange],
+        numbers: Sequence[int],
+        observed: Observed,
+        namesrv: Namesrv,
+    ) -> None:
+        self._registry, self._timeline, self._numbers = registry, timeline, numbers
+        self._observed, self._namesrv = observed, namesrv
+        rows = {number: {change[:2] for change in timeline[number - 1].changes} for number in numbers}
+        self._needs = order_of(rows, numbers)
+        self._answers: dict[Some, Answer] = {}
+
+    def combined(self, kept: Some) -> Iterator[Answer]:
+        """Yield the answers of all combinations of the changes, few first; then those that are torn."""
+        states = []
+        for size in range(len(self._numbers) + 1):
+            for some in map(frozenset, combinations(self._numbers, size)):
+                if kept <= some and all(self._needs[number] <= some for number in some):
+                    states.append((some, self._answer(some)))
+                    yield states[-1][1]
+        yield from _torn(self._observed, states)
+
+    def nearest(self, kept: Some) -> Iterator[Answer]:
+        """Yield the answer that is nearest to the one observed; of cluster information then that of the two nearest parts."""
+        told = self._observed.answered
+        start = kept | {number for number in self._numbers if self._timeline[number - 1].seq <= self._observed.seq}
+
+        def away(some: Some) -> int:
+            said = self._answer(some)
+            heads = (said.code != told.code) + (said.remark != told.remark) + (said.fields != told.fields)
+            return heads + differing(said.body, told.body)
+
+        yield self._answer(nearest(self._needs, start, away, kept=kept))
+        if not isinstance(self._observed.question, Question) or self._observed.question.code != _CLUSTER_INFO:
+            return
+        parts = _parts(told.body)
+
+        def away_in(part: int) -> Callable[[Some], int]:
+            return lambda some: differing(_parts(self._answer(some).body)[part], parts[part])
+
+        first = nearest(self._needs, start, away_in(0), kept=kept)
+        second = nearest(self._needs, first, away_in(1), kept=kept | first)
+        yield from _torn(self._observed, [(first, self._answer(first)), (second, self._answer(second))])
+
+    def _answer(self, some: Some) -> Answer:
+        if some not in self._answers:
+            state = self._registry.copy()
+            for change in sorted(self._timeline[number - 1] for number in some):
+                state.apply(change.changes, change.seq // NS_PER_MS)
+            self._answers[some] = answer_of(state, self._observed.question, self._namesrv.at(self._observed.seq))
+        return self._answers[some]
 
 
-def _expected(registry: Registry, changes: Iterable[StateChange], observed: Observed, namesrv: Namesrv) -> Answer:
-    state = registry.copy()
-    for change in sorted(changes):
-        state.apply(change.changes, change.seq // NS_PER_MS)
-    return answer_of(state, observed.question, namesrv.at(observed.seq))
+def _is_interrupted(observed: Observed, namesrv: Namesrv) -> bool:
+    """Return whether an answer says that a change came in between while maps were written that notice it."""
+    question, remark = observed.question, observed.answered.remark
+    return (
+        isinstance(question, Question)
+        and question.code == _CLUSTER_INFO
+        and not namesrv.at(observed.seq).profile.concurrent_maps
+        and (remark or "").startswith(_CONCURRENT_MODIFICATION)
+    )
 
 
 def _torn(observed: Observed, states: Sequence[tuple[frozenset[int], Answer]]) -> Iterator[Answer]:
@@ -103,14 +158,20 @@ def _torn(observed: Observed, states: Sequence[tuple[frozenset[int], Answer]]) -
         for other, said in states:
             if said.body == observed.answered.body:
                 yield from (first._replace(body=said.body) for some, first in firsts if some < other)
-    elif isinstance(observed.question, Question) and observed.question.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+    elif isinstance(observed.question, Question) and observed.question.code == _CLUSTER_INFO:
         yield from _torn_cluster_info(observed.answered.body or "", states)
 
 
 def _torn_cluster_info(body: str, states: Sequence[tuple[frozenset[int], Answer]]) -> Iterator[Answer]:
-    addrs, _, clusters = body.partition(_SECOND)
-    parts = [(some, said, *(said.body or "").partition(_SECOND)[::2]) for some, said in states]
-    firsts = [(some, first) for some, _, first, _ in parts if same_json(f"{first}}}", f"{addrs}}}", ordered=False)]
+    addrs, clusters = _parts(body)
+    parts = [(some, said, *_parts(said.body)) for some, said in states]
+    firsts = [(some, first) for some, _, first, _ in parts if same_json(first, addrs, ordered=False)]
     for other, said, _, second in parts:
-        if same_json(f"{{{_SECOND[1:]}{second}", f"{{{_SECOND[1:]}{clusters}", ordered=False):
-            yield from (said._replace(body=f"{first}{_SECOND}{second}") for some, first in firsts if some < other)
+        if same_json(second, clusters, ordered=False):
+            yield from (said._replace(body=f"{first[:-1]},{second[1:]}") for some, first in firsts if some < other)
+
+
+def _parts(body: str | None) -> tuple[str, str]:
+    """Return the two parts of cluster information, each as a text of JSON."""
+    addrs, _, clusters = (body or "").partition(_SECOND)
+    return f"{addrs}}}", f"{{{_SECOND[1:]}{clusters}"

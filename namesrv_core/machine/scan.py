@@ -29,13 +29,14 @@ def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms
     # An entry without a channel throws when that is closed, and ends the scan.
     broken_at = channels.index(None) if None in channels else None
     expired = expired[:broken_at]
-    requests = [request for key in expired if (request := _holder(registry, key)) is not None]
+    held = [_holder(registry, key) for key in expired]
+    requests = [request for request, _ in held if request is not None]
     step = submit_unregistrations(registry, requests, namesrv, defer=event.defer)
     if step.outcome == Outcome.APPLIED:
         step = step._replace(outcome=Outcome.EXPIRED)
     return step._replace(
         closed=tuple(channel for channel in channels[:broken_at] if channel),
-        swallowed=() if broken_at is None else (NULL_POINTER,),
+        swallowed=sum((swallowed for _, swallowed in held), () if broken_at is None else (NULL_POINTER,)),
     )
 
 
@@ -52,8 +53,9 @@ def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Nam
     else:
         keys = draft.live_keys_of_channel(event.channel_id) if event.channel_id is not None else []
     if namesrv.profile.batches_unregistrations:
-        request = _holder(registry, keys[0]) if keys else None
+        request, swallowed = _holder(registry, keys[0]) if keys else (None, ())
         step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)
+        step = step._replace(swallowed=step.swallowed + swallowed)
         return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step
     swallowed = _destroy_at_once(draft, _destroyed_addr(keys, event.remote_addr))
     return draft.step(Outcome.CHANNEL_LOST)._replace(swallowed=swallowed)
@@ -136,14 +138,18 @@ def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
     return ()
 
 
-def _holder(registry: Registry, key: LiveKey) -> UnregisterBroker | None:
+def _holder(registry: Registry, key: LiveKey) -> tuple[UnregisterBroker | None, tuple[str, ...]]:
     """Return the request that takes down the first group of the key's cluster with its address; None: no such (5.x).
+
+    The search throws at a member without an address, in whatever group of the cluster; that exception is returned.
 
     Source: RocketMQ 5.4.0 RouteInfoManager.setupUnRegisterRequest.
     """
-    for name in Draft(registry).names_of_addr(key.broker_addr):
+    for name in Draft(registry).names_of_addr(key.broker_addr, None):
         group = registry.broker_addr_table[name]
         if group.cluster_name == key.cluster_name:
-            broker_id = next(broker_id for broker_id, addr in group.java_addrs() if addr == key.broker_addr)
-            return UnregisterBroker(key.cluster_name, key.broker_addr, name, broker_id)
-    return None
+            broker_id, addr = next(member for member in group.java_addrs() if member[1] in (key.broker_addr, None))
+            if addr is None:
+                return None, (NULL_POINTER,)
+            return UnregisterBroker(key.cluster_name, key.broker_addr, name, broker_id), ()
+    return None, ()

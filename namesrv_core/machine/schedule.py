@@ -124,8 +124,16 @@ class ScanSchedule:
         return self._after_stall(tick)
 
     def _after_stall(self, tick: int) -> int:
+        """Return where a tick is made: of a stall, behind what had waited, just before the first close by a scan if one is seen.
+
+        An expired broker's channel is closed. What waited is worked off at once, and a beat among it renews its lease.
+        """
         stall = self._stall_at(tick)
-        return tick if stall is None else stall.until_seq - 1
+        if stall is None:
+            return tick
+        latest = stall.until_seq + TICK_LATE_NS
+        index = bisect_left(self._closes, stall.until_seq)
+        return min([latest, *self._closes[index : index + 1]]) - 1
 
     def _stall_at(self, seq: int) -> Stall | None:
         index = bisect_right(self.stalls, seq, key=lambda stall: stall.from_seq) - 1

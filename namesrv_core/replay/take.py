@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Step
+from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import apply_step, step
 from namesrv_core.replay import bootstrap
@@ -12,14 +13,30 @@ from namesrv_core.replay.assimilation import assimilate
 from namesrv_core.replay.gap import pass_over
 from namesrv_core.replay.responses import assimilate_response
 
+_SINCE_5X = (events.BrokerHeartbeat, events.RegisterTopic)
+
+
+def is_unknown(event: events.Event, namesrv: Namesrv) -> bool:
+    """Return whether a request, or a run of such, is one that the release does not know: 4.x does nothing then.
+
+    Source: RocketMQ 4.9.7 DefaultRequestProcessor.processRequest.
+    """
+    asked = event.beat if isinstance(event, events.RefreshRun) else event
+    return isinstance(asked, _SINCE_5X) and not namesrv.profile.has_topic_registration
+
 
 def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
     """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`, after applying it.
 
-    What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event.
+    What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event, and
+    NotQuietError for a run of heartbeats that the release does not know.
     """
     if type(event) is events.RecordingGap:
         return pass_over(registry, event, at_ms)
+    if is_unknown(event, namesrv):
+        if isinstance(event, events.RefreshRun):
+            raise NotQuietError(f"{event.beat}: not known to {namesrv.profile.name}")
+        return Step(Outcome.NO_EFFECT)
     if registry.past is None:
         taken = step(registry, event, at_ms, namesrv)
     else:

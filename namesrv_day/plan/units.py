@@ -17,7 +17,7 @@ Edge = tuple[str, str]
 # What acts beyond its unit.
 NO_ADDR, NO_KEY = "no_addr", "no_key"
 SEVERAL_BROKERS, SEVERAL_CLUSTERS = "several_brokers", "several_clusters"
-_CROSSING_IN_4X = {NO_ADDR, SEVERAL_CLUSTERS}
+_CROSSING_IN_4X = {SEVERAL_CLUSTERS}
 
 
 def components(edges: Iterable[Edge]) -> dict[str, str]:
@@ -43,8 +43,8 @@ def must_stay_whole(
     """Return whether a name server cannot be split, because something that crosses units could happen.
 
     4.x: two addresses registered over one channel - a scan that meets the second behind its iterator ends the periodic scan
-    for everyone; a null address in a group, which ends the search for a lost one; a name in two clusters, of which the first
-    in the order of a map loses it. Both: an address of two names or a channel of two addresses, of which the first in the
+    for everyone; a name in two clusters, of which the first in the order of a map loses it. Both: a null address in a group,
+    which ends the search for a lost one; an address of two names or a channel of two addresses, of which the first in the
     order of a map is taken, where there are so many names or addresses that the map may have grown, which changes its order;
     null keys that end a request by what others have in the tables; a topic
     registered for several names, of which the first is kept if the topic is there. `has_grown`: such a map had grown before.

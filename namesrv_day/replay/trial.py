@@ -18,6 +18,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import step
+from namesrv_core.replay.take import is_unknown
 from namesrv_day.arrow.rows import with_columns
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, frame
@@ -72,7 +73,7 @@ def unsure(context: NamesrvDay, runs: pa.Table, open_rows: Frames) -> pa.Table:
         given,
         with_cluster=profile.live_key_has_cluster,
         with_state=profile.has_state_version,
-        light=RequestCode.BROKER_HEARTBEAT,
+        light=RequestCode.BROKER_HEARTBEAT if profile.has_topic_registration else None,  # 4.x does not know it
         asked=RequestCode.QUERY_DATA_VERSION,
     )
     return runs.take(found["number"])
@@ -81,6 +82,8 @@ def unsure(context: NamesrvDay, runs: pa.Table, open_rows: Frames) -> pa.Table:
 def _only_renews(
     registry: Registry, histories: Histories, event: Event, report: Report | None, namesrv: Namesrv
 ) -> bool:
+    if is_unknown(event, namesrv):
+        return False
     try:
         taken = step(registry, event, 0, namesrv)  # what a beat does hangs on no time
     except NotQuietError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from namesrv_core.history.overtaking import overtaken
 from namesrv_core.history.timeline import timeline_of
 from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
 from namesrv_core.machine.events import Event
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
@@ -34,6 +34,7 @@ from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.day.start import intervals_in, map_orders_in
 from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
+from namesrv_day.verify.removals import removal_before, removals
 from namesrv_day.verify.unseen import EVER, unseen
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
@@ -164,7 +165,7 @@ class _Judge:
         self._given, self._said = given, said
         outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
         changed = outcomes.filter(pc.field("changes") > 0)
-        self._changed = changed
+        self._removals = removals(changed, given.namesrv)
         self._starts = outcomes.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
         from_seq = day_start_seq(given.day)
         histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
@@ -238,7 +239,7 @@ class _Judge:
             "version": np.where(version < 0, -1 - row, version),
             "life": self._life(told),
             # Condensed ones match, or are looked up.
-            "removed_seq": np.where(answers["event_id"].is_valid(), _removal_before(asked, self._changed), 0),
+            "removed_seq": np.where(answers["event_id"].is_valid(), removal_before(asked, self._removals), 0),
             "row": row,
             "answers": answers["answers"].to_numpy(),
         }
@@ -301,24 +302,7 @@ def _numbered(singles: pa.Table, condensed: pa.Table, first: int = 0) -> pa.Tabl
     return answers.append_column("row", pa.array(np.arange(first, first + answers.num_rows)))
 
 
-# So long a removal may be under way. Measured behind the end of a connection, on busy machines: 36 ms to an answer, 73 ms to the
-# name server's log; 3 ms else. Where a scan ran is concluded, to some milliseconds.
-_UNDER_WAY_NS: Final = {"channel_": 100 * NS_PER_MS, "scan": 20 * NS_PER_MS}
 _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
-
-
-def _removal_before(asked: Numbers, changed: pa.Table) -> Numbers:
-    """Return of questions the position of the removal that may still have been under way; 0 where there was none.
-
-    A connection has ended, and its broker is taken out by another thread, in 5.x by a second one after that.
-    """
-    begun = np.zeros_like(asked)
-    for operation, limit in _UNDER_WAY_NS.items():
-        removals = changed.filter(pc.starts_with(changed["operation"], operation))["seq"].to_numpy()
-        removals = np.concatenate([[0], np.sort(removals)])
-        last = removals[np.searchsorted(removals[1:], asked)]
-        begun = np.maximum(begun, np.where(asked - last <= limit, last, 0))
-    return begun
 
 
 def _expected(verdict: Verdict) -> str | None:

@@ -185,3 +185,12 @@ def test_leases_of_incomplete_keys_end_together() -> None:
     """Entries without an address are watched like others, also where their leases end at the same time."""
     evs = [register(None, t_ms=0), register("x", "c", ch="d", t_ms=0), {"op": "scan", "t_ms": 120_001}]
     assert sorted(played("4.9.7", *evs)[0][2]["closed"]) == ["c", "d"]
+
+
+@pytest.mark.parametrize(("name", "is_hidden"), [("a", True), ("c", False)])
+@pytest.mark.parametrize("end", [{"op": "channel_destroy", "ch": "d"}, {"op": "scan", "t_ms": 200_000}])
+def test_a_member_without_an_address_hides_the_brokers_of_its_cluster(name: str, is_hidden: bool, end: Ev) -> None:  # noqa: FBT001
+    """5.x: the search for whom an ended channel was throws at it; who stands before it in Java's order is found."""
+    results, trace = played("5.4.0", register(None, name), register("x", ch="d"), end)
+    assert results[2].get("swallowed") == ([NULL_POINTER] if is_hidden else None)
+    assert [*trace.state()["brokerAddrTable"]] == ([name, "b"] if is_hidden else [name])

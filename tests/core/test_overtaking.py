@@ -6,10 +6,13 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Question, Registry
 from namesrv_core.asking.answers import answer
+from namesrv_core.history import overtaking
+from namesrv_core.history.nearest import differing
 from namesrv_core.history.overtaking import MOST, overtaken
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Concerns, Observed, answer_of, verify
 from namesrv_core.machine.events import QueryDataVersion
+from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey, QueueData
 
@@ -78,12 +81,76 @@ def test_a_change_of_the_same_row_comes_only_behind_the_first() -> None:
     assert are_right(timeline, listed("U")) == {"a"}
 
 
-def test_a_start_in_between_and_very_many_changes_are_left_alone() -> None:
-    """A process that starts has nothing under way; the combinations of many changes would be too many."""
+def test_a_start_in_between_is_left_alone() -> None:
+    """A process that starts has nothing under way."""
     timeline = [topic(100, "T"), topic(101, "U")]
     assert are_right(timeline, listed("U"), starts=(101,)) == set()
+
+
+def test_of_very_many_changes_those_that_an_answer_shows_are_found() -> None:
+    """The combinations would be too many. What was never under way, or was shown before and is missing, stays wrong."""
+    names = [f"T{n:02}" for n in range(4 * MOST)]
+    timeline = [topic(100 + n, name) for n, name in enumerate(names)]
+    for shown in ([], names[-1:], names[::3], names[1:]):
+        assert are_right(timeline, listed(*shown)) == {"a"}
+        assert are_right(timeline, listed(*shown, "W")) == set()
+    first = listed("T00", request_seq=20, seq=30)._replace(event_id="first")
+    assert are_right(timeline, first, listed(*names[3::3], request_seq=35)) == {"first"}
+    assert are_right(timeline, first, listed("T00", *names[3::3], request_seq=35)) == {"first", "a"}
+
+
+def test_very_many_changes_are_looked_at_for_so_many_answers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them takes as many states as there are changes."""
+    monkeypatch.setattr(overtaking, "_MOST_LOOKED_FOR", 1)
     names = [f"T{n:02}" for n in range(MOST + 1)]
-    assert are_right([topic(100 + n, name) for n, name in enumerate(names)], listed(names[-1])) == set()
+    timeline = [topic(100 + n, name) for n, name in enumerate(names)]
+    told = [listed(name)._replace(event_id=name) for name in names[1:4]]
+    assert are_right(timeline, *told) == {names[1]}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "many"), [("{", "{", 0), ("{", "[]", 1 << 20), (None, '{"a":1}', 3), ("[1,2]", "[2,1,3]", 1)]
+)
+def test_bodies_differ_in_values(one: str | None, other: str, many: int) -> None:
+    """What is no JSON is equal, or far away; lists are sets."""
+    assert differing(one, other) == differing(other, one) == many
+
+
+def test_cluster_information_may_be_torn_amid_very_many_changes() -> None:
+    """Each of its two tables shows some of them, the second one more."""
+    question, namesrv = Question(106), Namesrv(V5_4_0)
+    timeline = []
+    for n in range(2 * MOST):
+        group = BrokerData("C", ((0, f"10.0.0.{n}:10911"),), False)
+        there = Change("broker_addr_table", (f"b{n}",), group), Change("cluster_addr_table", ("C", f"b{n}"), True)
+        timeline.append(made(200 + n, *there))
+
+    def said(*some: int) -> list[str]:
+        state = Registry(V5_4_0)
+        for n in some:
+            state.apply(timeline[n].changes, 0)
+        return (answer(state, question, namesrv).body or "").split(',"clusterAddrTable":')
+
+    few, more = said(3, 7, 11), said(3, 4, 7, 11, 12)
+    for one, other, is_torn in ((few, more, True), (more, few, False), (few, few, True)):
+        told = Answer(0, ',"clusterAddrTable":'.join((one[0], other[1])))
+        found = verify(Registry(V5_4_0), timeline, [Observed("a", 20, 110, question, told)], namesrv)
+        concerns = Concerns(Registry(V5_4_0), timeline)
+        assert set(overtaken(Registry(V5_4_0), timeline, found, namesrv, concerns)) == ({"a"} if is_torn else set())
+
+
+@pytest.mark.parametrize(("profile", "is_right"), [(V4_9_7, True), (V5_4_0, False)])
+def test_cluster_information_may_be_interrupted(profile: Profile, is_right: bool) -> None:  # noqa: FBT001
+    """4.x writes it from maps that throw when they are changed meanwhile: then something was under way."""
+    remark = (
+        "java.util.ConcurrentModificationException, java.base/java.util.HashMap$HashIterator.nextNode(HashMap.java:1)"
+    )
+    put = made(100, Change("cluster_addr_table", ("C", "b"), True))
+    for timeline in ([put], []):
+        one = Observed("a", 20, 50, Question(106), Answer(1, None, remark))
+        found = verify(Registry(profile), timeline, [one], Namesrv(profile))
+        told = overtaken(Registry(profile), timeline, found, Namesrv(profile), Concerns(Registry(profile), timeline))
+        assert set(told) == ({"a"} if is_right and timeline else set())
 
 
 def test_cluster_information_may_be_torn_by_one_change() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 
 import pytest
@@ -12,6 +13,7 @@ from namesrv_core import Namesrv, Outcome, Registry
 from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
+from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
@@ -54,6 +56,19 @@ def test_events_must_increase() -> None:
         taken(V4_9_7, same)
     with pytest.raises(OrderError):
         taken(V4_9_7, [at(2, register()), at(1, register())])
+
+
+@pytest.mark.parametrize(("profile", "is_known"), [(V4_9_7, False), (V5_4_0, True)])
+def test_requests_of_5x_do_nothing_to_4x(profile: Profile, is_known: bool) -> None:  # noqa: FBT001
+    """4.9.7 has neither light heartbeats nor topics registered one by one: not even a lease is renewed."""
+    beat = events.BrokerHeartbeat("C", MASTER)
+    put = events.RegisterTopic("V", (("broker-a", QueueData(1, 1, 6, 0)),))
+    sent = [at(1, register()), at(100_000, beat), at(100_001, put)]
+    steps = [each.step for each in taken(profile, sent, 150_000)]
+    assert [bool(step.refreshed or step.changes) for step in steps[1:3]] == [is_known, is_known]
+    assert steps[-1].outcome == (Outcome.APPLIED if is_known else Outcome.EXPIRED)
+    with contextlib.nullcontext() if is_known else pytest.raises(NotQuietError):
+        taken(profile, [at(1, register()), at(2, events.RefreshRun(beat))])
 
 
 def test_events_of_one_position_go_by_their_id() -> None:

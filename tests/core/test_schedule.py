@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, TICK_LATE_NS, ScanEpoch, ScanSchedule, Stall
 
 SECOND = 1_000_000_000
 PERIOD_MS = 10_000
@@ -82,11 +82,19 @@ def test_a_close_tells_nothing_where_no_phase_is_concluded() -> None:
 
 
 def test_a_server_that_stood_still_makes_up_for_its_ticks_at_the_end() -> None:
-    """A tick of the time between runs when the process goes on, and the timer keeps its phase."""
+    """A tick of the time between runs when the process goes on, behind what waited, and the timer keeps its phase."""
     ticks = ScanSchedule([ScanEpoch(0, 0)], PERIOD_MS, (), [Stall(14 * SECOND, 38 * SECOND)])
-    assert ticks.first_tick(6 * SECOND, 0) == 38 * SECOND - 1
-    assert ticks.first_tick(20 * SECOND, 37_999) == 45 * SECOND
-    assert ticks.first_tick(38 * SECOND - 1, 0) == 45 * SECOND
+    assert ticks.first_tick(6 * SECOND, 0) == 38 * SECOND + TICK_LATE_NS - 1
+    assert ticks.first_tick(20 * SECOND, 38_299) == 45 * SECOND
+    assert ticks.first_tick(38 * SECOND + TICK_LATE_NS - 1, 0) == 45 * SECOND
+
+
+@pytest.mark.parametrize("late", [0, 7_000_000, TICK_LATE_NS])
+def test_a_scan_that_a_stall_held_up_is_just_before_its_packet(late: int) -> None:
+    """What the server sends before that was worked off before the scan: a beat among it has renewed its lease."""
+    closes = (12 * SECOND, 38 * SECOND + late, 38 * SECOND + late + 1)
+    ticks = ScanSchedule([ScanEpoch(0, 0)], PERIOD_MS, closes, [Stall(14 * SECOND, 38 * SECOND)])
+    assert ticks.first_tick(6 * SECOND, 0) == 38 * SECOND + late - 1
 
 
 def test_delay_is_no_period() -> None:

@@ -35,7 +35,11 @@ LISTED, EMPTY = '{"topicList":["T","U"]}', '{"topicList":[]}'
 _TABLES = {table.name: table for table in bronze.RECORDED_TABLES}
 
 
-_OPERATIONS = {events.NamesrvStarted: "namesrv_started", events.ChannelDestroyed: "channel_close"}
+_OPERATIONS = {
+    events.UnregisterBroker: "unregister_broker",
+    events.NamesrvStarted: "namesrv_started",
+    events.ChannelDestroyed: "channel_close",
+}
 
 
 class Server:
@@ -325,6 +329,16 @@ def test_an_answer_may_overtake_a_removal(namesrv: Namesrv) -> None:
     }  # fmt: skip
     classes = {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
     assert classes == {"late": "removal_under_way", "wrong": "mismatched", "too late": "mismatched"}
+
+
+@pytest.mark.parametrize(("namesrv", "is_queued"), [(Namesrv(V4_9_7), False), (V5, True)], ids=["4.x", "5.x"])
+def test_an_answer_may_overtake_an_unregistration_of_5x(namesrv: Namesrv, is_queued: bool) -> None:  # noqa: FBT001
+    """5.x answers it before another thread takes the broker out; 4.x after that."""
+    gone = events.UnregisterBroker("C", "10.0.0.97:10911", "broker-a", 0)
+    server = Server((100, "r", broker("TU")), (200, "u", gone), namesrv=namesrv)
+    found = verified(server, listed(205, "late", LISTED, 203), listed(311, "too late", LISTED, 301), namesrv=namesrv)
+    classes = {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
+    assert classes == {"late": "removal_under_way" if is_queued else "mismatched", "too late": "mismatched"}
 
 
 MILLION = 1_000_000

@@ -1,7 +1,8 @@
 """What the gold tables of a warehouse say, short enough to be kept: `python -m tests.night.content WAREHOUSE` prints it.
 
 A table is known by its rows and by the SHA-256 of them in order, as `tests.compare_gold` makes them comparable. `expected/` has
-what the first version of this software made of five captures; of `network` it did not know that two addresses are one process.
+what the first version of this software made of five captures; of `network` it did not know that two addresses are one process,
+and took light heartbeats for known to 4.9.7.
 Left out are the ledger and `findings`, which are told otherwise now.
 """
 

@@ -17,7 +17,7 @@ def test_packets_of_a_port_are_recorded_once_and_in_order(tmp_path: Path) -> Non
     servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     ports = [server.getsockname()[1] for server in servers]
     try:
-        recorder = Recorder(tmp_path / "capture.pcap", ports[:1])
+        recorder = Recorder.of_loopback(tmp_path / "capture.pcap", ports[:1])
     except (PermissionError, AttributeError):
         pytest.skip("needs Linux, and the right to open a packet socket")
     recorder.start()

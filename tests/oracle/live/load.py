@@ -7,27 +7,33 @@ import json
 import random
 import signal
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from tests.oracle.live.connection import Connection
+from tests.oracle.live.connection import Connection, Host
 from tests.oracle.live.namesrv import NameServer
 from tests.oracle.request_makers import Maker
 
-NAMES = (("bA", "C"), ("bB", "C"), ("bC", "D"), ("bD", "D"))
-"""Brokers' names and their clusters; each has a master and a slave."""
+NAMES = ("bA", "bB", "bC", "bD")
+"""Brokers' names; each has a master and a slave."""
+CLUSTERS = "CD"
 TOPICS = (*(f"Topic{number}" for number in range(14)), "Straße", "a b")
 _ORDER = "ORDER_TOPIC_CONFIG"
 
 
 class Load:
-    """Brokers, clients and accidents until an instant (`until`, as `time.time`). `odd`: share of requests that no client makes."""
+    """Brokers, clients and accidents until an instant (`until`, as `time.time`). `odd`: share of requests that no client makes.
 
-    def __init__(self, seed: int, until: float, odd: float) -> None:
-        self.chance, self._seed, self._until, self._odd = random.Random(seed), seed, until, odd
+    `names`, `topics`: what clients ask for.
+    """
+
+    def __init__(self, seed: int, until: float, odd: float, names: Sequence[str], topics: Sequence[str]) -> None:
+        self.chance, self._seed, self.until, self._odd = random.Random(seed), seed, until, odd
+        self.names, self.topics = names, topics
 
     def is_over(self) -> bool:
         """Return whether its time has passed."""
-        return time.time() >= self._until
+        return time.time() >= self.until
 
     async def broker(self, broker: Broker, namesrv: NameServer) -> None:
         """Be a broker of one name server: register, beat, change, fall silent, leave in any way, and come again."""
@@ -77,12 +83,12 @@ class Load:
         else:
             connection.reset()
 
-    async def client(self, namesrv: NameServer, number: int) -> None:
+    async def client(self, namesrv: NameServer, number: int, host: Host) -> None:
         """Ask, now and then as an operator, now and then what nobody asks."""
         maker = Maker(self._seed * 100 + number)
         while not self.is_over():
             try:
-                connection = await Connection.open(namesrv, f"127.0.2.{number + 1}")
+                connection = await Connection.open(namesrv, host)
             except OSError:
                 await asyncio.sleep(1)
                 continue
@@ -101,18 +107,18 @@ class Load:
 
     def _question(self, namesrv: NameServer) -> tuple[int, dict[str, str], bytes]:
         pick = self.chance.choice
-        topic, name = pick(TOPICS), pick(NAMES)[0]
-        queues = [{"brokerName": "bB", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicSysFlag": 0}]
+        topic, name = pick(self.topics), pick(self.names)
+        queues = [{"brokerName": self.names[1], "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "topicSysFlag": 0}]
         weighed: list[tuple[float, int, dict[str, str]]] = [
             (30, 105, {"topic": topic}),
             (22, 105, {"topic": pick((topic, "none")), "acceptStandardJsonOnly": "true"}),
             (13, 106, {}),
             (10, 206, {}),
-            (5, 224, {"cluster": pick("CD")}),
+            (5, 224, {"cluster": pick(CLUSTERS)}),
             (3, pick((304, 311, 312, 313)), {}),
             (3, 101, {"namespace": _ORDER, "key": topic}),
             (2, 219, {"namespace": _ORDER}),
-            (4 * (namesrv.version == "5.4.0"), 901, {"clusterName": pick("CD"), "brokerName": name}),
+            (4 * (namesrv.version == "5.4.0"), 901, {"clusterName": pick(CLUSTERS), "brokerName": name}),
             (0.5, 205, {"brokerName": name}),
             (0.5, 327, {"brokerName": name}),
             (0.3, 216, {"topic": topic}),
@@ -127,7 +133,7 @@ class Load:
     async def accidents(self, namesrv: NameServer) -> None:
         """Stop, kill and freeze a name server now and then."""
         while not self.is_over():
-            await asyncio.sleep(min(self.chance.uniform(25, 60), max(1, self._until - time.time())))
+            await asyncio.sleep(min(self.chance.uniform(25, 60), max(1, self.until - time.time())))
             what = self.chance.random()
             if self.is_over():
                 return
@@ -142,14 +148,16 @@ class Load:
 
 
 class Broker:
-    """What a broker has, the same at all name servers."""
+    """What a broker has, the same at all name servers: by its number a name, a cluster and an id, and some of `topics`."""
 
-    def __init__(self, chance: random.Random, number: int) -> None:
-        self._chance = chance
-        (self.name, self.cluster), self.broker_id = NAMES[number // 2], number % 2
-        self.host = f"127.0.1.{number + 1}"
-        self.addr = f"{self.host}:{10_911 + number}"
-        self.topics = {topic: self._queues() for topic in chance.sample(TOPICS, chance.randrange(1, 8))}
+    def __init__(self, load: Load, number: int, host: Host) -> None:
+        self._chance, self._all_topics = load.chance, load.topics
+        self.name, self.broker_id, self.host = load.names[number // 2], number % 2, host
+        self.cluster = CLUSTERS[number // 2 % 4 // 2]
+        self.addr = f"{host.address}:{10_911 + number}"
+        most = len(load.topics) // 2
+        chance = load.chance
+        self.topics = {topic: self._queues() for topic in chance.sample(load.topics, chance.randrange(1, most))}
         self.version = {"counter": 0, "stateVersion": 0, "timestamp": time.time_ns() // 10**6}
         self._lease, self._acts = chance.choice((None, "6000", "10000", "20000")), chance.random() < 0.6
 
@@ -161,13 +169,13 @@ class Broker:
 
     def registration(self, namesrv: NameServer) -> tuple[dict[str, str], bytes]:
         """Return header fields and body of its registration."""
-        ext = self.identity | {"haServerAddr": self.addr.replace("109", "119"), "compressed": "false"}
+        ext = self.identity | {"haServerAddr": self.addr.replace(":109", ":119"), "compressed": "false"}
         if namesrv.version == "5.4.0":
             ext |= {"enableActingMaster": "true"} if self._acts else {}
             ext |= {"heartbeatTimeoutMillis": self._lease} if self._lease else {}
         table = {topic: {"topicName": topic, **queues} for topic, queues in self.topics.items()}
         wrapper: dict[str, Any] = {"dataVersion": self.version, "topicConfigTable": table}
-        filters = self._chance.choice(([], [], [f"{self.host}:7000"]))
+        filters = self._chance.choice(([], [], [f"{self.host.address}:7000"]))
         said = {"topicConfigSerializeWrapper": wrapper, "filterServerList": filters}
         return ext, json.dumps(said, ensure_ascii=False).encode()
 
@@ -176,7 +184,7 @@ class Broker:
         if self._chance.random() < 0.5 and len(self.topics) > 1:
             self.topics.pop(self._chance.choice(sorted(self.topics)))
         else:
-            self.topics[self._chance.choice(TOPICS)] = self._queues()
+            self.topics[self._chance.choice(self._all_topics)] = self._queues()
         counter = self.version["counter"] + 1
         self.version = self.version | {"counter": counter, "timestamp": time.time_ns() // 10**6}
 

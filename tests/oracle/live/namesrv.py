@@ -8,10 +8,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.oracle.jvm import jars
+from tests.oracle.jvm import JvmFailedError, jars
+from tests.oracle.live.namespaces import command
 
 VERSIONS = {"4.9.7": 407, "5.4.0": 493}
 """What each writes into its headers."""
+_LOGBACK = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>{}/namesrv.log</file><encoder><pattern>%d{{HH:mm:ss.SSS}} %t %p %m%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="file"/></root>
+</configuration>
+"""
 
 
 def random_conf(chance: random.Random, version: str) -> dict[str, Any]:
@@ -29,14 +37,30 @@ def random_conf(chance: random.Random, version: str) -> dict[str, Any]:
 
 
 class NameServer:
-    """One name server, which may be stopped, killed, frozen and started again; its files are in `home`."""
+    """One name server, which may be stopped, killed, frozen and started again; its files are in `home`.
 
-    def __init__(self, home: Path, port: int, version: str, conf: dict[str, Any]) -> None:
+    `addresses`: where it is reached, over IPv4 and IPv6, in `namespace`.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        port: int,
+        version: str,
+        conf: dict[str, Any],
+        *,
+        addresses: tuple[str, str] = ("127.0.0.1", "::1"),
+        namespace: str | None = None,
+    ) -> None:
         self.home, self.port, self.version = home, port, version
+        self.addresses, self._namespace = addresses, namespace
         home.mkdir(parents=True)
         paths = {"kvConfigPath": home / "kv.json", "configStorePath": home / "stored.properties", "rocketmqHome": home}
         text = "".join(f"{name}={value}\n" for name, value in ({"listenPort": port} | paths | conf).items())
         (home / "namesrv.conf").write_text(text, encoding="utf-8")
+        # 4.9.7 ends at once without it.
+        (home / "conf").mkdir()
+        (home / "conf" / "logback_namesrv.xml").write_text(_LOGBACK.format(home), encoding="utf-8")
         self._classpath = ":".join(map(str, jars(f"org.apache.rocketmq:rocketmq-namesrv:{version}")))
         self.process = self._started()
 
@@ -45,12 +69,19 @@ class NameServer:
         """What requests of its release have in their headers."""
         return VERSIONS[self.version]
 
+    def address_for(self, client: str) -> str:
+        """Return the address by which a client of an address reaches it."""
+        return self.addresses[":" in client]
+
     def start(self) -> None:
         """Start it again."""
         self.process = self._started()
 
     def end(self, signal_number: int) -> None:
-        """End its process and wait for that."""
+        """End its process and wait for that. Raises JvmFailedError if it has ended by itself."""
+        if self.process.poll() is not None:
+            said = (self.home / "console.txt").read_text(encoding="utf-8")[-2_000:]
+            raise JvmFailedError(f"a name server has ended by itself: {said}")
         self.process.send_signal(signal_number)
         self.process.wait()
 
@@ -59,4 +90,5 @@ class NameServer:
         main = ("org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(self.home / "namesrv.conf"))
         with (self.home / "console.txt").open("ab") as console:
             environment = {**os.environ, "ROCKETMQ_HOME": str(self.home)}
-            return subprocess.Popen((*java, *main), stdout=console, stderr=console, env=environment)
+            words = command(self._namespace, *java, *main)
+            return subprocess.Popen(words, stdout=console, stderr=console, env=environment)
