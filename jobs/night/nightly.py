@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,7 +85,7 @@ class Summary(Read):
 
 
 @contextmanager
-def timed(summary: Summary, step: str, console: Shows) -> Iterator[None]:
+def timed(summary: Summary, console: Shows, step: str) -> Iterator[None]:
     """Show and time one step."""
     console.begin(step)
     began = time.monotonic()
@@ -113,7 +114,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
     published.
     """
     summary = Summary(run_id=house.run_id)
-    step = _steps(summary, console)
+    step = partial(timed, summary, console)
     with locked(house.path):
         with step("ingest"):
             house.start_from_published()
@@ -137,10 +138,6 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
 
 
 Step = Callable[[str], AbstractContextManager[None]]
-
-
-def _steps(summary: Summary, console: Shows) -> Step:
-    return lambda name: timed(summary, name, console)
 
 
 def _published(
