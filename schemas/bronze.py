@@ -22,6 +22,7 @@ from schemas.table import (
     Column,
     Table,
     list_of,
+    required,
     struct_of,
 )
 
@@ -36,32 +37,20 @@ TOPIC_CONFIGS = list_of(TOPIC_CONFIG)
 MAPPING_INFOS = list_of(MAPPING_INFO)
 QUEUE_DATAS = list_of(QUEUE_DATA)
 
-NAMESRV_ID = Column("namesrv_id", STRING, "Name server: its address, or one of its addresses, ip:port", required=True)
-NAMESRV_ADDR = Column(
-    "namesrv_addr", STRING, "Address of the name server that was used, ip:port as seen", required=True
-)
+NAMESRV_ID = required("namesrv_id", STRING, "Name server: its address, or one of its addresses, ip:port")
+NAMESRV_ADDR = required("namesrv_addr", STRING, "Address of the name server that was used, ip:port as seen")
 SOURCE = (
-    Column("source_file", STRING, "Name of the file the row was read from, without its folder", required=True),
-    Column(
-        "source_offset",
-        LONG,
-        "Packet number (capture) or line number (event log) in that file, from 1",
-        required=True,
-    ),
-    Column("ingest_run", STRING, "Run that read the row", required=True),
+    required("source_file", STRING, "Name of the file the row was read from, without its folder"),
+    required("source_offset", LONG, "Packet number (capture) or line number (event log) in that file, from 1"),
+    required("ingest_run", STRING, "Run that read the row"),
 )
-DAY = Column("day", DATE, "UTC date of effect_time; partition", required=True)
+DAY = required("day", DATE, "UTC date of effect_time; partition")
 ENVELOPE = (
     NAMESRV_ID,
-    Column(
-        "seq",
-        LONG,
-        "Order within the name server: effect time in ns since the epoch, made unique",
-        required=True,
-    ),
-    Column("event_id", STRING, "Deterministic id from content and position, 32 hex digits", required=True),
-    Column("event_time", TIMESTAMP, "When the name server had received the event's last byte", required=True),
-    Column("effect_time", TIMESTAMP, "When the event took effect (a request: with its response)", required=True),
+    required("seq", LONG, "Order within the name server: effect time in ns since the epoch, made unique"),
+    required("event_id", STRING, "Deterministic id from content and position, 32 hex digits"),
+    required("event_time", TIMESTAMP, "When the name server had received the event's last byte"),
+    required("effect_time", TIMESTAMP, "When the event took effect (a request: with its response)"),
     Column("channel_id", STRING, "Connection: remote ip:port, '#', opening time in ns; NULL where there is none"),
     Column(
         "proxied_addr", STRING, "Client's ip:port, as a PROXY preamble on the connection named it; NULL without one"
@@ -69,9 +58,9 @@ ENVELOPE = (
     NAMESRV_ADDR,
 )
 REQUEST = (
-    Column("code", INT, "Request code", required=True),
-    Column("one_way", BOOLEAN, "Sent one-way: no response was asked for", required=True),
-    Column("request_version", INT, "Protocol version in the request header", required=True),
+    required("code", INT, "Request code"),
+    required("one_way", BOOLEAN, "Sent one-way: no response was asked for"),
+    required("request_version", INT, "Protocol version in the request header"),
     Column("response_code", INT, "Code of the response; NULL if none was seen"),
     Column("response_remark", STRING, "Remark of the response"),
     Column("response_fields", STRING, "Header fields of the response (masterAddr, changed ...) as JSON; NULL if none"),
@@ -99,7 +88,7 @@ HEARTBEATS = _events(
     *REQUEST,
     *BROKER,
     Column("data_version", DATA_VERSION, "Version sent; NULL for 904"),
-    Column("nth", INT, "Of its connection's beats with its code and event_time the first is 0", required=True),
+    required("nth", INT, "Of its connection's beats with its code and event_time the first is 0"),
     STATED_ID,
     derived={"event_id": _ID.format(time="event_time")},
 )
@@ -117,35 +106,29 @@ REGISTRATIONS = _events(
     Column("topic_config_digest", STRING, "Key into topic_configs; NULL if the topic table is null"),
     Column("topic_count", INT, "Topics in the body"),
     Column("filter_servers", STRINGS, "filterServerList; NULL leaves the stored list, empty removes it"),
-    Column("compressed", BOOLEAN, "The body was compressed", required=True),
-    Column("body_bytes", LONG, "Size of the body on the wire", required=True),
+    required("compressed", BOOLEAN, "The body was compressed"),
+    required("body_bytes", LONG, "Size of the body on the wire"),
     Column("refusal", STRING, "Why the request layer refused it before the registry saw it; NULL if it did not"),
 )
 UNREGISTRATIONS = _events("unregistrations", "one UNREGISTER_BROKER (104)", *REQUEST, *BROKER)
 CHANNEL_EVENTS = _events(
     "channel_events",
     "one end of a connection as the name server met it; an idle close or an exception is followed by its close",
-    Column(
+    required(
         "kind",
         STRING,
         "close, exception, idle, or late_close (the packet that ended a connection after its idle limit)",
-        required=True,
     ),
-    Column("closed_by", STRING, "client, namesrv, or timer (idle close without a packet)", required=True),
-    Column("remote_addr", STRING, "Remote ip:port", required=True),
+    required("closed_by", STRING, "client, namesrv, or timer (idle close without a packet)"),
+    required("remote_addr", STRING, "Remote ip:port"),
     Column("silent_ms", LONG, "Milliseconds since the last byte on the connection, either direction"),
-    Column(
-        "pending_requests",
-        INT,
-        "Requests on the connection that had no response when it ended",
-        required=True,
-    ),
+    required("pending_requests", INT, "Requests on the connection that had no response when it ended"),
 )
 ADMIN_EVENTS = _events(
     "admin_events",
     "one administrative request that changes the registry or the configuration",
     *REQUEST,
-    Column("operation", STRING, "Name of the request code, lower case", required=True),
+    required("operation", STRING, "Name of the request code, lower case"),
     Column("broker_name", STRING, "205, 327: broker whose queues change"),
     Column("cluster_name", STRING, "216: cluster, NULL or empty = the whole topic"),
     Column("topic", STRING, "216, 217: topic"),
@@ -161,7 +144,7 @@ ADMIN_EVENTS = _events(
 NAMESRV_EVENTS = _events(
     "namesrv_events",
     "one fact about a name server's life",
-    Column(
+    required(
         "kind",
         STRING,
         "started, stopped (routes are lost), observed_from (first packet), identified (version), "
@@ -170,10 +153,9 @@ NAMESRV_EVENTS = _events(
         "recording_gap (nothing was recorded of it from then on for a while), "
         "clock_went_back (by more than five seconds, from one record to a later one); address_started, address_stopped, "
         "address_observed_from, address_recording_gap: what one of its addresses shows, and another row says of it, or denies",
-        required=True,
     ),
     Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
-    Column("evidence", STRING, "What in the source says so", required=True),
+    required("evidence", STRING, "What in the source says so"),
     Column(
         "properties",
         STRING,
@@ -185,21 +167,13 @@ TOPIC_CONFIGS_TABLE = Table(
     "bronze",
     "one distinct topic table of a registration, stored once",
     (
-        Column(
-            "topic_config_digest",
-            STRING,
-            "SHA-256 over the topics and mappings in canonical form, 32 hex digits",
-            required=True,
+        required(
+            "topic_config_digest", STRING, "SHA-256 over the topics and mappings in canonical form, 32 hex digits"
         ),
-        Column(
-            "topics",
-            TOPIC_CONFIGS,
-            "Topic configurations, in the order of the first body that had them",
-            required=True,
-        ),
-        Column("mappings", MAPPING_INFOS, "topicQueueMappingInfoMap of 5.x; empty if none", required=True),
-        Column("topic_count", INT, "Number of topics", required=True),
-        Column("ingest_run", STRING, "Run that read it first", required=True),
+        required("topics", TOPIC_CONFIGS, "Topic configurations, in the order of the first body that had them"),
+        required("mappings", MAPPING_INFOS, "topicQueueMappingInfoMap of 5.x; empty if none"),
+        required("topic_count", INT, "Number of topics"),
+        required("ingest_run", STRING, "Run that read it first"),
     ),
     key=("topic_config_digest",),
     partition_by=(),
@@ -207,28 +181,27 @@ TOPIC_CONFIGS_TABLE = Table(
 ROUTE_OBSERVATIONS = _events(
     "route_observations",
     "one answer that a name server gave to a question about what it holds",
-    Column(
+    required(
         "code",
         INT,
         "Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists, "
         "101/219 KV value/list, 319 configuration, 901 member group",
-        required=True,
     ),
     Column("subject", STRING, "105: topic; 224: cluster; 101: key; 219: namespace; 901: broker name; NULL otherwise"),
     Column("scope", STRING, "105: zone; 101: namespace of the key; 901: cluster; NULL otherwise"),
-    Column("request_seq", LONG, "Position of the request's last byte, on the scale of seq", required=True),
-    Column("standard_json", BOOLEAN, "105: the asker accepts standard JSON only", required=True),
-    Column("request_version", INT, "Protocol version in the request header", required=True),
+    required("request_seq", LONG, "Position of the request's last byte, on the scale of seq"),
+    required("standard_json", BOOLEAN, "105: the asker accepts standard JSON only"),
+    required("request_version", INT, "Protocol version in the request header"),
     Column("language", STRING, "Language in the request header"),
-    Column("response_code", INT, "Code of the answer; 17 = TOPIC_NOT_EXIST", required=True),
-    Column("response_version", INT, "Protocol version in the answer's header", required=True),
+    required("response_code", INT, "Code of the answer; 17 = TOPIC_NOT_EXIST"),
+    required("response_version", INT, "Protocol version in the answer's header"),
     Column("remark", STRING, "Remark of the answer"),
     Column("response_fields", STRING, "Header fields of the answer (101: value) as JSON; NULL if none"),
     Column("body", STRING, "Body of the answer as text, 319: what is kept of it; NULL if empty"),
-    Column("nth", INT, "Of its connection's answers with its code and effect_time the first is 0", required=True),
+    required("nth", INT, "Of its connection's answers with its code and effect_time the first is 0"),
     STATED_ID,
-    Column("seq_rest", LONG, "What seq is beyond effect_time in ns", required=True),
-    Column("request_rest", LONG, "What request_seq is beyond event_time in ns", required=True),
+    required("seq_rest", LONG, "What seq is beyond effect_time in ns"),
+    required("request_rest", LONG, "What request_seq is beyond event_time in ns"),
     derived={
         "event_id": _ID.format(time="effect_time"),
         "seq": f"unix_micros(effect_time) * {NS_PER_US} + seq_rest",
@@ -243,10 +216,10 @@ SNAPSHOTS = Table(
     (
         NAMESRV_ID,
         NAMESRV_ADDR,
-        Column("seq", LONG, "Position of the instant, in ns since the epoch", required=True),
-        Column("event_id", STRING, "Deterministic id from the content, 32 hex digits", required=True),
-        Column("effect_time", TIMESTAMP, "The instant", required=True),
-        Column("snapshot", STRING, "The file's text", required=True),
+        required("seq", LONG, "Position of the instant, in ns since the epoch"),
+        required("event_id", STRING, "Deterministic id from the content, 32 hex digits"),
+        required("effect_time", TIMESTAMP, "The instant"),
+        required("snapshot", STRING, "The file's text"),
         *SOURCE,
         DAY,
     ),
@@ -257,31 +230,25 @@ QUARANTINE = Table(
     "bronze",
     "one piece of input that could not be decoded or broke a rule",
     (
-        Column("quarantine_id", STRING, "Deterministic id, 32 hex digits", required=True),
+        required("quarantine_id", STRING, "Deterministic id, 32 hex digits"),
         Column("namesrv_id", STRING, "Name server, if known"),
         Column("namesrv_addr", STRING, "Its address that was used, if known"),
         Column("event_time", TIMESTAMP, "When it was received, if known"),
         Column("channel_id", STRING, "Connection, if known"),
-        Column(
+        required(
             "reason",
             STRING,
             "Reason code; broken_rule: it could be decoded, and says what cannot be; too_late, clock_went_back, seq_taken: "
             "it could be decoded, and has no place in the history; tls, http, zeros, half_frame, silent_connection: what a "
             "whole connection looks like; truncated_packet: the first frame of a connection that the capture has cut",
-            required=True,
         ),
         Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),
-        Column("length", LONG, "Bytes of the refused piece; broken_rule: of the row as JSON", required=True),
-        Column("sha256", STRING, "SHA-256 of the refused piece, hex", required=True),
-        Column("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256", required=True),
-        Column("decoder_version", STRING, "Version of the decoder that refused it", required=True),
+        required("length", LONG, "Bytes of the refused piece; broken_rule: of the row as JSON"),
+        required("sha256", STRING, "SHA-256 of the refused piece, hex"),
+        required("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256"),
+        required("decoder_version", STRING, "Version of the decoder that refused it"),
         *SOURCE,
-        Column(
-            "day",
-            DATE,
-            "Last day with events of the run that refused it, or else that was known; partition",
-            required=True,
-        ),
+        required("day", DATE, "Last day with events of the run that refused it, or else that was known; partition"),
     ),
     key=("quarantine_id",),
 )
@@ -290,22 +257,21 @@ SOURCES = Table(
     "bronze",
     "one file that was read to its end, by content",
     (
-        Column("content_sha256", STRING, "SHA-256 of the file as read", required=True),
-        Column("source_file", STRING, "Name of the file, without its folder", required=True),
-        Column(
+        required("content_sha256", STRING, "SHA-256 of the file as read"),
+        required("source_file", STRING, "Name of the file, without its folder"),
+        required(
             "kind",
             STRING,
             "capture, event_log or snapshot; addresses: no file, but what is said of addresses is new, and rows are named anew",
-            required=True,
         ),
-        Column("bytes", LONG, "Size of the file", required=True),
-        Column("frames", LONG, "Frames (capture) or lines (event log) in it", required=True),
+        required("bytes", LONG, "Size of the file"),
+        required("frames", LONG, "Frames (capture) or lines (event log) in it"),
         Column("packets", LONG, "Packets in it; NULL for an event log"),
         Column("first_time", TIMESTAMP, "Time of the first packet; NULL for an event log"),
         Column("last_time", TIMESTAMP, "Time of the last packet; NULL for an event log"),
-        Column("days", DAYS, "Days on which the run that read it has written or changed rows", required=True),
+        required("days", DAYS, "Days on which the run that read it has written or changed rows"),
         Column("error", STRING, "Why reading stopped early; NULL if it did not"),
-        Column("ingest_run", STRING, "Run that read it", required=True),
+        required("ingest_run", STRING, "Run that read it"),
     ),
     key=("content_sha256",),
     partition_by=(),
@@ -316,15 +282,10 @@ OPEN_STREAMS = Table(
     "the connections of one address of a name server where reading stopped, so that the next capture continues them",
     (
         NAMESRV_ADDR,
-        Column(
-            "state",
-            STRING,
-            "Open connections, half-received frames and unanswered requests as strict JSON",
-            required=True,
-        ),
-        Column("sha256", STRING, "SHA-256 of state, hex", required=True),
-        Column("last_time", TIMESTAMP, "Time of the last packet seen", required=True),
-        Column("ingest_run", STRING, "Run that wrote it", required=True),
+        required("state", STRING, "Open connections, half-received frames and unanswered requests as strict JSON"),
+        required("sha256", STRING, "SHA-256 of state, hex"),
+        required("last_time", TIMESTAMP, "Time of the last packet seen"),
+        required("ingest_run", STRING, "Run that wrote it"),
     ),
     key=("namesrv_addr",),
     partition_by=(),
@@ -336,33 +297,20 @@ ADDRESSES = Table(
     (
         NAMESRV_ADDR,
         NAMESRV_ID,
-        Column("is_one", BOOLEAN, "Taken to be one; if not, the two stay apart", required=True),
-        Column(
-            "source",
-            STRING,
-            "given (conf), stated (by an event log), inferred (from answers)",
-            required=True,
-        ),
-        Column(
-            "answers_for",
-            LONG,
-            "Answers at one address with brokers that had only registered at the other",
-            required=True,
-        ),
-        Column(
+        required("is_one", BOOLEAN, "Taken to be one; if not, the two stay apart"),
+        required("source", STRING, "given (conf), stated (by an event log), inferred (from answers)"),
+        required("answers_for", LONG, "Answers at one address with brokers that had only registered at the other"),
+        required(
             "answers_early",
             LONG,
             "Further such answers, so soon that these brokers may have registered before the recording began",
-            required=True,
         ),
-        Column("answers_against", LONG, "Answers that lack such brokers, though they should show them", required=True),
-        Column("brokers_at_both", LONG, "Brokers that beat at both addresses at the same time", required=True),
-        Column(
-            "evidence", STRINGS, "The first few answers that speak for it, else against it (event ids)", required=True
-        ),
+        required("answers_against", LONG, "Answers that lack such brokers, though they should show them"),
+        required("brokers_at_both", LONG, "Brokers that beat at both addresses at the same time"),
+        required("evidence", STRINGS, "The first few answers that speak for it, else against it (event ids)"),
         Column("first_time", TIMESTAMP, "Time of the first answer that was counted; NULL: none was"),
         Column("last_time", TIMESTAMP, "Time of the last one"),
-        Column("ingest_run", STRING, "Run that found it", required=True),
+        required("ingest_run", STRING, "Run that found it"),
     ),
     key=("namesrv_addr", "namesrv_id"),
     partition_by=(),
@@ -373,8 +321,8 @@ WATERMARKS = Table(
     "how far one name server is known: what lies further back than the configured limit is too late",
     (
         NAMESRV_ID,
-        Column("latest_time", TIMESTAMP, "Latest effect_time among its events and answers", required=True),
-        Column("ingest_run", STRING, "Run that moved it", required=True),
+        required("latest_time", TIMESTAMP, "Latest effect_time among its events and answers"),
+        required("ingest_run", STRING, "Run that moved it"),
     ),
     key=("namesrv_id",),
     partition_by=(),

@@ -42,6 +42,7 @@ from schemas.table import (
     Table,
     list_of,
     map_of,
+    required,
     struct_of,
 )
 
@@ -91,59 +92,41 @@ RUNS = Table(
     "gold",
     "one run: the ledger through which readers find published tables",
     (
-        Column("run_id", STRING, "Run", required=True),
-        Column("layout", INT, "Layout of the warehouse that the run wrote", required=True),
+        required("run_id", STRING, "Run"),
+        required("layout", INT, "Layout of the warehouse that the run wrote"),
         Column("parent_run", STRING, "Published run on which it builds; NULL for the first"),
-        Column("started_time", TIMESTAMP, "Start", required=True),
-        Column("finished_time", TIMESTAMP, "End", required=True),
-        Column("status", STRING, "published or refused (gate)", required=True),
-        Column("days", list_of(DATE), "Days recomputed", required=True),
-        Column("ingest_runs", STRINGS, "Ingest runs whose rows it is the first to cover", required=True),
-        Column("sources", STRINGS, "SHA-256 of the files that those ingest runs read", required=True),
-        Column(
+        required("started_time", TIMESTAMP, "Start"),
+        required("finished_time", TIMESTAMP, "End"),
+        required("status", STRING, "published or refused (gate)"),
+        required("days", list_of(DATE), "Days recomputed"),
+        required("ingest_runs", STRINGS, "Ingest runs whose rows it is the first to cover"),
+        required("sources", STRINGS, "SHA-256 of the files that those ingest runs read"),
+        required(
             "inputs",
             SLICES,
             "What it read, cut by table, day and name server: the events of its days, and the gold slices from which it "
             "started; digests are rows-sum-xor of 64-bit row hashes",
-            required=True,
         ),
-        Column("outputs", SLICES, "The slices of gold tables that it wrote, likewise", required=True),
-        Column(
+        required("outputs", SLICES, "The slices of gold tables that it wrote, likewise"),
+        required(
             "coverage",
             RECORDED_DAYS,
             "What is recorded of each name server on its days: the first and the last event or answer, and what lies between: "
             "started, stopped, observed_from (the recording begins in the middle of its life), snapshot, gap (until: its end), "
             "doubt (all brokers fell silent: an outage or a gap). The view coverage puts days together",
-            required=True,
         ),
-        Column(
-            "versions",
-            map_of(LONG),
-            "Delta version of every table after the run",
-            required=True,
-        ),
-        Column(
-            "digests",
-            map_of(STRING),
-            "Digest of every table that is cut by day, all its days together",
-            required=True,
-        ),
-        Column(
+        required("versions", map_of(LONG), "Delta version of every table after the run"),
+        required("digests", map_of(STRING), "Digest of every table that is cut by day, all its days together"),
+        required(
             "counts",
             map_of(LONG),
             "Frames read, by what became of them (ignored.*: by which rule); events of the run's days by outcome (outcome.*), "
             "plain refreshes as outcome.refreshed",
-            required=True,
         ),
-        Column(
-            "seconds",
-            map_of(DOUBLE),
-            "Seconds by step",
-            required=True,
-        ),
-        Column("gate", STRING, "passed, or the critical rules that failed", required=True),
-        Column("code_version", STRING, "Version of this software", required=True),
-        Column("config_sha256", STRING, "SHA-256 of the configuration in force", required=True),
+        required("seconds", map_of(DOUBLE), "Seconds by step"),
+        required("gate", STRING, "passed, or the critical rules that failed"),
+        required("code_version", STRING, "Version of this software"),
+        required("config_sha256", STRING, "SHA-256 of the configuration in force"),
         Column("report", STRING, "What the run's summary says of its days, as JSON; NULL if it was refused"),
     ),
     key=("run_id",),
@@ -154,37 +137,30 @@ RESTATEMENTS = Table(
     "gold",
     "one slice - a table's day of one name server - that a run published with other rows than the run before it",
     (
-        Column("run_id", STRING, "Run that changed it", required=True),
-        Column("previous_run", STRING, "Published run before it, whose rows were others", required=True),
-        Column("table_name", STRING, "Gold table", required=True),
+        required("run_id", STRING, "Run that changed it"),
+        required("previous_run", STRING, "Published run before it, whose rows were others"),
+        required("table_name", STRING, "Gold table"),
         NAMESRV_ID,
-        Column("rows_before", LONG, "Rows of the slice in the previous run", required=True),
-        Column("rows_after", LONG, "Rows of it now", required=True),
-        Column(
-            "rows_added",
-            LONG,
-            "Rows that were not there before; a changed row is one added and one removed",
-            required=True,
-        ),
-        Column("rows_removed", LONG, "Rows that are gone", required=True),
-        Column(
+        required("rows_before", LONG, "Rows of the slice in the previous run"),
+        required("rows_after", LONG, "Rows of it now"),
+        required("rows_added", LONG, "Rows that were not there before; a changed row is one added and one removed"),
+        required("rows_removed", LONG, "Rows that are gone"),
+        required(
             "cause",
             STRING,
             "events (late or repeated ones of that day), earlier_day (what a day before it left is different), "
             "configuration, code",
-            required=True,
         ),
-        Column("ingest_runs", STRINGS, "Ingest runs whose events of that day no earlier run knew", required=True),
-        Column("new_events", LONG, "How many events and answers those are", required=True),
-        Column("event_ids", STRINGS, "The first 20 of them", required=True),
-        Column(
+        required("ingest_runs", STRINGS, "Ingest runs whose events of that day no earlier run knew"),
+        required("new_events", LONG, "How many events and answers those are"),
+        required("event_ids", STRINGS, "The first 20 of them"),
+        required(
             "changes",
             list_of(struct_of(key=STRING, change=STRING, before=STRING, after=STRING)),
             "Rows that changed, by the table's key: change is added, removed or changed, before and after are the rest of the "
             "row as JSON. Of the tables that are read most, at most 100 a day",
-            required=True,
         ),
-        Column("day", DATE, "Day that was published before; partition", required=True),
+        required("day", DATE, "Day that was published before; partition"),
     ),
     key=("day", "run_id", "table_name", "namesrv_id"),
 )

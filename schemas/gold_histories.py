@@ -18,33 +18,24 @@ from schemas.table import (
     TIMESTAMP,
     Column,
     Table,
+    required,
     struct_of,
 )
 
-DAY = Column("day", DATE, "UTC date; partition", required=True)
+DAY = required("day", DATE, "UTC date; partition")
 POSITION = struct_of(seq=LONG, no=INT)
 BROKER = struct_of(broker_name=STRING, broker_addr=STRING, cluster_name=STRING)
 NOTIFICATION = struct_of(
     to=STRING, min_broker_id=LONG, min_broker_addr=STRING, offline_broker_addr=STRING, ha_broker_addr=STRING
 )
 INTERVAL = (
-    Column("valid_from", TIMESTAMP, "Start of the interval, inclusive", required=True),
+    required("valid_from", TIMESTAMP, "Start of the interval, inclusive"),
     Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open at the end of the day"),
-    Column("opened_by", STRING, "event_id that opened it", required=True),
+    required("opened_by", STRING, "event_id that opened it"),
     Column("closed_by", STRING, "event_id that closed it; NULL = open"),
-    Column(
-        "opened_at",
-        POSITION,
-        "Position of the opening change: seq of its event, number within it",
-        required=True,
-    ),
+    required("opened_at", POSITION, "Position of the opening change: seq of its event, number within it"),
     Column("closed_at", POSITION, "Position of the closing change; NULL = open"),
-    Column(
-        "entered_at",
-        POSITION,
-        "Position at which the key entered its map: decides Java's iteration order",
-        required=True,
-    ),
+    required("entered_at", POSITION, "Position at which the key entered its map: decides Java's iteration order"),
     Column(
         "outer_entered_at",
         POSITION,
@@ -56,13 +47,12 @@ INTERVAL = (
         "Since when the row is known to be so; later than valid_from, or NULL = only believed, in a recording that began "
         "in the middle of the name server's life",
     ),
-    Column(
+    required(
         "beginning_seen",
         BOOLEAN,
         "The row began at valid_from; FALSE: it may have been so before, when nothing was recorded",
-        required=True,
     ),
-    Column("day", DATE, "Day of the slice; partition", required=True),
+    required("day", DATE, "Day of the slice; partition"),
 )
 CLUSTER_NAME = Column("cluster_name", STRING, "Cluster name")
 BROKER_NAME = Column("broker_name", STRING, "Broker name")
@@ -79,10 +69,10 @@ TOPIC_QUEUE_HISTORY = _history(
     ("topic", "broker_name"),
     Column("topic", STRING, "Topic"),
     BROKER_NAME,
-    Column("read_queue_nums", INT, "Queues to read from", required=True),
-    Column("write_queue_nums", INT, "Queues to write to", required=True),
-    Column("perm", INT, "Permission bits: 4 read, 2 write, 1 inherit", required=True),
-    Column("topic_sys_flag", INT, "System flag bits: 1 unit, 2 unit-sub", required=True),
+    required("read_queue_nums", INT, "Queues to read from"),
+    required("write_queue_nums", INT, "Queues to write to"),
+    required("perm", INT, "Permission bits: 4 read, 2 write, 1 inherit"),
+    required("topic_sys_flag", INT, "System flag bits: 1 unit, 2 unit-sub"),
 )
 BROKER_ADDR_HISTORY = _history(
     "broker_addr_history",
@@ -92,7 +82,7 @@ BROKER_ADDR_HISTORY = _history(
     Column("broker_id", LONG, "Broker id, 0 = master; NULL: the group has no member"),
     BROKER_ADDR,
     Column("cluster_name", STRING, "Cluster of the group's first registration"),
-    Column("enable_acting_master", BOOLEAN, "The group may have an acting master (5.x)", required=True),
+    required("enable_acting_master", BOOLEAN, "The group may have an acting master (5.x)"),
     Column("zone_name", STRING, "Zone (5.x)"),
 )
 CLUSTER_ADDR_HISTORY = _history(
@@ -108,27 +98,13 @@ BROKER_LIVE_HISTORY = _history(
     ("cluster_name", "broker_addr"),
     Column("cluster_name", STRING, "Cluster in the key (5.x); NULL in 4.x, whose key is the address"),
     BROKER_ADDR,
-    Column(
-        "broker_name",
-        STRING,
-        "Name in the registration that wrote the entry; not part of the name server's table",
-    ),
+    Column("broker_name", STRING, "Name in the registration that wrote the entry; not part of the name server's table"),
     Column("data_version", DATA_VERSION, "Stored data version"),
-    Column("heartbeat_timeout_ms", LONG, "Lease in milliseconds", required=True),
+    required("heartbeat_timeout_ms", LONG, "Lease in milliseconds"),
     Column("channel_id", STRING, "Connection of the registration"),
     Column("ha_server_addr", STRING, "haServerAddr"),
-    Column(
-        "first_update_time",
-        TIMESTAMP,
-        "lastUpdateTimestamp at the start of this row in this slice",
-        required=True,
-    ),
-    Column(
-        "last_update_time",
-        TIMESTAMP,
-        "lastUpdateTimestamp at the end of this row in this slice",
-        required=True,
-    ),
+    required("first_update_time", TIMESTAMP, "lastUpdateTimestamp at the start of this row in this slice"),
+    required("last_update_time", TIMESTAMP, "lastUpdateTimestamp at the end of this row in this slice"),
 )
 FILTER_SERVER_HISTORY = _history(
     "filter_server_history",
@@ -136,7 +112,7 @@ FILTER_SERVER_HISTORY = _history(
     ("cluster_name", "broker_addr"),
     Column("cluster_name", STRING, "Cluster in the key (5.x); NULL in 4.x"),
     BROKER_ADDR,
-    Column("filter_servers", STRINGS, "Filter servers, in order", required=True),
+    required("filter_servers", STRINGS, "Filter servers, in order"),
 )
 KV_CONFIG_HISTORY = _history(
     "kv_config_history",
@@ -152,9 +128,9 @@ TOPIC_QUEUE_MAPPING_HISTORY = _history(
     ("topic", "bname"),
     Column("topic", STRING, "Topic"),
     Column("bname", STRING, "Broker name of the mapping"),
-    Column("total_queues", INT, "Queues of the static topic", required=True),
-    Column("epoch", LONG, "Epoch of the mapping", required=True),
-    Column("dirty", BOOLEAN, "Flag of the mapping", required=True),
+    required("total_queues", INT, "Queues of the static topic"),
+    required("epoch", LONG, "Epoch of the mapping"),
+    required("dirty", BOOLEAN, "Flag of the mapping"),
     Column("scope", STRING, "Scope of the mapping"),
     Column("curr_id_map", STRING, "currIdMap as JSON text"),
 )
@@ -167,7 +143,7 @@ DATA_VERSION_HISTORY = _history(
     BROKER_ADDR,
     Column("data_version", DATA_VERSION, "Version reported"),
     Column("previous", DATA_VERSION, "Version reported before; NULL for the first"),
-    Column("is_regression", BOOLEAN, "Older than the version reported before", required=True),
+    required("is_regression", BOOLEAN, "Older than the version reported before"),
 )
 HISTORY_TABLES = (
     TOPIC_QUEUE_HISTORY,

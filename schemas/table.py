@@ -38,6 +38,11 @@ class Column:
     derived: str | None = None
 
 
+def required(name: str, of: pa.DataType, comment: str) -> Column:
+    """Return a column that is never NULL."""
+    return Column(name, of, comment, required=True)
+
+
 @dataclass(frozen=True)
 class Table:
     """A Delta table: `grain` says what one row is, `key` identifies it."""

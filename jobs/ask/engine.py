@@ -92,6 +92,10 @@ class Answer(NamedTuple):
     names: list[str]
     rows: Iterator[tuple[Any, ...]]
 
+    def dicts(self) -> list[dict[str, Any]]:
+        """Return the rows by the names of their columns."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
+
 
 class Answers:
     """A warehouse that is asked. One thread at a time; what a question needs is opened once and stays open."""
@@ -210,9 +214,9 @@ class Answers:
     def coverage(self) -> list[Covered]:
         """Return what is recorded of each name server."""
         self._make_needed("runs")
+        # Not asked: it names the view that is made of this.
         found = self._connection.execute(RECORDED)
-        names = [column[0] for column in found.description or ()]
-        return covered_of([dict(zip(names, row, strict=True)) for row in found.fetchall()])
+        return covered_of(Answer([column[0] for column in found.description or ()], iter(found.fetchall())).dicts())
 
     def _told(self, error: duckdb.Error) -> JobError:
         """Return what is the matter: an instant that is not recorded, a file that cannot be read, a question that cannot be."""

@@ -13,6 +13,7 @@ from jobs.ask.engine import Answers
 from jobs.cli.output import write_rows
 from jobs.errors import UsageError
 from jobs.printable import printable
+from jobs.store.coverage import text_of
 from jobs.store.published import sha256_of_file
 from namesrv_wire.container import read_packets
 from namesrv_wire.errors import CaptureError
@@ -35,15 +36,15 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    names, rows = answers.ask(_SQL, days.of_changes(answers, **values), **values)
-    told = [dict(zip(names, row, strict=True)) for row in rows]
+    found = answers.ask(_SQL, days.of_changes(answers, **values), **values)
+    told = found.dicts()
     digests = {_sha256(path): path for path in files}
     for one in told:
         path = digests.get(one["content_sha256"])
         one["recorded"] = None if path is None else _recorded(path, one["source_kind"], one["source_offset"]).hex()
     was_there = any(one["caused_by"] or one["next_caused_by"] for one in told)
     if form != "table":
-        write_rows(out, form, [*names, "recorded"], [list(one.values()) for one in told])
+        write_rows(out, form, [*found.names, "recorded"], [list(one.values()) for one in told])
         return was_there
     write_rows(out, "table", *answers.ask(_ROUTE, days.at(answers, values["t"]), **values))
     for one in told:
@@ -57,7 +58,7 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
     if one["caused_by"] is None:
         return
     who = " ".join(str(one[name]) for name in ("cluster_name", "broker_name", "broker_addr") if one[name] is not None)
-    yield f"  {one['change']} at {one['changed_time'].isoformat().replace('+00:00', 'Z')} by {one['operation']} ({one['outcome']})"
+    yield f"  {one['change']} at {text_of(one['changed_time'])} by {one['operation']} ({one['outcome']})"
     yield f"  who       {printable(who) or 'nobody is named'}, connection {one['channel_id']}"
     yield f"  event     {one['caused_by']}"
     if one["source_file"] is None:

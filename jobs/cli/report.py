@@ -21,7 +21,7 @@ from jobs.cli.console import Console
 from jobs.cli.output import opened, write_rows
 from jobs.cli.views import Views
 from jobs.errors import NotRecordedError, UsageError
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.ingested import Ingested, Read
 from jobs.night.nightly import Summary
 from jobs.store.coverage import NOT_RECORDED
 from jobs.store.maintain import Maintained
@@ -91,7 +91,7 @@ def show_run(summary: Summary, console: Console) -> None:
     show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
 
 
-def _balance(read: Summary | Ingested) -> str:
+def _balance(read: Read) -> str:
     """Return the law of conservation in figures."""
     pieces = f" and {read.pieces:,} piece(s) that are none" if read.pieces else ""
     return (

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from jobs.errors import NothingPublishedError
 from jobs.store.coverage import require_known
-from jobs.store.files import read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.intervals import Interval, restored
 from namesrv_core.history.snapshot import snapshot_text
@@ -21,6 +20,7 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.start import facts_in, intervals_from
 from namesrv_day.settle.settings import settings_of
 from schemas import bronze, gold, times
+from schemas.sql_files import query
 from schemas.table import Table
 
 
@@ -60,38 +60,19 @@ def _day_of(house: Warehouse, namesrv_id: str, at: dt.datetime) -> dt.date:
 
 
 def _published(house: Warehouse, table: Table, namesrv_id: str, day: dt.date) -> pa.Table:
-    own = pc.field("namesrv_id") == namesrv_id
-    return read_files(house.path, table, house.published_files(table, [day]), None, own)
+    return house.published_rows(table, [day], filter=pc.field("namesrv_id") == namesrv_id)
 
 
 def _beats(house: Warehouse, live: pa.Table, namesrv_id: str, day: dt.date, instant: pa.Scalar) -> dict[LiveKey, int]:
     """Return the lastUpdateTimestamp of each live entry at an instant, in milliseconds."""
     tables = (bronze.HEARTBEATS, bronze.REGISTRATIONS, gold.EVENT_OUTCOMES)
     read = {table.name: _published(house, table, namesrv_id, day) for table in tables}
-    found = ask(_LAST_BEATS, {**read, "live": live}, instant=instant.as_py())
+    found = ask(query("day/lease_starts"), {**read, "live": live}, instant=instant.as_py())
     return {
         LiveKey(row["cluster_name"], row["broker_addr"]): row["beat_ms"]
         for row in found.to_pylist()
         if row["beat_ms"] is not None
     }
-
-
-_LAST_BEATS = """
-WITH beats AS (
-    SELECT cluster_name, broker_addr, seq, effect_time, event_id FROM registrations WHERE refusal IS NULL
-    UNION ALL
-    SELECT cluster_name, broker_addr, seq, effect_time, event_id FROM heartbeats
-)
-SELECT live.cluster_name, live.broker_addr, epoch_ms(greatest(
-    any_value(live.first_update_time), max(date_trunc('millisecond', beats.effect_time))
-)) AS beat_ms
-FROM live LEFT JOIN beats ON beats.broker_addr IS NOT DISTINCT FROM live.broker_addr
-    AND (live.cluster_name IS NULL OR beats.cluster_name IS NOT DISTINCT FROM live.cluster_name)
-    AND beats.seq >= live.opened_at.seq AND beats.effect_time <= $instant
-    AND beats.event_id NOT IN (SELECT event_id FROM event_outcomes WHERE outcome NOT IN ('applied', 'refreshed'))
-GROUP BY live.cluster_name, live.broker_addr
-"""
-"""What a live row that was opened before the day starts with, or a later registration or heartbeat that renewed its lease."""
 
 
 def _with_beat(interval: Interval, beats: dict[LiveKey, int]) -> Interval:

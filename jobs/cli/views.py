@@ -26,7 +26,7 @@ from jobs.store.damage import Holder, require_readable
 from jobs.store.delta_log import Version, head_of, open_version
 from jobs.store.ledger import Run, run_known_at
 from jobs.store.places import local_path, table_path
-from jobs.store.retention import require_kept
+from jobs.store.published import require_kept
 from jobs.store.warehouse import Warehouse
 from schemas import asked, gold
 from schemas.table import Table
@@ -270,5 +270,6 @@ def run_in_force(house: Warehouse, as_known_at: str | dt.datetime | None) -> Run
             f"{where}: no published run is or was known at {as_known_at}; the last one is {last.run_id}"
         )
     if as_known_at is not None:
-        require_kept(house, known)
+        runs = open_version(house.path, gold.RUNS, head_of(house.path, gold.RUNS))
+        require_kept(runs.delta, known.run_id, known.versions)
     return known

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -43,17 +43,8 @@ _NEVER_NS: Final = 1 << 62
 _ATTEMPT_US, _ATTEMPT_PORT = US_PER_S // 2, 40_000
 _WRONG: Final = (b'"perm":6', b'"perm":4')
 Columns = tuple[npt.NDArray[Any], ...]
-
-
-class Question(NamedTuple):
-    """A client's question, as in `Questions`."""
-
-    at_ns: int
-    c: int
-    code: int
-    topic: int
-    flags: int
-    luck: int
+Question = tuple[int, int, int, int, int, int]
+"""A client's question: an entry of `Questions`."""
 
 
 @dataclass
@@ -166,7 +157,7 @@ class _Recording:
                 told = (who, self._versions[two], self._made_ms[two])
                 serving.beat(at_ns, who, self._beats.registration(*told) if one else self._beats.plain(*told), chance)
             elif kind >= _ASK:
-                self._ask(serving, Question(at_ns, who, one, two, kind - _ASK, chance))
+                self._ask(serving, (at_ns, who, one, two, kind - _ASK, chance))
             elif kind == _START:
                 serving.stops_ns = chance
                 serving.start(at_ns, self._on_time(at_ns, sent))

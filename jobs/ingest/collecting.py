@@ -20,14 +20,14 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import plain
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow
 from schemas import bronze
-from schemas.table import STRING, Column, Table
+from schemas.table import STRING, Table, required
 from schemas.times import US_PER_DAY, day_of
 
 _REVOKED = Table(
     REVOKED,
     "bronze",
     "one row that later packets have proved wrong",
-    (Column("table", STRING, "Its table", required=True), Column("event_id", STRING, "Its key", required=True)),
+    (required("table", STRING, "Its table"), required("event_id", STRING, "Its key")),
     key=("table", "event_id"),
 )
 WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS, bronze.TOPIC_CONFIGS_TABLE)}

@@ -10,13 +10,12 @@ from namesrv_wire.errors import PIECES
 
 
 @dataclass
-class Ingested:
-    """What a run read. The law: frames + pieces = events + observations + duplicates + quarantined + the sum of `ignored`.
+class Read:
+    """What was read, in numbers and names.
 
-    The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
-    `pieces`: what was no whole frame. `reasons`: rows of quarantine, by reason. `refused`: of the quarantined, rows
-    that were too late or whose clock went back, by reason. `unordered`: files whose clock went back too far. `days`:
-    with rows that the run has written or changed.
+    `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on
+    another interface or before an address translation. `reasons`: rows of quarantine, by reason; `refused`: those that were too
+    late or whose clock went back. `sources` were read now, `known_sources` before.
     """
 
     frames: int = 0
@@ -32,8 +31,18 @@ class Ingested:
     sources: list[str] = field(default_factory=list)
     known_sources: list[str] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
-    unordered: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Ingested(Read):
+    """What a run read. The law: frames + pieces = events + observations + duplicates + quarantined + the sum of `ignored`.
+
+    The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
+    `unordered`: files whose clock went back too far. `days`: with rows that the run has written or changed.
+    """
+
+    unordered: list[str] = field(default_factory=list)
     days: list[dt.date] = field(default_factory=list)
 
     @property

@@ -260,8 +260,7 @@ class Night:
     def _ever(self, day: dt.date) -> Files:
         """Return what tells when name servers began."""
         until = [d for d in days_of(self._house.recorded()) if d <= day]
-        tables = (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS)
-        return Files(self._house.path, {table.name: tuple(self._house.files(table, until)) for table in tables})
+        return files_of(self._house, (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), until)
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
@@ -301,11 +300,9 @@ class Night:
         last = files_of(house, [gold.ORPHANED_TOPICS], [start] if start else [])
         before = Files(house.path, {**of_before.named, **away.named, **last.named})
         unread = self._unread()
-        published = None
-        if self._is_gated and day in house.ledger().days:
-            published = Files(
-                house.path, {table.name: tuple(house.published_files(table, [day])) for table in DATA_TABLES}
-            )
+        was_published = self._is_gated and day in house.ledger().days
+        published = files_of(house, DATA_TABLES, [day], published=True) if was_published else None
+        told_then = files_of(house, [gold.FINDINGS] if was_published else [], told, published=True)
         work = [
             JudgeWork(
                 of,
@@ -315,10 +312,7 @@ class Night:
                 day_before,
                 tuple(pack.stashed for pack in packs if pack.namesrv_id == of.namesrv_id),
                 before,
-                Files(
-                    house.path,
-                    {gold.FINDINGS.name: tuple(house.published_files(gold.FINDINGS, told)) if published else ()},
-                ),
+                told_then,
                 published,
                 self._is_gated,
                 tuple(unread.get(of.namesrv_id, ())),

@@ -8,12 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from jobs.ingest.ingest import ingest
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.ingested import Ingested, Read
 from jobs.ingest.tasks import cores
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, require_few_quarantined
@@ -42,36 +43,19 @@ class Shows(Protocol):
 
 
 @dataclass
-class Summary:
+class Summary(Read):
     """A run in numbers; the fields are the keys of the summary file.
 
     A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all
     days; `findings` and `verify` are about the days that were recomputed. `verify`: answers and matched of questions
     about routes, clusters and topics; `others` counts the rest by request. All answers = all matched + the sum of
-    `explained` + mismatched. `seconds` by step. `sources` were read now, `known_sources` before. `pieces`: what was no
-    whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on another
-    interface or before an address translation. `reasons`: the quarantined by reason. `refused`: of the quarantined,
-    rows that were too late or whose clock went back. `restated`: published slices that the run changed, rows of
+    `explained` + mismatched. `seconds` by step. `restated`: published slices that the run changed, rows of
     `restatements`. `settings`: by name server and setting, the last value and how it is known.
     """
 
     run_id: str = ""
     status: str = "nothing_to_do"
-    frames: int = 0
-    pieces: int = 0
-    events: int = 0
-    observations: int = 0
-    duplicates: int = 0
-    quarantined: int = 0
-    ignored: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, int] = field(default_factory=dict)
     restated: int = 0
-    packets: int = 0
-    sightings: int = 0
-    sources: list[str] = field(default_factory=list)
-    known_sources: list[str] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
     days: list[str] = field(default_factory=list)
     namesrvs: dict[str, str] = field(default_factory=dict)
     settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
@@ -85,14 +69,13 @@ class Summary:
 
     def write(self, path: Path) -> None:
         """Write the summary as JSON."""
-        path.write_text(json.dumps(asdict(self), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(vars(self), indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     def note_ingested(self, ingested: Ingested) -> None:
         """Note what was read, but for its days: those of a summary are the ones that were recomputed."""
-        for each in fields(ingested):
-            if each.name not in ("unordered", "days"):
-                value = getattr(ingested, each.name)
-                setattr(self, each.name, dict(sorted(value.items())) if isinstance(value, Counter) else value)
+        for each in fields(Read):
+            value = getattr(ingested, each.name)
+            setattr(self, each.name, Counter(dict(sorted(value.items()))) if isinstance(value, Counter) else value)
 
     def note_report(self, report: Mapping[str, Any]) -> None:
         """Note what the tables hold, and of the run's days the findings and how the answers compare."""
@@ -102,7 +85,7 @@ class Summary:
 
 
 @contextmanager
-def timed(summary: Summary, step: str, console: Shows) -> Iterator[None]:
+def timed(summary: Summary, console: Shows, step: str) -> Iterator[None]:
     """Show and time one step."""
     console.begin(step)
     began = time.monotonic()
@@ -131,7 +114,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
     published.
     """
     summary = Summary(run_id=house.run_id)
-    step = _steps(summary, console)
+    step = partial(timed, summary, console)
     with locked(house.path):
         with step("ingest"):
             house.start_from_published()
@@ -155,10 +138,6 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
 
 
 Step = Callable[[str], AbstractContextManager[None]]
-
-
-def _steps(summary: Summary, console: Shows) -> Step:
-    return lambda name: timed(summary, name, console)
 
 
 def _published(

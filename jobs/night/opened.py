@@ -133,6 +133,9 @@ class _Frames(Mapping[str, pa.Table]):
         return len(self._tables)
 
 
-def files_of(house: Warehouse, tables: Iterable[Table], days: Collection[dt.date] | None) -> Files:
-    """Return the files of some days (None: all) as this run sees them."""
-    return Files(house.path, {table.name: tuple(house.files(table, days)) for table in tables})
+def files_of(
+    house: Warehouse, tables: Iterable[Table], days: Collection[dt.date] | None, *, published: bool = False
+) -> Files:
+    """Return the files of some days (None: all) as this run sees them, or as the last published run left them."""
+    found = house.published_files if published else house.files
+    return Files(house.path, {table.name: tuple(found(table, days)) for table in tables})

@@ -77,7 +77,7 @@ def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: 
     return _layered(
         [
             _bars(bars, {"process": "var(--quiet)", "live": "var(--live)"}),
-            _points(ends, "why", _SHAPES),
+            _points(ends, _SHAPES),
         ],
         domain,
         width,
@@ -153,7 +153,7 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
         }
         for row in gaps
     ]
-    points = _points(values, "why", _ENDS)
+    points = _points(values, _ENDS)
     points["encoding"]["y"] = {
         "field": "row",
         "type": "quantitative",
@@ -243,16 +243,16 @@ def _bars(values: Sequence[Row], colours: Mapping[str, str]) -> Spec:
     }
 
 
-def _points(values: Sequence[Row], field: str, marks: Mapping[str, tuple[str, str]]) -> Spec:
-    """Return points of the shape and colour that a field's value has among `marks`."""
+def _points(values: Sequence[Row], marks: Mapping[str, tuple[str, str]]) -> Spec:
+    """Return points of the shape and colour that their `why` has among `marks`."""
     shapes = {"domain": list(marks), "range": [shape for shape, _ in marks.values()]}
     return {
         "data": {"values": list(values)},
         "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
         "encoding": {
             "x": {"field": "at", "type": "temporal"},
-            "color": _colour(field, {value: colour for value, (_, colour) in marks.items()}),
-            "shape": {"field": field, "type": "nominal", "scale": shapes, "legend": None},
+            "color": _colour("why", {value: colour for value, (_, colour) in marks.items()}),
+            "shape": {"field": "why", "type": "nominal", "scale": shapes, "legend": None},
             "description": {"field": "say"},
         },
     }

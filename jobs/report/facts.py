@@ -180,8 +180,7 @@ class _Reader:
         return ", ".join(f"DATE '{day}'" for day in self._days)
 
     def _dicts(self, sql: str, **values: Any) -> list[Row]:
-        found = self._answers.ask(sql, **values)
-        return [dict(zip(found.names, row, strict=True)) for row in found.rows]
+        return self._answers.ask(sql, **values).dicts()
 
 
 def _names(row: Row, name: str) -> bool:

@@ -10,19 +10,22 @@ off the log.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from jobs.errors import CompactionError
-from jobs.store import delta_log, retention
+from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
 from jobs.store.files import DataFile, batches_of, bounds_of, write_file
 from jobs.store.places import filesystem_of, table_path
-from jobs.store.published import oldest_kept
+from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import bronze, gold
@@ -93,16 +96,14 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
         for table in _ALL_TABLES
         if (head := delta_log.head_of(root, table)) >= 0
     }
-    pinned = retention.pinned_by(house.rows(gold.RUNS, columns=["status", "finished_time", "versions"]))
-    oldest = retention.oldest_versions(pinned, house.started - dt.timedelta(days=retain_days))
+    pinned = pinned_by(house.rows(gold.RUNS, columns=["status", "finished_time", "versions"]))
+    oldest = oldest_versions(pinned, house.started - dt.timedelta(days=retain_days))
     if gold.RUNS.name in existing:
         # What an earlier maintenance with a shorter retention has deleted stays deleted.
         gone = oldest_kept(existing[gold.RUNS.name][1].delta)
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, (_, version) in existing.items()}
-    done = Maintained(
-        {}, _staging(root), sum(retention.is_readable(run.versions, oldest) for run in pinned), len(pinned)
-    )
+    done = Maintained({}, _staging(root), sum(is_readable(run.versions, oldest) for run in pinned), len(pinned))
     before = {name: _usage(_files(root, table)) for name, (table, _) in existing.items()}
     if not dry_run:
         for name, (table, version) in existing.items():
@@ -110,13 +111,43 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
             delta_log.set_properties(compacted, delta_log.properties(retain_days), house.run_id)
         if gold.RUNS.name in existing:
             runs = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
-            retention.mark(runs, oldest, house.run_id)
+            # Only these versions, and later ones, are readable from now on.
+            delta_log.set_properties(runs, {OLDEST: json.dumps(oldest, sort_keys=True)}, house.run_id)
         house.clear_staging()
     for name, (table, version) in existing.items():
         first = version.number if name in _UNPINNED else oldest.get(name, 0)
         left = _cleaned(root, table, first, dry_run=dry_run)
         done.by_table[name] = TableCare(before[name], _usage(left), len(crowded[name]))
     return done
+
+
+# -- which versions must stay readable -------------------------------------------------------------------------------
+
+
+class Pinned(NamedTuple):
+    """The versions that a published run has pinned, by table, and when it was published."""
+
+    finished_time: dt.datetime
+    versions: Mapping[str, int]
+
+
+def pinned_by(runs: pa.Table) -> list[Pinned]:
+    """Return what the published runs of the ledger have pinned; `runs` has status, finished_time and versions."""
+    published = runs.filter(pc.field("status") == "published")
+    return [Pinned(row["finished_time"], dict(row["versions"] or ())) for row in published.to_pylist()]
+
+
+def oldest_versions(pinned: Iterable[Pinned], since: dt.datetime) -> dict[str, int]:
+    """Return for each table the oldest version that a run published `since` has pinned; the last run always counts."""
+    runs = sorted(pinned, key=lambda run: run.finished_time)
+    kept = [run for run in runs if run.finished_time >= since] or runs[-1:]
+    tables = sorted({table for run in kept for table in run.versions})
+    return {table: min(run.versions[table] for run in kept if table in run.versions) for table in tables}
+
+
+def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
+    """Return whether none of `versions` is before the oldest that is kept."""
+    return all(version >= oldest.get(table, 0) for table, version in versions.items())
 
 
 # -- compaction ------------------------------------------------------------------------------------------------------

@@ -87,16 +87,7 @@ class _Read:
     shows was noted as known; None: it was not.
     """
 
-    __slots__ = (
-        "answered",
-        "differences",
-        "learned_at",
-        "marks",
-        "namesrv",
-        "shown",
-        "since",
-        "until_ms",
-    )
+    __slots__ = ("answered", "differences", "learned_at", "marks", "namesrv", "shown", "since", "until_ms")
 
     def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, since: int) -> None:
         self.answered, self.namesrv, self.shown, self.since = answered, namesrv, shown, since
@@ -302,9 +293,8 @@ class _Reading:
                 # is from before a gap: of that the address says nothing.
                 yield from (_known("broker_live", *key), _known(SETTLED, *key))
                 continue
-            gone_ms = (
-                self.past.silent_until_ms(key) + self.namesrv.scan_period_ms
-            )  # beats make it later, nothing earlier
+            # Beats make it later, nothing earlier.
+            gone_ms = self.past.silent_until_ms(key) + self.namesrv.scan_period_ms
             self.read.until_ms = min(self.read.until_ms, gone_ms if self.past.now_ms <= gone_ms else -math.inf)
             if self.past.now_ms > gone_ms:
                 yield _known(SETTLED, *key)

@@ -16,7 +16,7 @@ from namesrv_core.inference.races import Day
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Value, Votes, namesrv_of
 from namesrv_core.inference.settle import settle
 from namesrv_core.machine.events import RegisterBroker
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
 from namesrv_core.machine.rows import TopicTable
@@ -185,17 +185,8 @@ def _list_votes(codes: Iterable[int], given: SettleInput) -> Iterable[evidence.V
 def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read the topics' order configurations, and the routes of such topics or with an order configuration."""
     kept = frame(given.carried, gold.KV_CONFIG_HISTORY)
-    confs = ask(
-        f"""
-        SELECT config_key AS topic, epoch_us(event_time) * {NS_PER_US} AS arrival_seq, seq,
-            code = 100 AND config_value IS NOT NULL AS present
-        FROM requests WHERE code IN (100, 102) AND response_code = 0 AND namespace = '{ORDER_TOPIC_CONFIG}'
-        UNION ALL
-        SELECT config_key, 0, 0, TRUE
-        FROM kept WHERE config_value IS NOT NULL AND config_key IS NOT NULL AND namespace = '{ORDER_TOPIC_CONFIG}'
-        """,  # noqa: S608  constants
-        {"requests": frame(given.today, bronze.ADMIN_EVENTS), "kept": kept},
-    )
+    requests = frame(given.today, bronze.ADMIN_EVENTS)
+    confs = ask(query("settle/order_confs"), {"requests": requests, "kept": kept}, namespace=ORDER_TOPIC_CONFIG)
     answers = _routes(given, """contains(body, '"orderTopicConf"') OR subject IN (SELECT topic FROM rows)""", confs)
     return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))
 
@@ -206,17 +197,8 @@ def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     answers = _routes(given, which)
     if not answers:
         return ()
-    members = ask(
-        """
-        SELECT min(first_seq) AS seq, broker_name, broker_addr, broker_id FROM hours
-        WHERE kind = 'registrations' AND enable_acting_master AND refusal IS NULL AND broker_id IS NOT NULL
-        GROUP BY ALL
-        UNION ALL
-        SELECT 0, broker_name, broker_addr, broker_id FROM kept
-        WHERE enable_acting_master AND broker_id IS NOT NULL
-        """,
-        {"hours": given.today["hours"], "kept": frame(given.carried, gold.BROKER_ADDR_HISTORY)},
-    )
+    kept = frame(given.carried, gold.BROKER_ADDR_HISTORY)
+    members = ask(query("settle/members"), {"hours": given.today["hours"], "kept": kept})
     return evidence.acting_master_votes(answers, [evidence.Membership(**row) for row in rows_of(members)])
 
 
@@ -235,22 +217,12 @@ def _routes(given: SettleInput, which: str, rows: pa.Table | None = None) -> lis
 def _idle_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read how brokers' connections ended that were silent for the default limit or longer, and which did not end."""
     early_ms, late_ms = CHANNEL_MAX_IDLE_MS - EARLY_NS // NS_PER_MS, CHANNEL_MAX_IDLE_MS + LATE_NS // NS_PER_MS
-    # A frozen server closes late what was idle: that speaks neither for nor against.
-    rows = ask(
-        f"""
-        SELECT seq, event_id, silent_ms, if(kind = 'idle', 'closed_on_time', 'closed_late') AS how
-        FROM ends WHERE closed_by = 'namesrv' AND channel_id IN (SELECT channel_id FROM ({_OWNERS}))
-            AND (kind = 'late_close' OR kind = 'idle' AND silent_ms BETWEEN {early_ms} AND {late_ms})
-        UNION ALL
-        SELECT seq, event_id, NULL, 'used' FROM life WHERE kind = 'idle_limit_outlasted'
-        """,  # noqa: S608  numbers of its own
-        {
-            "ends": frame(given.today, bronze.CHANNEL_EVENTS),
-            "life": frame(given.today, bronze.NAMESRV_EVENTS),
-            "hours": given.today["hours"],
-            "live": frame(given.carried, gold.BROKER_LIVE_HISTORY),
-        },
-    )
+    tables = {
+        "ends": frame(given.today, bronze.CHANNEL_EVENTS),
+        "life": frame(given.today, bronze.NAMESRV_EVENTS),
+        "owners": _owners(given),
+    }
+    rows = ask(query("settle/silences"), tables, early_ms=early_ms, late_ms=late_ms)
     return evidence.idle_limit_votes([_silence(row) for row in rows_of(rows)], CHANNEL_MAX_IDLE_MS)
 
 
@@ -262,7 +234,7 @@ def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evid
     """Return the same for closes of one generation, of each scan all; a process that stops closes all it has."""
     live, hours = frame(given.carried, gold.BROKER_LIVE_HISTORY), given.today["hours"]
     life = frame(given.today, bronze.NAMESRV_EVENTS)
-    owned = ask(_OWNED, {"ends": ends, "life": life, "hours": hours, "live": live})
+    owned = ask(query("settle/owned"), {"ends": ends, "life": life, "owners": _owners(given)})
     if not owned.num_rows:
         return []
     spanning = ask(_SPANNING, {"owned": owned, "hours": hours}, period_us=PERIOD_US)
@@ -285,21 +257,16 @@ def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evid
     return [evidence.Expiry(**row) for row in rows_of(found)]
 
 
+def _owners(given: SettleInput) -> pa.Table:
+    """Return the connections of brokers."""
+    tables = {"hours": given.today["hours"], "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
+    return ask(_OWNERS, tables)
+
+
 _OWNERS = """
 SELECT channel_id, broker_addr FROM hours WHERE kind = 'registrations' AND refusal IS NULL AND channel_id IS NOT NULL
 UNION SELECT channel_id, broker_addr FROM live WHERE channel_id IS NOT NULL
 """
-"""The connections of brokers."""
-_OWNED = f"""
-WITH closes AS (
-    SELECT seq, event_id, effect_time, channel_id FROM ends ASOF LEFT JOIN (
-        SELECT seq AS life_seq, kind AS life FROM life WHERE kind IN ('started', 'stopped')
-    ) ON seq >= life_seq
-    WHERE kind = 'close' AND closed_by = 'namesrv' AND life IS DISTINCT FROM 'stopped'
-        AND channel_id NOT IN (SELECT channel_id FROM ends WHERE kind = 'idle' AND channel_id IS NOT NULL)
-), owners AS ({_OWNERS})
-SELECT seq, event_id, epoch_us(effect_time) AS close_us, channel_id, broker_addr FROM closes JOIN owners USING (channel_id)
-"""  # noqa: S608  a query of its own
 _SPANNING = """
 SELECT DISTINCT broker_addr, first_us // $period_us AS period FROM owned JOIN hours USING (broker_addr)
 WHERE first_us < close_us AND last_us >= close_us

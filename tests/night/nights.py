@@ -110,19 +110,10 @@ def publish(warehouse: Path) -> Published:
 def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
     """Return the verdict on what was counted, without writing it down."""
     named: dict[str, list[str]] = {"critical": [], "warning": [], "info": []}
-    judged = list(measurements)
-    for one in judged:
+    for one in measurements:
         if one.missing or one.broken:
             named["info" if one.missing else one.severity].append(f"{one.table}.{one.rule}")
-    return Verdict(
-        passed=not named["critical"],
-        critical=named["critical"],
-        warnings=named["warning"],
-        skipped=named["info"],
-        docs_path=docs_dir,
-        tables=0,
-        rules=len(judged),
-    )
+    return Verdict(named["critical"], named["warning"], named["info"], docs_dir)
 
 
 # -- what readers see --------------------------------------------------------------------------------------------------

@@ -11,14 +11,12 @@ import pytest
 
 from jobs.errors import BrokenLogError, CompactionError, NoLongerReadableError, TamperedError
 from jobs.store import maintain as maintenance
-from jobs.store import retention
 from jobs.store.delta_log import commits_of, head_of, open_version
 from jobs.store.files import read_files
 from jobs.store.ledger import Run
-from jobs.store.maintain import log_before, maintain
+from jobs.store.maintain import Pinned, is_readable, log_before, maintain, oldest_versions
 from jobs.store.places import table_path
-from jobs.store.published import LAYOUT
-from jobs.store.retention import Pinned, oldest_versions, require_kept
+from jobs.store.published import LAYOUT, require_kept
 from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import gold
 from schemas.table import DATE, INT, STRING, Column, Table
@@ -59,6 +57,11 @@ def night(path: Path, number: int) -> dict[str, int]:
 def run_of(number: int, versions: Mapping[str, int]) -> Run:
     """Return a run that has pinned these versions."""
     return Run(f"run-{number}", NOW, [], versions, {}, {}, "", "", {})
+
+
+def _require_kept(path: Path, run: Run) -> None:
+    ledger = open_version(str(path), gold.RUNS, head_of(str(path), gold.RUNS))
+    require_kept(ledger.delta, run.run_id, run.versions)
 
 
 def digests_at(path: Path, versions: Mapping[str, int]) -> dict[str, Digest]:
@@ -121,13 +124,13 @@ def test_what_the_kept_runs_have_pinned_reads_as_before(maintained: Maintained) 
     assert maintained.done.staging == ["run-crashed"]
     assert not (maintained.path / "_staging").exists()
     assert not list(maintained.path.rglob("of-a-dead-run.parquet"))
-    require_kept(house_at(maintained.path), run_of(3, maintained.pinned[2]))
+    _require_kept(maintained.path, run_of(3, maintained.pinned[2]))
 
 
 def test_what_only_older_runs_had_pinned_is_gone_and_said_to_be(maintained: Maintained) -> None:
     """A reader of the second night is told why; the files of the first are deleted, or the test before would be blind."""
     with pytest.raises(NoLongerReadableError, match=r"run run-2 is older than .*: facts is readable from version 2 on"):
-        require_kept(house_at(maintained.path), run_of(2, maintained.pinned[1]))
+        _require_kept(maintained.path, run_of(2, maintained.pinned[1]))
     with pytest.raises(TamperedError, match=r"facts: cannot be read: .*run-1-"):
         digests_at(maintained.path, maintained.pinned[0])
     care = maintained.done.by_table["facts"]
@@ -169,7 +172,7 @@ def test_a_longer_retention_brings_nothing_back(tmp_path: Path) -> None:
         again = maintain(house_at(tmp_path, "again", NOW), retain_days=500)
         assert (again.readable, again.runs) == (2, 4)
         with pytest.raises(NoLongerReadableError, match="run run-2 is older"):
-            require_kept(house_at(tmp_path), run_of(2, pinned[1]))
+            _require_kept(tmp_path, run_of(2, pinned[1]))
     assert opened(tmp_path, FACTS).metadata().configuration["delta.logRetentionDuration"] == "interval 500 days"
 
 
@@ -236,7 +239,7 @@ def test_the_oldest_version_to_keep_is_that_of_the_oldest_kept_run_table_by_tabl
     assert oldest_versions(runs, NOW - dt.timedelta(days=31)) == {"a": 7, "b": 2, "c": 0}
     assert oldest_versions(reversed(runs), NOW) == {"a": 9, "b": 2, "c": 0}
     assert oldest_versions([], NOW) == {}
-    assert retention.is_readable({"a": 9, "d": 0}, {"a": 9, "b": 3})
+    assert is_readable({"a": 9, "d": 0}, {"a": 9, "b": 3})
 
 
 @pytest.mark.parametrize(("oldest", "first_kept"), [(0, 0), (9, 0), (10, 10), (19, 10), (20, 20), (25, 20)])
