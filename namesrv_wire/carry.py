@@ -73,7 +73,8 @@ def dump(server: Server) -> str:
         f"[{','.join(canonical_json(connection.dump(server.last_packet_ns)) for connection in connections)}]"
         for connections in (server.idle.open_connections(), server.idle.overdue.values(), server.lingering.values())
     )
-    return f"{{{','.join(f'{canonical_json(name)}:{texts[name]}' for name in sorted(texts))}}}"
+    members = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts))
+    return f"{{{members}}}"
 
 
 def are_alike(one: Mapping[str, str], other: Mapping[str, str], from_us: int) -> bool:

@@ -87,7 +87,7 @@ def text_of(value: object, what: str) -> str | None:
 
 def canonical_json(value: object) -> str:
     """Return the one strict JSON text of a value: keys sorted, no spaces, ASCII only."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_written)
+    return _CANONICAL(value)
 
 
 def _require_bounds(raw: bytes, what: str) -> None:
@@ -149,6 +149,10 @@ def _folded(name: str) -> str:
 def _written(value: object) -> str:
     assert isinstance(value, Fraction)
     return value.text
+
+
+# Made once: `json.dumps` makes one for each text.
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, default=_written).encode
 
 
 def _integer(text: str) -> int:

@@ -13,6 +13,8 @@ from pathlib import Path
 from struct import Struct
 from typing import IO, Final, NamedTuple
 
+import numpy as np
+
 from namesrv_wire.limits import MAX_PACKET_BYTES
 
 _GZIP_MEMBER = b"\x1f\x8b\x08"
@@ -125,11 +127,24 @@ def _by_its_packet(record: bytes, behind: bytearray, form: Form) -> Found | None
 
 def _next_chain(buffer: bytearray, form: Form, *, is_end: bool) -> tuple[int, bool]:
     """Return where records follow each other, and whether that is still to be found with more bytes."""
-    for at in range(len(buffer)):
+    for at in _headers(buffer, form):
         verdict = _is_chain(buffer, at, form, is_end=is_end)
         if verdict is not False:
             return at, verdict is None
-    return len(buffer), True
+    return len(buffer) if is_end else max(0, len(buffer) - _RECORD + 1), True
+
+
+def _headers(buffer: bytearray, form: Form) -> list[int]:
+    """Return, in order, where the header of a record can be; as `_size` judges, but of all places at once."""
+    order, (first_s, last_s) = form.record.format[0], _bounds(form.first_s)
+    found: list[int] = []
+    for shift in range(min(4, len(buffer) - _RECORD + 1)):
+        words = np.frombuffer(buffer, f"{order}u4", (len(buffer) - shift) // 4, shift)
+        seconds, fraction, kept, original = (words[field : len(words) - 3 + field] for field in range(4))
+        can_be = (fraction < form.per_second) & (kept > 0) & (kept <= original) & (original <= MAX_PACKET_BYTES)
+        can_be &= (seconds >= max(0, first_s)) & (seconds <= last_s)
+        found += (np.flatnonzero(can_be) * 4 + shift).tolist()
+    return sorted(found)
 
 
 def _is_chain(buffer: bytearray, at: int, form: Form, *, is_end: bool) -> bool | None:
@@ -154,7 +169,13 @@ def _size(buffer: bytearray, at: int, form: Form) -> int | None:
 
 
 def _can_be(seconds: int, first_s: int) -> bool:
-    return first_s - _DAY_S <= seconds <= (first_s or 1 << 32) + _MAX_DAYS * _DAY_S
+    earliest, latest = _bounds(first_s)
+    return earliest <= seconds <= latest
+
+
+def _bounds(first_s: int) -> tuple[int, int]:
+    """Return the times, both included, between which records may be."""
+    return first_s - _DAY_S, (first_s or 1 << 32) + _MAX_DAYS * _DAY_S
 
 
 def _pieces(path: Path, offset: int) -> Iterator[bytes | None]:
