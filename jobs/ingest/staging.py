@@ -171,7 +171,7 @@ class Staging(Collector):
     def rows(self, name: str) -> Iterator[pa.Table]:
         """Yield the rows that are kept, some at a time, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
         day = self._on_day[name]
-        for staged in self._staged(name):
+        for staged in self.staged(name):
             rows, frames = self.of_batch(staged, f"SELECT _n, _frames FROM kept_{name}")
             if not len(rows):
                 continue
@@ -180,8 +180,8 @@ class Staging(Collector):
                 rows = _with(rows, "day", pa.repeat(pa.scalar(day), len(rows)))
             yield self._moved(rows)
 
-    def _staged(self, name: str) -> Iterator[pa.Table]:
-        """Yield all rows of a table, as many at a time as one question should be about."""
+    def staged(self, name: str) -> Iterator[pa.Table]:
+        """Yield all rows of a table, copies among them, as many at a time as one question should be about."""
         return together(rows for file in self._files[name] for rows in file.rows(None, self.renamed))
 
     def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:

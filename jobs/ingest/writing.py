@@ -7,7 +7,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -68,9 +67,9 @@ def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day:
     Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there.
     """
     days = _revoke(house, staging)
-    written = _write_plain(house, staging, width) if width > 1 else {}
+    plain = _write_plain(house, staging, width)
     for name in sorted(staging.tables & WRITTEN.keys()):
-        counted = _write_new(house, staging, WRITTEN[name], written.get(name, Plain()))
+        counted = plain.get(name) or _write_new(house, staging, WRITTEN[name])
         if name == bronze.ROUTE_OBSERVATIONS.name:
             result.observations += counted["new"]
         else:
@@ -84,7 +83,7 @@ def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day:
         staging.settle(bronze.QUARANTINE.name, max(days))
         for rows in staging.rows(bronze.QUARANTINE.name):
             result.reasons.update(rows["reason"].to_pylist())
-        counted = _write_new(house, staging, bronze.QUARANTINE, Plain())
+        counted = _write_new(house, staging, bronze.QUARANTINE)
         result.quarantined += counted["new"] + counted["repeated"]
     result.days = sorted(days)
 
@@ -163,21 +162,52 @@ def _shown(at: dt.datetime) -> str:
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Plain]:
-    """Have processes beside each other write staged files of which all rows are new, and none is refused; return what they are."""
-    parts = []
-    for table in bronze.RECORDED_TABLES:
-        # Of small ones several are written together.
-        files = [file for file in staging.files(table.name) if file.path.stat().st_size >= _LARGE_BYTES]
-        if files and not _are_met(house, staging, table):
-            parts += [PlainPart(house.path, house.run_id, table.name, file, staging.renamed) for file in files]
-    found = defaultdict[str, Plain](Plain)
+def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Values]:
+    """Have the staged rows in those tables of which all are new, once each and in their place; return what `_write_new` does.
+
+    They are written as they are read, in one pass. Large files are written by processes beside each other, unless some row of
+    them is refused.
+    """
+    tables = [
+        table
+        for table in bronze.RECORDED_TABLES
+        if table.name in staging.tables and staging.files(table.name) and not _are_met(house, staging, table)
+    ]
+    found = {table.name: Plain() for table in tables}
+    parts = [
+        PlainPart(house.path, house.run_id, table.name, file, staging.renamed)
+        for table in tables
+        for file in (staging.files(table.name) if width > 1 else ())
+        if file.path.stat().st_size >= _LARGE_BYTES
+    ]
     for part, plain in zip(parts, done(write_plain, parts, width), strict=True):
         if plain is not None:
             found[part.table].files.extend(plain.files)
             found[part.table].frames += plain.frames
             staging.take(part.table, part.file)
-    return found
+    for table in tables:
+        plain = found[table.name]
+        for rows in _in_memory(_unrefused(staging, table, plain)):
+            plain.files += _of_days(rows, house.path, table, house.run_id)
+        if plain.files:
+            house.change(table, plain.files)
+    return {name: plain.counted() for name, plain in found.items()}
+
+
+def _unrefused(staging: Staging, table: Table, plain: Plain) -> Iterator[pa.Table]:
+    """Yield the staged rows that break no rule, counted in `plain`; what stands for the others in quarantine is staged."""
+    for rows in staging.staged(table.name):
+        judged = _judged(staging, table, rows.append_column("_seq_is_taken", pa.repeat(False, len(rows))))
+        is_refused = judged["_is_refused"]
+        kept = rows.filter(pc.invert(is_refused)) if pc.any(is_refused).as_py() else rows
+        frames = _frames_in(kept)
+        plain.frames += frames
+        plain.refused += _frames_in(rows) - frames
+        yield kept
+
+
+def _frames_in(rows: pa.Table) -> int:
+    return len(rows) - int(rows["_frame"].null_count)
 
 
 def _are_met(house: Warehouse, staging: Staging, table: Table) -> bool:
@@ -189,10 +219,16 @@ def _are_met(house: Warehouse, staging: Staging, table: Table) -> bool:
 
 @dataclass(slots=True)
 class Plain:
-    """Data files of new rows, and for how many frames and lines these stand."""
+    """Data files of new rows, and for how many frames and lines these stand, and those that were refused."""
 
     files: list[DataFile] = field(default_factory=list)
     frames: int = 0
+    refused: int = 0
+
+    def counted(self) -> Values:
+        """Return what was counted, as `_write_new` does."""
+        days = [file.day for file in self.files]
+        return {"new": self.frames, "refused": self.refused, "repeated": 0, "days": days}
 
 
 class PlainPart(NamedTuple):
@@ -212,14 +248,13 @@ def write_plain(part: PlainPart) -> Plain | None:
         if pc.any(pc.greater(pc.list_value_length(reasons(rows, table.name)), 0)).as_py():
             return None
         found.files += _of_days(rows, part.root, table, part.run_id)
-        found.frames += len(rows) - rows["_frame"].null_count
+        found.frames += _frames_in(rows)
     return found
 
 
-def _write_new(house: Warehouse, staging: Staging, table: Table, plain: Plain) -> Values:
+def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
     """Have the kept rows in `table` that it does not hold yet or holds otherwise, unless they are refused.
 
-    `plain`: those of them that are written already.
     Returns the frames for which rows stand: new, repeated, refused; and the days of new and changed rows, before and after.
     """
     day = "day" if "day" in table.column_names else "NULL::DATE"
@@ -251,13 +286,10 @@ def _write_new(house: Warehouse, staging: Staging, table: Table, plain: Plain) -
         staging.ask(f"INSERT INTO facts SELECT {facts} FROM judged", judged=judged)
     staging.ask(_OUTCOMES)
     _take_out(house, table, staging.ask("SELECT key FROM outcomes WHERE outcome = 'changed'")["key"].to_pylist(), files)
-    added = [*plain.files, *_new_files(house, staging, table)]
+    added = list(_new_files(house, staging, table))
     if added:
         house.change(table, added)
-    counted = staging.ask(_COUNTED).to_pylist()[0]
-    counted["new"] += plain.frames
-    counted["days"] += [file.day for file in plain.files]
-    return dict(counted)
+    return dict(staging.ask(_COUNTED).to_pylist()[0])
 
 
 _FACTS = """
@@ -301,8 +333,9 @@ def _new_files(house: Warehouse, staging: Staging, table: Table) -> Iterator[Dat
 
 def _of_days(rows: pa.Table, root: str, table: Table, run_id: str) -> Iterator[DataFile]:
     order = [(column, "ascending") for column in ("namesrv_id", "seq", table.key[0]) if column in table.column_names]
-    for day in pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]:
-        of_day = rows if day is None else rows.filter(pc.field("day") == day)
+    days = pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]
+    for day in days:
+        of_day = rows if len(days) == 1 else rows.filter(pc.field("day") == day)
         yield write_file(_sorted(of_day, order), root, table, day, run_id)
 
 
