@@ -112,7 +112,7 @@ def test_every_open_row_has_a_node() -> None:
 
 CROSSINGS = [
     pytest.param([row("registrations", 9, **{**ONE, "channel_id": None})], (), id="no connection"),
-    pytest.param([row("registrations", 9, **{**ONE, "broker_addr": None})], (V4_9_7,), id="no address"),
+    pytest.param([row("registrations", 9, **{**ONE, "broker_addr": None})], (V4_9_7, V5_4_0), id="no address"),
     pytest.param([row("unregistrations", 9, broker_name=None)], (V4_9_7, V5_4_0), id="unregistered without name"),
     pytest.param([row("unregistrations", 9, broker_addr=None)], (V4_9_7, V5_4_0), id="unregistered without address"),
     pytest.param([row("admin_events", 9, code=205)], (V4_9_7, V5_4_0), id="wiped without name"),
