@@ -142,7 +142,7 @@ def test_what_crosses_units_makes_them_one(rows: list[Row], profiles: tuple[Prof
     ("table", "columns", "profiles"),
     [
         ("broker_live_history", {"channel_id": None}, ()),
-        ("broker_addr_history", {"broker_addr": None}, (V4_9_7,)),
+        ("broker_addr_history", {"broker_addr": None}, (V4_9_7, V5_4_0)),
         ("cluster_addr_history", {"cluster_name": "D"}, (V4_9_7,)),
     ],
 )
