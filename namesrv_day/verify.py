@@ -31,10 +31,10 @@ from namesrv_day.answered import ASKED, SINGLES, TOLD
 from namesrv_day.configured import ABOUT_CONFIGURATION, compared
 from namesrv_day.context import RawBeats, frame
 from namesrv_day.day_events import BEATS, Frames
-from namesrv_day.removals import removal_before, removals
 from namesrv_day.rows import conformed, empty, rows_of, with_microseconds
 from namesrv_day.sql import ask
 from namesrv_day.start import intervals_in, map_orders_in
+from namesrv_day.under_way import UnderWay
 from namesrv_day.unseen import EVER, unseen
 from schemas import bronze, codec, gold
 from schemas.table import BOOLEAN, INT, STRING, Table
@@ -164,14 +164,15 @@ class _Judge:
         self._given, self._said = given, said
         outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
         changed = outcomes.filter(pc.field("changes") > 0)
-        self._removals = removals(changed, given.namesrv)
         self._starts = outcomes.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
         from_seq = day_start_seq(given.day)
         histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
         intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
         self._orders = map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
-        self._timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
+        arrivals, one_way = _arrivals(changed, given)
+        self._under_way = UnderWay(changed, one_way, given.namesrv)
+        self._timeline = timeline_of(intervals, from_seq, arrivals)
         questions, self._question_of = _distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
         replies, self._reply_of = _distinct(said, TOLD)
         self._questions, self._replies = list(map(_question, questions)), list(map(codec.answer_of, replies))
@@ -212,16 +213,20 @@ class _Judge:
             found |= overtaken(self._registry(), self._timeline, told_of, namesrv, self._concerns, starts=starts)
         ordered = [found[one.event_id] for one in observed]
         told = [
-            verdict.observed._replace(request_seq=removed_seq - 1)
-            for verdict, removed_seq in zip(ordered, alike["removed_seq"].to_pylist(), strict=True)
-            if removed_seq and not verdict.matched
+            verdict.observed._replace(request_seq=begun_seq - 1)
+            for verdict, begun_seq in zip(ordered, alike["begun_seq"].to_pylist(), strict=True)
+            if begun_seq and not verdict.matched
         ]
         again = verify(self._registry(), self._timeline, told, namesrv, starts=starts) if told else []
-        late = {verdict.observed.event_id for verdict in again if verdict.matched}
+        late = {
+            verdict.observed.event_id: self._under_way.class_of(verdict.observed.request_seq + 1)
+            for verdict in again
+            if verdict.matched
+        }
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
         columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
         columns["is_open"] = pa.repeat(False, len(observed))
-        columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
+        columns["late"] = pa.array([late.get(one.event_id) for one in observed], STRING)
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._said["code"].take(answers["said"].take(alike["row"]))
         return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
@@ -237,7 +242,7 @@ class _Judge:
             "version": np.where(version < 0, -1 - row, version),
             "life": self._life(told),
             # Condensed ones match, or are looked up.
-            "removed_seq": np.where(answers["event_id"].is_valid(), removal_before(asked, self._removals), 0),
+            "begun_seq": np.where(answers["event_id"].is_valid(), self._under_way.before(asked), 0),
             "row": row,
             "answers": answers["answers"].to_numpy(),
         }
@@ -310,20 +315,26 @@ def _expected(verdict: Verdict) -> str | None:
     return None if verdict.matched else ("\n".join(said) or expected.remark)
 
 
-def _arrivals(changed: pa.Table, given: VerifyInput) -> dict[int, int]:
-    """Return when requests that changed something and were answered had arrived, by the position of their effect."""
-    where = pc.field("event_id").isin(changed["event_id"].combine_chunks()) & pc.field("response_code").is_valid()
-    arrived: dict[str, int] = {}
+def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], list[str]]:
+    """Return of requests that changed something when those that were answered had arrived, by the position of their effect.
+
+    And the ids of one-way ones.
+    """
+    is_one_way, is_answered = pc.field("one_way"), pc.field("response_code").is_valid()
+    where = pc.field("event_id").isin(changed["event_id"].combine_chunks()) & (is_one_way | is_answered)
+    arrived, one_way = dict[str, int](), list[str]()
     for table in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS):
-        rows = with_microseconds(_events(given, table, ["event_id", "event_time", "response_code"], where))
-        arrived.update(zip(rows["event_id"].to_pylist(), rows["event_time"].to_pylist(), strict=True))
+        rows = with_microseconds(_events(given, table, ["event_id", "event_time", "response_code", "one_way"], where))
+        answered = rows.filter(is_answered)
+        arrived.update(zip(answered["event_id"].to_pylist(), answered["event_time"].to_pylist(), strict=True))
+        one_way += rows.filter(is_one_way)["event_id"].to_pylist()
     effects = zip(changed["seq"].to_pylist(), changed["event_id"].to_pylist(), strict=True)
-    return {seq: arrived[event_id] * NS_PER_US for seq, event_id in effects if event_id in arrived}
+    return {seq: arrived[event_id] * NS_PER_US for seq, event_id in effects if event_id in arrived}, one_way
 
 
 _ALIKE = """
-SELECT min(row) AS row, removed_seq, question, reply, list(row) AS rows, sum(answers)::BIGINT AS answers FROM answers
-GROUP BY question, reply, version, life, removed_seq
+SELECT min(row) AS row, begun_seq, question, reply, list(row) AS rows, sum(answers)::BIGINT AS answers FROM answers
+GROUP BY question, reply, version, life, begun_seq
 """
 
 
@@ -363,11 +374,11 @@ SELECT
     effect_time AS answer_time, decision_id,
     coalesce(
         classification,
-        CASE WHEN unseen THEN 'unseen_broker' WHEN is_late THEN 'removal_under_way' WHEN is_open THEN 'unknown_past'
+        CASE WHEN unseen THEN 'unseen_broker' WHEN late IS NOT NULL THEN late WHEN is_open THEN 'unknown_past'
         ELSE 'mismatched' END
     ) AS classification,
     coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
-FROM (SELECT unnest(rows) AS row, expected, unseen, is_late, is_open FROM judged WHERE NOT matched)
+FROM (SELECT unnest(rows) AS row, expected, unseen, late, is_open FROM judged WHERE NOT matched)
 JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
 JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
 LEFT JOIN explained USING (event_id)
@@ -382,7 +393,7 @@ WITH counted AS (
     FROM judged GROUP BY code
 ), unmatched AS (
     SELECT
-        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way')) AS explained,
+        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way', 'one_way_under_way')) AS explained,
         count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
         count(*) FILTER (classification = 'mismatched') AS mismatched
     FROM mismatches GROUP BY code
