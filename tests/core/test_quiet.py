@@ -47,6 +47,10 @@ def registry(profile: Profile) -> Registry:
 def test_a_run_renews_the_lease_as_of_its_last_beat(registry: Registry, profile: Profile, beat: RegisterBroker) -> None:
     """Every form of heartbeat that changes nothing makes a run that leaves the tables as they are and renews the lease."""
     before = registry.copy()
+    if isinstance(beat, BrokerHeartbeat) and not profile.has_topic_registration:
+        with pytest.raises(NotQuietError):  # 4.x does not know it
+            take(registry, RefreshRun(beat), 5_000, Namesrv(profile))
+        return
     taken = take(registry, RefreshRun(beat), 5_000, Namesrv(profile))
     key = LiveKey("C" if profile.live_key_has_cluster else None, "10.0.0.1:10911")
     assert (taken.outcome, taken.changes, taken.refreshed) == (Outcome.REFRESHED, (), key)
