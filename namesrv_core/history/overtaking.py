@@ -110,7 +110,11 @@ class _Amid:
         yield from _torn(self._observed, states)
 
     def nearest(self, kept: Some) -> Iterator[Answer]:
-        """Yield the answer that is nearest to the one observed; of cluster information then that of the two nearest parts."""
+        """Yield the answers that are nearest to the one observed; of cluster information then that of the two nearest parts.
+
+        They are looked for from where all has been made that was answered by then, and from where nothing has: what several
+        changes put, none alone takes away.
+        """
         told = self._observed.answered
         start = kept | {number for number in self._numbers if self._timeline[number - 1].seq <= self._observed.seq}
 
@@ -119,7 +123,8 @@ class _Amid:
             heads = (said.code != told.code) + (said.remark != told.remark) + (said.fields != told.fields)
             return heads + differing(said.body, told.body)
 
-        yield self._answer(nearest(self._needs, start, away, kept=kept))
+        for begin in (start, kept):
+            yield self._answer(nearest(self._needs, begin, away, kept=kept))
         if not isinstance(self._observed.question, Question) or self._observed.question.code != _CLUSTER_INFO:
             return
         parts = _parts(told.body)

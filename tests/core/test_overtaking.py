@@ -99,6 +99,18 @@ def test_of_very_many_changes_those_that_an_answer_shows_are_found() -> None:
     assert are_right(timeline, first, listed("T00", *names[3::3], request_seq=35)) == {"first", "a"}
 
 
+def test_what_several_of_very_many_changes_put_is_found() -> None:
+    """Each puts a topic that the one before has put, too: taken away alone, none takes a topic away."""
+    pairs = [(f"T{n:02}", f"T{n + 1:02}") for n in range(3 * MOST)]
+    timeline = [
+        made(100 + n, *(Change("topic_queue_table", (name, f"b{n}"), QUEUES) for name in pair))
+        for n, pair in enumerate(pairs)
+    ]
+    shown = sorted({name for n in (0, 4, 5, 20) for name in pairs[n]})
+    assert are_right(timeline, listed(*shown, seq=500)) == {"a"}
+    assert are_right(timeline, listed(*shown[1:], seq=500)) == set()
+
+
 def test_very_many_changes_are_looked_at_for_so_many_answers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them takes as many states as there are changes."""
     monkeypatch.setattr(overtaking, "_MOST_LOOKED_FOR", 1)
