@@ -284,9 +284,9 @@ ROUTE_MISMATCHES = Table(
             "classification",
             STRING,
             "mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it shows brokers that "
-            "nobody registered, and there were connections that cannot be read), removal_under_way (equal to the "
-            "state before a removal that had begun up to 20 ms, at the end of a connection or, in 5.x, with an unregistration "
-            "100 ms, before the question)",
+            "nobody registered, and there were connections that cannot be read), removal_under_way, one_way_under_way "
+            "(equal to the state before a removal that another thread makes, or before a one-way request, that had begun "
+            "up to 100 ms before the question)",
         ),
         Column("decision_id", STRING, "Order decision that explains it"),
         Column("answered", STRING, "What the name server answered: header fields and body, each on a line, or remark"),

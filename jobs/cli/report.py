@@ -40,6 +40,7 @@ _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
     "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
     "removal_under_way": "show a broker whose removal had begun just before the question",
+    "one_way_under_way": "show what was before a one-way request that had come just before the question",
     "unknown_past": "differ only in what was not known yet: the recording began in the middle of a life",
 }
 

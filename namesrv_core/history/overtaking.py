@@ -2,8 +2,8 @@
 
 A name server makes changes in several threads. In which order those take effect that were under way at the same time the wire
 does not show; an answer that was given meanwhile shows any number of them. Cluster information is written from two tables, one
-after the other and under no lock: a change may come in between; likewise between the parts of an answer about a version. In 4.x
-it may also end the answer: the maps that are written notice it.
+after the other and under no lock: a change may come in between; likewise between the parts of an answer about a version. It may
+also end the answer: sets of names, addresses by id and in 4.x all maps throw when they are changed while they are written.
 
 Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo; 5.4.0 DefaultRequestProcessor.queryBrokerTopicConfig.
 """
@@ -62,7 +62,7 @@ def overtaken(
         own = [number for number in under_way if number in concerned]
         if not own or any(timeline[number - 1].seq in begins for number in own):
             continue
-        if _is_interrupted(observed, namesrv):
+        if _is_interrupted(observed):
             found[observed.event_id] = Verdict(observed, True, True, True, True, observed.answered)
             continue
         amid = _Amid(walk.registry, timeline, own, observed, namesrv)
@@ -110,7 +110,11 @@ class _Amid:
         yield from _torn(self._observed, states)
 
     def nearest(self, kept: Some) -> Iterator[Answer]:
-        """Yield the answer that is nearest to the one observed; of cluster information then that of the two nearest parts."""
+        """Yield the answers that are nearest to the one observed; of cluster information then that of the two nearest parts.
+
+        They are looked for from where all has been made that was answered by then, and from where nothing has: what several
+        changes put, none alone takes away.
+        """
         told = self._observed.answered
         start = kept | {number for number in self._numbers if self._timeline[number - 1].seq <= self._observed.seq}
 
@@ -119,7 +123,8 @@ class _Amid:
             heads = (said.code != told.code) + (said.remark != told.remark) + (said.fields != told.fields)
             return heads + differing(said.body, told.body)
 
-        yield self._answer(nearest(self._needs, start, away, kept=kept))
+        for begin in (start, kept):
+            yield self._answer(nearest(self._needs, begin, away, kept=kept))
         if not isinstance(self._observed.question, Question) or self._observed.question.code != _CLUSTER_INFO:
             return
         parts = _parts(told.body)
@@ -140,13 +145,12 @@ class _Amid:
         return self._answers[some]
 
 
-def _is_interrupted(observed: Observed, namesrv: Namesrv) -> bool:
+def _is_interrupted(observed: Observed) -> bool:
     """Return whether an answer says that a change came in between while maps were written that notice it."""
     question, remark = observed.question, observed.answered.remark
     return (
         isinstance(question, Question)
         and question.code == _CLUSTER_INFO
-        and not namesrv.at(observed.seq).profile.concurrent_maps
         and (remark or "").startswith(_CONCURRENT_MODIFICATION)
     )
 

@@ -18,14 +18,14 @@ from namesrv_day.arrow.rows import rows_of, with_microseconds
 from schemas.table import BOOLEAN, INT, STRING
 
 ABOUT_CONFIGURATION = pc.field("code") == RequestCode.GET_NAMESRV_CONFIG
-_FLAGS = ("matched", "same_order", "same_bytes", "in_flight", "unseen", "is_open", "is_late")
+_FLAGS = ("matched", "same_order", "same_bytes", "in_flight", "unseen", "is_open")
 VERDICTS = pa.schema(
     [
         ("code", INT),
         ("rows", pa.list_(pa.int64())),
         ("answers", pa.int64()),
         *((name, BOOLEAN) for name in _FLAGS),
-        ("expected", STRING),
+        *(("late", STRING), ("expected", STRING)),
     ]
 )
 """Columns of verdicts on single answers, as `verify` has them: `rows` is the number of the answer.
@@ -90,8 +90,8 @@ def _row(row: int, found: Mapping[int, str], number: int, nominal: int, expected
         "same_bytes": is_equal,
         "in_flight": matched and number != nominal,
         "unseen": False,
-        "is_late": False,
         "is_open": not matched and "open" in found.values(),
+        "late": None,
         "expected": None if matched else expected.text,
     }
 

@@ -34,7 +34,7 @@ from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.day.start import intervals_in, map_orders_in
 from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
-from namesrv_day.verify.removals import removal_before, removals
+from namesrv_day.verify.under_way import UnderWay
 from namesrv_day.verify.unseen import EVER, unseen
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
@@ -165,14 +165,15 @@ class _Judge:
         self._given, self._said = given, said
         outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
         changed = outcomes.filter(pc.field("changes") > 0)
-        self._removals = removals(changed, given.namesrv)
         self._starts = outcomes.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
         from_seq = day_start_seq(given.day)
         histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
         intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
         self._orders = map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
-        self._timeline = timeline_of(intervals, from_seq, _arrivals(changed, given))
+        arrivals, one_way = _arrivals(changed, given)
+        self._under_way = UnderWay(changed, one_way, given.namesrv)
+        self._timeline = timeline_of(intervals, from_seq, arrivals)
         questions, self._question_of = distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
         replies, self._reply_of = distinct(said, TOLD)
         self._questions = list(map(_question, rows_of(questions)))
@@ -214,16 +215,20 @@ class _Judge:
             found |= overtaken(self._registry(), self._timeline, told_of, namesrv, self._concerns, starts=starts)
         ordered = [found[one.event_id] for one in observed]
         told = [
-            verdict.observed._replace(request_seq=removed_seq - 1)
-            for verdict, removed_seq in zip(ordered, alike["removed_seq"].to_pylist(), strict=True)
-            if removed_seq and not verdict.matched
+            verdict.observed._replace(request_seq=begun_seq - 1)
+            for verdict, begun_seq in zip(ordered, alike["begun_seq"].to_pylist(), strict=True)
+            if begun_seq and not verdict.matched
         ]
         again = verify(self._registry(), self._timeline, told, namesrv, starts=starts) if told else []
-        late = {verdict.observed.event_id for verdict in again if verdict.matched}
+        late = {
+            verdict.observed.event_id: self._under_way.class_of(verdict.observed.request_seq + 1)
+            for verdict in again
+            if verdict.matched
+        }
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
         columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
         columns["is_open"] = pa.repeat(False, len(observed))
-        columns["is_late"] = pa.array([one.event_id in late for one in observed], BOOLEAN)
+        columns["late"] = pa.array([late.get(one.event_id) for one in observed], STRING)
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._said["code"].take(answers["said"].take(alike["row"]))
         return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
@@ -239,7 +244,7 @@ class _Judge:
             "version": np.where(version < 0, -1 - row, version),
             "life": self._life(told),
             # Condensed ones match, or are looked up.
-            "removed_seq": np.where(answers["event_id"].is_valid(), removal_before(asked, self._removals), 0),
+            "begun_seq": np.where(answers["event_id"].is_valid(), self._under_way.before(asked), 0),
             "row": row,
             "answers": answers["answers"].to_numpy(),
         }
@@ -312,20 +317,26 @@ def _expected(verdict: Verdict) -> str | None:
     return None if verdict.matched else ("\n".join(said) or expected.remark)
 
 
-def _arrivals(changed: pa.Table, given: VerifyInput) -> dict[int, int]:
-    """Return when requests that changed something and were answered had arrived, by the position of their effect."""
-    where = pc.field("event_id").isin(changed["event_id"].combine_chunks()) & pc.field("response_code").is_valid()
-    arrived: dict[str, int] = {}
+def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], list[str]]:
+    """Return of requests that changed something when those that were answered had arrived, by the position of their effect.
+
+    And the ids of one-way ones.
+    """
+    is_one_way, is_answered = pc.field("one_way"), pc.field("response_code").is_valid()
+    where = pc.field("event_id").isin(changed["event_id"].combine_chunks()) & (is_one_way | is_answered)
+    arrived, one_way = dict[str, int](), list[str]()
     for table in (bronze.REGISTRATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS):
-        rows = with_microseconds(_events(given, table, ["event_id", "event_time", "response_code"], where))
-        arrived.update(zip(rows["event_id"].to_pylist(), rows["event_time"].to_pylist(), strict=True))
+        rows = with_microseconds(_events(given, table, ["event_id", "event_time", "response_code", "one_way"], where))
+        answered = rows.filter(is_answered)
+        arrived.update(zip(answered["event_id"].to_pylist(), answered["event_time"].to_pylist(), strict=True))
+        one_way += rows.filter(is_one_way)["event_id"].to_pylist()
     effects = zip(changed["seq"].to_pylist(), changed["event_id"].to_pylist(), strict=True)
-    return {seq: arrived[event_id] * NS_PER_US for seq, event_id in effects if event_id in arrived}
+    return {seq: arrived[event_id] * NS_PER_US for seq, event_id in effects if event_id in arrived}, one_way
 
 
 _ALIKE = """
-SELECT min(row) AS row, removed_seq, question, reply, list(row) AS rows, sum(answers)::BIGINT AS answers FROM answers
-GROUP BY question, reply, version, life, removed_seq
+SELECT min(row) AS row, begun_seq, question, reply, list(row) AS rows, sum(answers)::BIGINT AS answers FROM answers
+GROUP BY question, reply, version, life, begun_seq
 """
 
 
@@ -336,6 +347,3 @@ def _question(row: Mapping[str, Any]) -> Question | Event:
 
 
 _NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
-
-
-# -- reports -----------------------------------------------------------------------------------------------------------

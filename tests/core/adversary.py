@@ -110,4 +110,6 @@ NAMESRVS = st.one_of(NAMESRVS_4_9_7, NAMESRVS_5_4_0)
 
 def understood_by(namesrv: Namesrv, event: Any) -> bool:
     """Whether the generation has such a request at all."""
-    return namesrv.profile.has_topic_registration or not isinstance(event, events.RegisterTopic)
+    return namesrv.profile.has_topic_registration or not isinstance(
+        event, (events.BrokerHeartbeat, events.RegisterTopic)
+    )

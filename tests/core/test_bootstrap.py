@@ -269,7 +269,7 @@ def test_the_later_mark_counts() -> None:
 def test_what_is_known_survives_the_night() -> None:
     """A past that was dumped and loaded knows the same, and goes on in the same way."""
     true, server = server_with(register(), register(addr=B, name="b")), Server()
-    server.take(events.BrokerHeartbeat("C", B), 5)
+    server.take(events.QueryDataVersion("C", B, DataVersion(0, 1, 1)), 5)
     seen_by(server, true, [ROUTE, TOPIC_LIST], 10)
     past = server.registry.past
     assert past is not None

@@ -341,6 +341,19 @@ def test_an_answer_may_overtake_an_unregistration_of_5x(namesrv: Namesrv, is_que
     assert classes == {"late": "removal_under_way" if is_queued else "mismatched", "too late": "mismatched"}
 
 
+@pytest.mark.parametrize("is_one_way", [True, False])
+def test_an_answer_may_overtake_a_one_way_request(is_one_way: bool) -> None:  # noqa: FBT001
+    """No response tells when another thread has worked it off: such an answer is told apart, and matches nothing."""
+    server = Server((100, "r", broker("TU")), namesrv=V5)
+    told = registered(100, "r", "TU", broker_addr="10.0.0.97:10911", topic_count=2, one_way=is_one_way)
+    asked = [listed(105, "late", EMPTY, 103), listed(211, "too late", EMPTY, 201)]
+    found = verdicts(
+        given_of(server, {"registrations": [{**told, "response_code": None}], "route_observations": asked})
+    )
+    classes = {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
+    assert classes == {"late": "one_way_under_way" if is_one_way else "mismatched", "too late": "mismatched"}
+
+
 MILLION = 1_000_000
 MORE = '{"topicList":["T","U","V"]}'
 

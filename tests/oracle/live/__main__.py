@@ -58,17 +58,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         given.folder.mkdir(parents=True)
-        recorded = asyncio.run(_on_a_network(given) if given.network else _on_loopback(given))
+        conf = asyncio.run(_on_a_network(given) if given.network else _on_loopback(given))
     except (PermissionError, FileExistsError, NamespaceError, JvmUnavailableError) as error:
         sys.stderr.write(f"namesrv-history: {error}\n")
         return 2
-    return _replayed(given.folder, conf_of(recorded))
+    return _replayed(given.folder, conf)
 
 
 def _replayed(folder: Path, conf: PipelineConf) -> int:
     """Replay each recording; return whether an answer is wrong, or two recordings tell different histories.
 
-    `conf` says which addresses are one process. What is found without it is told, and judged by nobody: it may be in doubt.
+    `conf`: what is to be said of the name servers. What is found without it is told, and judged by nobody: it may be in doubt.
     """
     is_wrong, paths = False, sorted(folder.glob("*.pcap"))
     for path in paths:
@@ -84,8 +84,8 @@ def _replayed(folder: Path, conf: PipelineConf) -> int:
     return int(is_wrong or bool(differ))
 
 
-async def _on_loopback(given: argparse.Namespace) -> list[NameServer]:
-    """Record name servers under a load on this machine's own addresses."""
+async def _on_loopback(given: argparse.Namespace) -> PipelineConf:
+    """Record name servers under a load on this machine's own addresses; return what is to be said of them: nothing."""
     load = Load(given.seed, time.time() + given.seconds, given.odd, loopback.NAMES, loopback.TOPICS)
     servers = _servers(given, load)
     brokers = [Broker(load, number, Host(f"127.0.1.{number + 1}")) for number in range(2 * len(load.names))]
@@ -94,11 +94,11 @@ async def _on_loopback(given: argparse.Namespace) -> list[NameServer]:
     parts += [load.client(server, number, Host(f"127.0.2.{number + 1}")) for server, number in numbers]
     ports = [server.port for server in servers]
     await _recorded(given, load, servers, parts, lambda: [Recorder.of_loopback(given.folder / "capture.pcap", ports)])
-    return servers
+    return PipelineConf()
 
 
-async def _on_a_network(given: argparse.Namespace) -> list[NameServer]:
-    """Record name servers under a load that comes over a network."""
+async def _on_a_network(given: argparse.Namespace) -> PipelineConf:
+    """Record name servers under a load that comes over a network; return what is to be said of them."""
     net = network.Network(given.seed)
     try:
         load = Load(given.seed, time.time() + given.seconds, given.odd, network.NAMES, network.TOPICS)
@@ -116,18 +116,21 @@ async def _on_a_network(given: argparse.Namespace) -> list[NameServer]:
         parts += [] if given.calm else [network.cuts(load, router)]
         await _recorded(given, load, servers, parts, lambda: net.recorders(given.folder))
         sys.stdout.write(f"strangers: {dict(sorted(strangers.knocks.items()))}\n")
-        return servers
+        return conf_of(servers)
     finally:
         net.remove()
 
 
 def conf_of(servers: Sequence[NameServer]) -> PipelineConf:
-    """Return the configuration that says which addresses are one process."""
-    ends = [
-        [f"[{one}]:{server.port}" if ":" in one else f"{one}:{server.port}" for one in server.addresses]
-        for server in servers
-    ]
-    return PipelineConf(namesrvs={name: NamesrvConf(addresses=(*others,)) for name, *others in ends})
+    """Return the configuration that says which addresses are one process, and when connections are idle.
+
+    Where a fleet is cut off no packet shows that its connections were closed, and the limit may be below the default.
+    """
+    said = {}
+    for server in servers:
+        name, *others = (f"[{one}]:{server.port}" if ":" in one else f"{one}:{server.port}" for one in server.addresses)
+        said[name] = NamesrvConf(addresses=(*others,), settings={"channel_max_idle_ms": server.idle_ms})
+    return PipelineConf(namesrvs=said)
 
 
 def _servers(given: argparse.Namespace, load: Load, **where: Any) -> list[NameServer]:

@@ -54,6 +54,7 @@ class NameServer:
     ) -> None:
         self.home, self.port, self.version = home, port, version
         self.addresses, self._namespace = addresses, namespace
+        self.idle_ms = 1_000 * int(conf["serverChannelMaxIdleTimeSeconds"])
         home.mkdir(parents=True)
         paths = {"kvConfigPath": home / "kv.json", "configStorePath": home / "stored.properties", "rocketmqHome": home}
         text = "".join(f"{name}={value}\n" for name, value in ({"listenPort": port} | paths | conf).items())
