@@ -4,7 +4,8 @@
 #
 #   ./spark-submit.sh <job> [options]   options of spark-submit (--master, --conf, ...) may stand anywhere;
 #                                       all others are the job's, and so is everything after --
-#   ./spark-submit.sh test [options]    pytest; --quick: no JVM, nothing that takes longer than a second, few random examples
+#   ./spark-submit.sh test [options]    pytest; --quick: no JVM, nothing that takes longer than a second, few random examples;
+#                                       --but-core: all that `coverage` does not run
 #   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
 #   ./spark-submit.sh bench-core        the core's speed beside the real name server's; --rounds N
 #   ./spark-submit.sh bench [options]   the night beside other ways to its answers; --help tells the ratios
@@ -603,14 +604,19 @@ main() {
       ensure_environment
       stay_on_loopback
       cd "$CHECKOUT"
-      # A process for each core up to four; what each is given in one piece, and in which order, says tests/conftest.py.
-      local spread=(--numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder)
+      # A process for each core and one that works while others wait, four at most; what each is given in one piece, and
+      # in which order, says tests/conftest.py.
+      local spread=(--dist=loadfile --no-loadscope-reorder) processes
+      processes=$("$VENV_PYTHON" -c 'import os; print(min(4, os.cpu_count() + 1))')
       if [[ ${2-} == --quick ]]; then
-        run "$VENV_PYTHON" -m pytest "${spread[@]}" --hypothesis-profile=quick -m 'not slow and not jvm' "${@:3}"
+        run "$VENV_PYTHON" -m pytest --numprocesses=auto --maxprocesses=4 "${spread[@]}" --hypothesis-profile=quick \
+          -m 'not slow and not jvm' "${@:3}"
+      elif [[ ${2-} == --but-core ]]; then
+        run "$VENV_PYTHON" -m pytest --numprocesses="$processes" "${spread[@]}" --ignore=tests/core "${@:3}"
       elif (($# > 1)); then
         run "$VENV_PYTHON" -m pytest "${@:2}"
       else
-        run "$VENV_PYTHON" -m pytest "${spread[@]}"
+        run "$VENV_PYTHON" -m pytest --numprocesses="$processes" "${spread[@]}"
       fi
       ;;
     oracle)

@@ -36,7 +36,12 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Add another tally to this one."""
-        self.load(other.dump())
+        for name in self.__slots__:
+            value = getattr(other, name)
+            if isinstance(value, int):
+                setattr(self, name, getattr(self, name) + value)
+            elif value:
+                getattr(self, name).update(value)
 
     def dump(self) -> dict[str, int | dict[str, int]]:
         """Return the figures as JSON values."""

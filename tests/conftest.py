@@ -44,8 +44,23 @@ if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
 
 
-# Pieces that take minutes, in the order in which they begin; the one of files that ask Spark is the longest.
-_LONGEST = ("spark", "tests/oracle", "tests/wire/test_fuzz.py")
+# What starts here lasts for seconds, of which one goes into verifying anew what compilers have made.
+UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+if UNVERIFIED not in (_given := os.environ.get("SPARK_SUBMIT_OPTS", "")):
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{_given} {UNVERIFIED}"
+
+
+# Pieces that take minutes, in the order in which they begin: longest first.
+_LONGEST = (
+    "spark",
+    "tests/night/test_serve.py",
+    "tests/night/test_pages_in_spark.py",
+    "tests/wire/test_fuzz.py",
+    "tests/oracle/test_dispatch.py",
+    "tests/oracle/test_oracle.py",
+    "tests/night/test_object_store.py",
+    "tests/oracle/test_decode.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -73,12 +88,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @functools.cache
 def _piece(path: Path) -> str:
-    """Return the piece of which a file is: one session of Spark does for all, and a core is left to the others."""
-    name = path.relative_to(_ROOT).as_posix()
-    if name.startswith("tests/oracle/"):
-        return "tests/oracle"
-    text = path.read_text(encoding="utf-8")
-    return "spark" if "mark.jvm" in text or "spark: SparkSession" in text else name
+    """Return the piece of which a file is: one session of Spark does for all that ask it; every other file is its own."""
+    is_asking = "spark: SparkSession" in path.read_text(encoding="utf-8")
+    return "spark" if is_asking else path.relative_to(_ROOT).as_posix()
 
 
 @pytest.fixture(scope="session")

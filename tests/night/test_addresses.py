@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.night.nightly import Summary
 from schemas import bronze, gold
 from tests.night.content import content_of
-from tests.night.nights import house_at, night, rows
+from tests.night.nights import Capture, house_at, night, rows
 from tests.night.worlds import (
     BALANCER,
     FIRST,
@@ -47,22 +48,29 @@ def mismatched(summary: Summary) -> int:
     return int(summary.verify["answers"] - summary.verify["matched"])
 
 
-def test_answers_tell_of_two_addresses_of_one_process(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def at_once(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    """Give a warehouse that read everything in one file, and what its night has said."""
+    folder = tmp_path_factory.mktemp("at-once")
+    return Capture(folder / "w", night(folder / "w", log(folder / "all.jsonl", dual_stack())))
+
+
+def test_answers_tell_of_two_addresses_of_one_process(at_once: Capture) -> None:
     """Everything is of one name server, all answers match, its settings say why, and bronze rows where they were met."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack()))
+    path, summary = at_once
     assert mismatched(summary) == 0
     assert addresses_of(summary) == {FIRST: ONE}
     assert set(summary.namesrvs) == {FIRST, SECOND}
-    (said,) = [row for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["setting"] == "addresses"]
+    (said,) = [row for row in rows(path, gold.NAMESRV_SETTINGS) if row["setting"] == "addresses"]
     assert (said["source"], len(said["evidence"]), said["answers_against"]) == ("inferred", 5, 0)
     assert said["answers_for"] >= 100
-    met = {(row["namesrv_id"], row["namesrv_addr"]) for row in rows(tmp_path / "w", bronze.REGISTRATIONS)}
+    met = {(row["namesrv_id"], row["namesrv_addr"]) for row in rows(path, bronze.REGISTRATIONS)}
     assert met == {(FIRST, FIRST), (FIRST, OTHER), (SECOND, SECOND)}
-    assert not doubts(tmp_path / "w")
-    lives = [row["kind"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS) if row["namesrv_id"] == FIRST]
+    assert not doubts(path)
+    lives = [row["kind"] for row in rows(path, bronze.NAMESRV_EVENTS) if row["namesrv_id"] == FIRST]
     assert sorted(lives) == ["address_started", "started"]
     # It was known before they were written: no file of theirs is there that another one has replaced.
-    (table,) = (tmp_path / "w").rglob(bronze.ROUTE_OBSERVATIONS.name)
+    (table,) = path.rglob(bronze.ROUTE_OBSERVATIONS.name)
     assert len([*table.rglob("*.parquet")]) == 1
 
 
@@ -111,29 +119,22 @@ def test_thin_evidence_is_told_and_changes_nothing(tmp_path: Path) -> None:
     assert ("ADDRESS_IN_DOUBT", f"{FIRST} {OTHER}") in doubts(tmp_path / "w")
 
 
-@pytest.fixture(scope="module")
-def at_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a warehouse that read everything in one file."""
-    folder = tmp_path_factory.mktemp("at-once")
-    night(folder / "w", log(folder / "all.jsonl", dual_stack()))
-    return folder / "w"
-
-
-def test_a_later_night_learns_of_an_address_and_restates(tmp_path: Path, at_once: Path) -> None:
+def test_a_later_night_learns_of_an_address_and_restates(tmp_path: Path, at_once: Capture) -> None:
     """What was published of the other address as a name server of its own is gone, and restatements say so."""
     lines = dual_stack()
-    early = [line for line in lines if line in dual_stack(100)]
+    first = dual_stack(100)
+    early = [line for line in lines if line in first]
     assert OTHER in night(tmp_path / "w", log(tmp_path / "early.jsonl", early)).namesrvs
     summary = night(tmp_path / "w", log(tmp_path / "late.jsonl", [line for line in lines if line not in early]))
     assert (addresses_of(summary), mismatched(summary)) == ({FIRST: ONE}, 0)
-    assert content_of(tmp_path / "w") == content_of(at_once)
+    assert content_of(tmp_path / "w") == content_of(at_once.path)
     told = {(row["namesrv_id"], row["table_name"]) for row in rows(tmp_path / "w", gold.RESTATEMENTS)}
     assert (OTHER, "broker_live_history") in told
     assert (FIRST, "broker_live_history") in told
     assert {row["namesrv_id"] for row in rows(tmp_path / "w", bronze.WATERMARKS)} == {FIRST, SECOND}
 
 
-def test_addresses_of_one_process_in_different_files(tmp_path: Path, at_once: Path) -> None:
+def test_addresses_of_one_process_in_different_files(tmp_path: Path, at_once: Capture) -> None:
     """In one night or in two, in any order: the tables are the same."""
     lines = dual_stack()
     parts = [
@@ -143,12 +144,12 @@ def test_addresses_of_one_process_in_different_files(tmp_path: Path, at_once: Pa
     night(tmp_path / "one", *parts)
     for part in parts:
         night(tmp_path / "two", part)
-    assert content_of(tmp_path / "one") == content_of(tmp_path / "two") == content_of(at_once)
+    assert content_of(tmp_path / "one") == content_of(tmp_path / "two") == content_of(at_once.path)
 
 
-def test_conf_wins_over_what_was_found(tmp_path: Path) -> None:
+def test_conf_wins_over_what_was_found(tmp_path: Path, at_once: Capture) -> None:
     """A night without input, and with a configuration that denies it, takes the two apart again."""
-    night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack()))
+    shutil.copytree(at_once.path, tmp_path / "w")
     apart = PipelineConf(namesrvs={FIRST: NamesrvConf(addresses=())})
     assert set(night(tmp_path / "w", conf=apart).namesrvs) == {FIRST, OTHER, SECOND}
     assert {row["namesrv_id"] for row in rows(tmp_path / "w", bronze.REGISTRATIONS)} == {FIRST, OTHER, SECOND}
@@ -156,11 +157,11 @@ def test_conf_wins_over_what_was_found(tmp_path: Path) -> None:
     assert addresses_of(night(tmp_path / "w", conf=together)) == {OTHER: f"{OTHER}, {FIRST}"}
 
 
-def test_an_event_log_of_a_warehouse_says_whose_addresses_are_whose(tmp_path: Path, at_once: Path) -> None:
+def test_an_event_log_of_a_warehouse_says_whose_addresses_are_whose(tmp_path: Path, at_once: Capture) -> None:
     """Exported and read back, all is the same but for how it is known."""
-    export(house_at(at_once), tmp_path / "all.jsonl")
+    export(house_at(at_once.path), tmp_path / "all.jsonl")
     summary = night(tmp_path / "w", tmp_path / "all.jsonl")
     assert addresses_of(summary) == {FIRST: ONE}
-    before, after = content_of(at_once), content_of(tmp_path / "w")
+    before, after = content_of(at_once.path), content_of(tmp_path / "w")
     assert before.pop(gold.NAMESRV_SETTINGS.name) != after.pop(gold.NAMESRV_SETTINGS.name)
     assert before == after

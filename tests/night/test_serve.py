@@ -107,7 +107,7 @@ def _environment() -> dict[str, str]:
     return {
         **os.environ,
         "NAMESRV_VENV": os.environ["VIRTUAL_ENV"],
-        "SPARK_SUBMIT_OPTS": BRIEF,
+        "SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} {BRIEF}",
     }
 
 
@@ -117,7 +117,8 @@ def beeline(port: int, *statements: str, settings: str = "") -> subprocess.Compl
     url = f"jdbc:hive2://127.0.0.1:{port}/default{settings}"
     options = ["--outputformat=csv2", "--force=true", "--silent=true", "--nullemptystring=false"]
     command = [f"{os.environ['SPARK_HOME']}/bin/beeline", "-u", url, *options, *asked]
-    return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    environment = {**os.environ, "SPARK_BEELINE_OPTS": _environment()["SPARK_SUBMIT_OPTS"]}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False)
 
 
 def answers_in(said: str, statements: int) -> list[list[list[str]]]:
@@ -179,12 +180,12 @@ def test_nobody_changes_anything_through_the_door(whole: Capture, port: int, tmp
         deltalake.write_deltalake(str(mine), pa.table({"a": [value]}), mode="append")
     before = {path: path.stat().st_mtime_ns for root in (whole.path, mine) for path in root.rglob("*")}
     statements = [text.format(mine=mine, folder=tmp_path) for text in _CHANGES]
-    done = beeline(port, *statements)
+    reflecting = [f"SELECT {name}('java.lang.System', 'setProperty', 'a', 'b')" for name in _REFLECTING]
+    done = beeline(port, *statements, *reflecting)
     refused = re.findall(r"Error: .*: this door is read-only: \w+$", done.stderr, re.MULTILINE)
     assert len(refused) == len(statements), done.stderr
+    assert done.stderr.count("Error: ") == len(statements) + len(reflecting), done.stderr
     assert "Traceback" not in done.stderr
-    reflected = beeline(port, *(f"SELECT {name}('java.lang.System', 'setProperty', 'a', 'b')" for name in _REFLECTING))
-    assert reflected.stderr.count("Error: ") == len(_REFLECTING), reflected.stderr
     assert {path: path.stat().st_mtime_ns for root in (whole.path, mine) for path in root.rglob("*")} == before
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert "findings" in beeline(port, "SHOW TABLES").stdout
