@@ -22,10 +22,10 @@ from jobs.fleet.fleet import Fleet
 from jobs.ingest.ingest import ingest
 from jobs.ingest.stretches import can_be_cut
 from jobs.store.warehouse import Warehouse
-from namesrv_wire.capture import read_capture
-from namesrv_wire.columns import read_columns
+from namesrv_wire.packets.capture import read_capture
+from namesrv_wire.packets.columns import read_columns
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.transcript import Transcript
+from namesrv_wire.servers.transcript import Transcript
 from schemas import bronze
 
 _FIRST_PACKETS_A_SECOND, _FIRST_LINES_A_SECOND, _WANTED = 11_400.0, 10_200.0, 100_000

@@ -15,8 +15,8 @@ from jobs.errors import UsageError
 from jobs.printable import printable
 from jobs.store.coverage import text_of
 from jobs.store.published import sha256_of_file
-from namesrv_wire.container import read_packets
 from namesrv_wire.errors import CaptureError
+from namesrv_wire.packets.container import read_packets
 from namesrv_wire.secrets import blot
 
 _SQL = """

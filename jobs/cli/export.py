@@ -13,7 +13,7 @@ from jobs.night.work import require_configs
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of
-from namesrv_wire.event_log import line_of
+from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze
 

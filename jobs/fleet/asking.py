@@ -20,7 +20,7 @@ from namesrv_core.asking.requests import Request
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.codes import VERSION_NAMES
-from namesrv_wire.frames import JSON, ROCKETMQ
+from namesrv_wire.protocol.frames import JSON, ROCKETMQ
 from schemas.times import day_start_us
 
 ANEW, WRONG = 1, 2

@@ -17,8 +17,8 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
-from namesrv_wire.bodies import TopicTable
-from namesrv_wire.requests import topic_configs_row
+from namesrv_wire.protocol.bodies import TopicTable
+from namesrv_wire.protocol.requests import topic_configs_row
 from schemas import bronze
 from schemas.table import TIMESTAMP
 from schemas.times import day_start_us

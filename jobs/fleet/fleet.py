@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from jobs.errors import FleetError
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Profile, profile_named
-from namesrv_wire.bodies import TopicTable, topic_table
 from namesrv_wire.codes import VERSION_NAMES
+from namesrv_wire.protocol.bodies import TopicTable, topic_table
 
 US_PER_S: Final = 1_000_000
 US_PER_HOUR: Final = 3_600 * US_PER_S

@@ -18,8 +18,8 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.rows import DataVersion
-from namesrv_wire.bodies import Record
-from namesrv_wire.frames import JSON, ONE_WAY, RESPONSE, ROCKETMQ
+from namesrv_wire.protocol.bodies import Record
+from namesrv_wire.protocol.frames import JSON, ONE_WAY, RESPONSE, ROCKETMQ
 from namesrv_wire.values import topic_table_of
 
 _LENGTHS, _OPAQUE = struct.Struct(">iI"), struct.Struct(">i")

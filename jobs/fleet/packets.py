@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from namesrv_wire.capture import SYN
+from namesrv_wire.packets.capture import SYN
 
 NS_PER_S: Final = 1_000_000_000
 SEGMENT_BYTES: Final = 1_460

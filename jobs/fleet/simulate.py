@@ -32,7 +32,7 @@ from jobs.night.passes import Passes
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_derived
-from namesrv_wire.bodies import TopicTable
+from namesrv_wire.protocol.bodies import TopicTable
 from namesrv_wire.rows import Row
 from schemas import bronze, truth
 from schemas.table import Table

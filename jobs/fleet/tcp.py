@@ -10,7 +10,7 @@ from typing import Final
 
 from jobs.fleet.packets import MSS_OPTION, SEGMENT_BYTES, Fact, Packet, way_of
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
-from namesrv_wire.capture import ACK, FIN, RST, SYN
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
 
 _PUSH: Final = 8
 _ROUND_TRIP_NS, _DELAYED_ACK_NS, _RETRANSMISSION_NS = 200 * NS_PER_US, 40 * NS_PER_MS, 205 * NS_PER_MS

@@ -8,11 +8,11 @@ from enum import Enum
 from itertools import islice
 from pathlib import Path
 
-from namesrv_wire.capture import SYN, Endpoints, Segment, read_capture
-from namesrv_wire.columns import read_columns
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.tcp import Stream
-from namesrv_wire.transcript import Transcript
+from namesrv_wire.packets.capture import SYN, Endpoints, Segment, read_capture
+from namesrv_wire.packets.columns import read_columns
+from namesrv_wire.servers.transcript import Transcript
+from namesrv_wire.streams.tcp import Stream
 
 _PEEKED_PACKETS = 2_000
 """Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from jobs.ingest.collecting import Collector
 from jobs.ingest.sources import instant
-from namesrv_wire.columns import Packets
 from namesrv_wire.errors import UnorderedError
 from namesrv_wire.lateness import Lateness
+from namesrv_wire.packets.columns import Packets
 from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow
 
 _NS_PER_DAY = 86_400_000_000_000

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from namesrv_wire.line_columns import Lines
+from namesrv_wire.logs.line_columns import Lines
 from namesrv_wire.rows import FrameRow, Values
 from schemas.times import US_PER_DAY
 

@@ -17,7 +17,7 @@ from jobs.ingest.columns import columns_of_lines
 from jobs.ingest.sources import Source, is_packed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.lateness import Times, times_of
-from namesrv_wire.log_file import BLOCK_BYTES, Block, read_blocks
+from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.rows import Row
 from schemas.times import US_PER_DAY, day_of
 

@@ -14,9 +14,9 @@ from jobs.store.files import read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from schemas.bronze import EVENT_TABLES
+from schemas.sql_files import query
 
 _COLUMNS = ("namesrv_id", "event_id", "seq")
-_MAX_SEQ = (1 << 63) - 1
 
 
 def give_own_positions(house: Warehouse, staging: Staging) -> None:
@@ -42,25 +42,4 @@ def give_own_positions(house: Warehouse, staging: Staging) -> None:
                    OR (namesrv_id, seq // {NS_PER_US}) IN (SELECT (namesrv_id, micros) FROM events)""",
                 stored=read_files(house.path, table, files, _COLUMNS),
             )
-    staging.ask(_MOVED)
-
-
-_MOVED = f"""
-INSERT INTO moved
-WITH placed AS (
-  SELECT namesrv_id, seq, 0 AS rank, 0 AS _n FROM neighbours
-  UNION ALL
-  SELECT namesrv_id, seq, CASE WHEN _seq_is_given THEN 1 ELSE 2 END, _n
-  FROM events ANTI JOIN neighbours USING (namesrv_id, event_id)
-), clashing AS (
-  SELECT *, seq // {NS_PER_US} AS micros, max(seq) OVER (PARTITION BY namesrv_id, seq // {NS_PER_US}) AS last
-  FROM placed
-  QUALIFY rank > 0 AND row_number() OVER (PARTITION BY namesrv_id, seq ORDER BY rank, _n) > 1
-), made AS (
-  SELECT _n, micros, last::HUGEINT + row_number() OVER (PARTITION BY namesrv_id, micros ORDER BY seq, _n) AS seq
-  FROM clashing WHERE rank = 2
-)
-SELECT _n, seq, TRUE FROM clashing WHERE rank = 1
-UNION ALL
-SELECT _n, least(seq, {_MAX_SEQ}), seq // {NS_PER_US} <> micros OR seq > {_MAX_SEQ} FROM made
-"""
+    staging.ask(query("ingest/moved"))

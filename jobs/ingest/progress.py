@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from jobs.ingest.sources import Source
-from namesrv_wire.container import Position
+from namesrv_wire.packets.container import Position
 
 Tell = Callable[[str], None]
 _EVERY_S = 1.0

@@ -25,14 +25,14 @@ from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of, with_microseconds
-from namesrv_wire.capture import CaptureStats, Endpoints, Segment, read_capture, snapshot_length
-from namesrv_wire.columns import Packets, read_columns
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness
+from namesrv_wire.packets.capture import CaptureStats, Endpoints, Segment, read_capture, snapshot_length
+from namesrv_wire.packets.columns import Packets, read_columns
 from namesrv_wire.rows import AnyRow, Row
+from namesrv_wire.servers.transcript import Transcript
+from namesrv_wire.streams.tcp import Stream
 from namesrv_wire.tally import Tally
-from namesrv_wire.tcp import Stream
-from namesrv_wire.transcript import Transcript
 from schemas import bronze
 
 log = logging.getLogger(__name__)

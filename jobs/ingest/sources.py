@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from namesrv_wire.capture import read_capture
-from namesrv_wire.container import GZIP_MAGIC
 from namesrv_wire.errors import CaptureError
+from namesrv_wire.packets.capture import read_capture
+from namesrv_wire.packets.container import GZIP_MAGIC
 
 _CHUNK = 1 << 20
 _TRUTH = b'{"truth":'

@@ -1,7 +1,7 @@
 """One large capture, read by several tasks: a stretch each, from a guess of what is open where it begins.
 
 A stretch is read as if it were a file of its own that follows on others. What is open where it begins is guessed from a look
-through the capture (`namesrv_wire.outline`); reading the stretch before shows whether that was right, and if not, it is read
+through the capture (`servers.outline`); reading the stretch before shows whether that was right, and if not, it is read
 again. So the rows are those of one reading, whatever the guess was.
 """
 
@@ -20,16 +20,16 @@ from jobs.ingest.captured import Captured, in_order
 from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.sources import is_packed
 from jobs.ingest.tasks import done, rarely_collected
-from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.carry import are_alike
-from namesrv_wire.columns import Headers, read_columns, read_headers
-from namesrv_wire.container import Position
 from namesrv_wire.errors import CaptureError, Reason
-from namesrv_wire.known import KnownFrames
 from namesrv_wire.lateness import Lateness
-from namesrv_wire.outline import Outline
+from namesrv_wire.packets.columns import Headers, read_columns, read_headers
+from namesrv_wire.packets.container import Position
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.known import KnownFrames
+from namesrv_wire.servers.carry import are_alike
+from namesrv_wire.servers.outline import Outline
+from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.tally import Tally
-from namesrv_wire.transcript import Transcript
 
 STRETCH_BYTES = 32 << 20
 """Of a capture, unpacked, that one task reads."""

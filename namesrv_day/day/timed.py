@@ -14,7 +14,7 @@ from namesrv_core.machine.events import AnswerObserved, Event, QueryDataVersion,
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.arrow.rows import distinct, rows_of
-from namesrv_wire.bodies import content_digest
+from namesrv_wire.protocol.bodies import content_digest
 from schemas import codec
 
 # Columns that differ from row to row, and such as neither the core nor an outcome looks at.

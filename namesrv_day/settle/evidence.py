@@ -31,7 +31,7 @@ from namesrv_day.hours.condense import PERIOD_US
 from namesrv_day.settle.races import Replayable, in_periods
 from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_day.settle.stalls import stalls
-from namesrv_wire.closing import EARLY_NS, LATE_NS
+from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
 

@@ -29,8 +29,8 @@ from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_o
 from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import SettleInput, frame
-from namesrv_wire.closing import LATE_NS
 from namesrv_wire.codes import version_name
+from namesrv_wire.streams.closing import LATE_NS
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
 from schemas.times import day_start_seq

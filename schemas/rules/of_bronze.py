@@ -7,7 +7,7 @@ from __future__ import annotations
 from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
 from namesrv_wire.codes import OBSERVED, REQUEST_NAMES
 from namesrv_wire.errors import PIECES, Reason
-from namesrv_wire.event_fields import NAMESRV_KINDS
+from namesrv_wire.logs.event_fields import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
 from schemas.rules.rule import (

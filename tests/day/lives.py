@@ -19,7 +19,7 @@ from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours import condense
 from namesrv_day.plan.plan import planned
 from namesrv_day.replay.pack import PackInput, PackOutput, merged_outcomes, replay_pack
-from namesrv_wire.event_log import Positions, rows_of_line
+from namesrv_wire.logs.event_log import Positions, rows_of_line
 from schemas import bronze, gold
 from schemas.times import day_of, day_start_seq
 

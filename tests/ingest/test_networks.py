@@ -9,7 +9,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 
 from namesrv_wire import Segment
-from namesrv_wire.capture import ACK, FIN, RST, SYN
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
 from tests.examples import first_quick
 from tests.ingest.given import content, read_in, stored
 from tests.wire.capture_files import pcap

@@ -18,7 +18,7 @@ from tests.ingest.given import BEAT, CAPTURE, at, house_at, piece, write
 def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pcap, one that is gzip'd and an event log, all bytes are told at the end, and how much was in them."""
     monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
-    monkeypatch.setattr("namesrv_wire.log_file.BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr("jobs.ingest.logs.BLOCK_BYTES", 1 << 16)
     plain = piece(tmp_path / "a.pcap", 0, 3_000)
     packed = tmp_path / "b.pcap.gz"
@@ -41,7 +41,7 @@ def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: py
 def test_what_several_tasks_have_read_is_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets and the bytes that they took are of what all tasks have read by then, and how long the rest takes follows."""
     monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
-    monkeypatch.setattr("namesrv_wire.columns.CHUNK_BYTES", 1 << 15)
+    monkeypatch.setattr("namesrv_wire.packets.columns.CHUNK_BYTES", 1 << 15)
     monkeypatch.setattr("jobs.ingest.stretches.STRETCH_BYTES", 1 << 17)
     path = piece(tmp_path / "a.pcap", 0, 6_000)
     told: list[str] = []

@@ -80,7 +80,7 @@ def somebody_else() -> list[Segment]:
 @pytest.mark.usefixtures("small", "here")
 def test_very_many_connections_are_read_by_tasks_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than are watched: each that asked has its answer, and nothing is there twice."""
-    monkeypatch.setattr("namesrv_wire.server.MAX_CONNECTIONS", 500)
+    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 500)
     read, _ = both(tmp_path, [written(tmp_path / "many.pcap", [*connections(2_000)])])
     assert (read.observations, read.frames, read.errors) == (200, 400, [])
 

@@ -17,10 +17,10 @@ from jobs.ingest import stretches as module
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.stretches import Stretch, can_be_cut
-from namesrv_wire.carry import are_alike
-from namesrv_wire.columns import Headers, read_columns
-from namesrv_wire.outline import Outline
-from namesrv_wire.transcript import Transcript
+from namesrv_wire.packets.columns import Headers, read_columns
+from namesrv_wire.servers.carry import are_alike
+from namesrv_wire.servers.outline import Outline
+from namesrv_wire.servers.transcript import Transcript
 from schemas import bronze
 from tests.examples import first_quick
 from tests.ingest.compare_bronze import rows_of
@@ -59,8 +59,8 @@ def one_after_the_other(task: Callable[[P], R], work: Iterable[P], _width: int) 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have captures of some hundred kilobytes be cut."""
-    monkeypatch.setattr("namesrv_wire.columns.CHUNK_BYTES", 1 << 15)
-    monkeypatch.setattr("namesrv_wire.outline.READ_BEFORE_END", 60)
+    monkeypatch.setattr("namesrv_wire.packets.columns.CHUNK_BYTES", 1 << 15)
+    monkeypatch.setattr("namesrv_wire.servers.outline.READ_BEFORE_END", 60)
     monkeypatch.setattr(module, "STRETCH_BYTES", 1 << 17)
     monkeypatch.setattr("jobs.ingest.writing._LARGE_BYTES", 1 << 12)
 
@@ -113,7 +113,7 @@ def test_a_capture_may_be_cut_anywhere(tmp_path: Path, monkeypatch: pytest.Monke
     """Rotated files of any size, packed or not, each cut into stretches of any size, say what one reading says."""
     rng = random.Random(seed)
     monkeypatch.setattr(module, "STRETCH_BYTES", rng.choice([1 << 14, 1 << 16, 3 << 16]))
-    monkeypatch.setattr("namesrv_wire.columns.CHUNK_BYTES", rng.choice([1 << 12, 1 << 14, 1 << 16]))
+    monkeypatch.setattr("namesrv_wire.packets.columns.CHUNK_BYTES", rng.choice([1 << 12, 1 << 14, 1 << 16]))
     cuts = [0, *sorted(rng.sample(range(1, _PACKETS), rng.choice([0, 1, 3]))), _PACKETS]
     packing: list[Callable[[bytes], bytes]] = [gzip.compress, bytes]
     paths = []
@@ -185,7 +185,7 @@ def test_losses_copies_and_another_order_change_nothing(
     """Packets that are lost, come twice, late, cut, overlap or lie are read as by one task, wherever stretches begin."""
     rng = random.Random(seed)
     monkeypatch.setattr(module, "STRETCH_BYTES", 1 << 16)
-    monkeypatch.setattr("namesrv_wire.columns.CHUNK_BYTES", 1 << 13)
+    monkeypatch.setattr("namesrv_wire.packets.columns.CHUNK_BYTES", 1 << 13)
     found = WHOLE[:3_000]
     for _ in range(60):
         at, kind, number = (

@@ -19,9 +19,9 @@ from namesrv_core.machine.question import Answer
 from namesrv_core.machine.step import apply_step
 from namesrv_core.trace.trace import Trace
 from namesrv_core.trace.trace_state import StateText
-from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.frames import Frame
-from namesrv_wire.requests import request_of
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.frames import Frame
+from namesrv_wire.protocol.requests import request_of
 from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.oracle import VERSIONS, Oracle, request
 from tests.oracle.request_makers import CHANNELS, Made, Maker

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire.capture import FIN, SYN, read_capture
+from namesrv_wire.packets.capture import FIN, SYN, read_capture
 from tests.oracle.live.recorder import Recorder
 
 

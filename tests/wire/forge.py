@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from namesrv_wire import Segment, Transcript
-from namesrv_wire.capture import ACK, FIN, RST, SYN
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
 from namesrv_wire.rows import AnyRow
 
 NAMESRV = "10.0.0.1:9876"

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from namesrv_wire import Segment, read_capture
-from namesrv_wire.frames import decode_frame
+from namesrv_wire.protocol.frames import decode_frame
 from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"

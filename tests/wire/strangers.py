@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from namesrv_wire.capture import ACK, FIN, RST, SYN
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
 from tests.wire.forge import register_json, request, response
 
 _MS = 1_000

@@ -13,7 +13,7 @@ from scapy.layers.l2 import Loopback
 from scapy.utils import PcapNgWriter, PcapWriter
 
 from namesrv_wire import CaptureStats, Segment, read_capture
-from namesrv_wire.capture import INCOMING
+from namesrv_wire.packets.capture import INCOMING
 from tests.wire.capture_files import (
     LINKS,
     PAYLOADS,

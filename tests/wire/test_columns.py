@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from namesrv_wire import AnyRow, CaptureError, Segment, Transcript, read_capture
-from namesrv_wire.capture import Endpoints
-from namesrv_wire.columns import read_columns
+from namesrv_wire.packets.capture import Endpoints
+from namesrv_wire.packets.columns import read_columns
 from tests.examples import examples
 from tests.wire.capture_files import LINKS, PAYLOADS, enhanced, interface, packet_bytes, pcap, section
 from tests.wire.forge import NAMESRV
@@ -164,8 +164,8 @@ def test_whatever_happened_to_a_capture_both_ways_say_the_same(
     path = tmp_path / "some.pcap"
     path.write_bytes(gzip.compress(data, 1)[: None if chunk > 64 else -9] if packed else data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("namesrv_wire.columns.CHUNK_BYTES", chunk)
-        patch.setattr("namesrv_wire.columns.CHUNK_PACKETS", 1 + chunk // 64)
+        patch.setattr("namesrv_wire.packets.columns.CHUNK_BYTES", chunk)
+        patch.setattr("namesrv_wire.packets.columns.CHUNK_PACKETS", 1 + chunk // 64)
         assert outcome(path, columns=True) == outcome(path, columns=False)
 
 

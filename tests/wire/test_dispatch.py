@@ -14,8 +14,8 @@ from namesrv_core.asking.dispatch import dispatch, serve
 from namesrv_core.machine.question import Answer
 from namesrv_core.trace.trace import Trace
 from namesrv_core.trace.trace_state import StateText
-from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.requests import request_of
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.requests import request_of
 from tests.wire.trace_requests import frame_of
 
 TRACES = sorted((Path(__file__).parent.parent / "core" / "traces").glob("*/*.jsonl.gz"))

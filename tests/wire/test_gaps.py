@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.capture import Segment
+from namesrv_wire.packets.capture import Segment
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.transcript import Transcript
+from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import EPOCH_NS, MS_NS, NAMESRV, REGISTER, SECOND_NS, Talk, merged, of_table, response, rows_of
 
 

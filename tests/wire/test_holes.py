@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from namesrv_wire.capture import Segment
 from namesrv_wire.limits import SMALL_HOLE_NS
+from namesrv_wire.packets.capture import Segment
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.transcript import Transcript
+from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import (
     EPOCH_NS,
     MS_NS,

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_wire import known_lines, log_file
 from namesrv_wire.errors import DecodeError
-from namesrv_wire.event_log import SCHEMA, Positions, line_of, rows_of_line
-from namesrv_wire.known_lines import KnownLines
-from namesrv_wire.log_file import Block, read_blocks
+from namesrv_wire.logs import known_lines, log_file
+from namesrv_wire.logs.event_log import SCHEMA, Positions, line_of, rows_of_line
+from namesrv_wire.logs.known_lines import KnownLines
+from namesrv_wire.logs.log_file import Block, read_blocks
 from namesrv_wire.rows import Row
 from tests.wire.forge import NAMESRV, rows_of
 from tests.wire.test_transcript_parts import conversation

@@ -17,9 +17,9 @@ from namesrv_core.machine.profile import V5_4_0
 from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.errors import Reason
-from namesrv_wire.event_log import SCHEMA
 from namesrv_wire.lateness import MAX_NOTED, STEP_BACK_US, Lateness
-from namesrv_wire.log_file import read_event_log
+from namesrv_wire.logs.event_log import SCHEMA
+from namesrv_wire.logs.log_file import read_event_log
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.tally import Tally
 from schemas import codec

@@ -54,7 +54,7 @@ def peak_of(segments: Iterable[Segment]) -> tuple[int, Tally]:
 @pytest.mark.slow
 def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four times the connections as many are watched as before, and all frames are accounted for."""
-    monkeypatch.setattr("namesrv_wire.server.MAX_CONNECTIONS", 500)
+    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 500)
     (few, _), (many, counts) = (peak_of(connections(count)) for count in (3_000, 12_000))
     assert many <= 1.2 * few
     assert (counts.connections, counts.frames, counts.observations) == (12_000, 2_400, 1_200)
@@ -65,7 +65,7 @@ def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pyte
 @pytest.mark.parametrize("answered", [True, False])
 def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:  # noqa: FBT001
     """Questions that are never answered are forgotten beyond a limit; all frames are accounted for."""
-    monkeypatch.setattr("namesrv_wire.exchange.MAX_PENDING", 500)
+    monkeypatch.setattr("namesrv_wire.servers.exchange.MAX_PENDING", 500)
     (few, _), (many, counts) = (peak_of(frames(count, answered=answered)) for count in (3_000, 12_000))
     assert many <= 1.2 * few
     assert counts.frames == counts.accounted == 12_000 * (1 + answered)
@@ -74,7 +74,7 @@ def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.Mon
 
 def test_a_brokers_connection_outlives_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many strangers come, the connection of a broker is watched: its close is known."""
-    monkeypatch.setattr("namesrv_wire.server.MAX_CONNECTIONS", 50)
+    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 50)
     broker = Talk().open().exchange(103, {"brokerName": "b", "brokerAddr": "a:1", "brokerId": "0", "clusterName": "C"})
     opened = broker.segments[:]
     broker.wait(30_000 * MS_NS).client_fin().server_fin()

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire import CaptureError, Segment, read_capture
-from namesrv_wire.columns import read_columns
-from namesrv_wire.container import Packet, read_packets
 from namesrv_wire.limits import SMALL_HOLE_BYTES
+from namesrv_wire.packets.columns import read_columns
+from namesrv_wire.packets.container import Packet, read_packets
 from tests.ingest.given import packets
 
 DATA = packets(0, 600)

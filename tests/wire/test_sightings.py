@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire import AnyRow, Segment, Transcript, read_capture
-from namesrv_wire.capture import INCOMING, OUTGOING
+from namesrv_wire.packets.capture import INCOMING, OUTGOING
 from tests.wire.forge import (
     EPOCH_NS,
     MS_NS,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.capture import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.limits import MAX_LOST_BEFORE_RST
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.tcp import Stream
-from namesrv_wire.transcript import Transcript
+from namesrv_wire.servers.transcript import Transcript
+from namesrv_wire.streams.tcp import Stream
 from tests.wire.forge import NAMESRV, Talk, final, merged, request, rows_of
 from tests.wire.test_transcript import alive_beside
 

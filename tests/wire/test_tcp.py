@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES
-from namesrv_wire.tcp import Missing, Stream
+from namesrv_wire.streams.tcp import Missing, Stream
 
 
 def begun(seq: int = 0) -> Stream:

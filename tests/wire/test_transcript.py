@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from namesrv_wire import REVOKED, AnyRow, Transcript, server, transcript
-from namesrv_wire.frames import ONE_WAY
+from namesrv_wire import REVOKED, AnyRow, Transcript
+from namesrv_wire.protocol.frames import ONE_WAY
+from namesrv_wire.servers import server, transcript
 from schemas.bronze import TABLES
 from tests.wire.forge import (
     BROKER,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from namesrv_wire.frames import Frame
+from namesrv_wire.protocol.frames import Frame
 
 Ev = Mapping[str, Any]
 FIELDS = {

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from namesrv_wire import DecodeError, Transcript, WireError
-from namesrv_wire.bodies import decode_data_version, decode_queue_datas, decode_register_body
-from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.capture import OUTGOING, Endpoints, Segment, segment_of
-from namesrv_wire.columns import read_columns
-from namesrv_wire.container import read_packets
-from namesrv_wire.cutting import FrameCutter
-from namesrv_wire.event_log import line_of
-from namesrv_wire.frames import Frame, decode_frame
-from namesrv_wire.known import KnownFrames
-from namesrv_wire.log_file import read_event_log
+from namesrv_wire.logs.event_log import line_of
+from namesrv_wire.logs.log_file import read_event_log
+from namesrv_wire.packets.capture import OUTGOING, Endpoints, Segment, segment_of
+from namesrv_wire.packets.columns import read_columns
+from namesrv_wire.packets.container import read_packets
+from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.frames import Frame, decode_frame
+from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.secrets import blot
+from namesrv_wire.streams.cutting import FrameCutter
 from tests.wire.forge import NAMESRV, Talk, rows_of
 from tests.wire.openings import OPENINGS
 from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.frames import FIXED, JSON, RESPONSE, ROCKETMQ, decode_frame
 from namesrv_wire.limits import (
     MAX_FRAME_BYTES,
     MAX_RESYNC_BYTES,
     MAX_RESYNC_HEADER_BYTES,
     MIN_BINARY_HEADER_BYTES,
 )
-from namesrv_wire.opening import Preamble, is_tls, opening_of
+from namesrv_wire.protocol.frames import FIXED, JSON, RESPONSE, ROCKETMQ, decode_frame
+from namesrv_wire.streams.opening import Preamble, is_tls, opening_of
 
 _NUMBERS = re.compile(rb'"(code|flag|opaque|version)":(-?[0-9]{1,10})(?![0-9])')
 

@@ -16,12 +16,12 @@ from typing import Any, Final, cast
 
 from namesrv_core.inference.configuration import shown_text, told_text
 from namesrv_core.machine.codes import RequestCode
-from namesrv_wire.bodies import topic_table
 from namesrv_wire.codes import EVENT_TABLES, request_name
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind, checked
 from namesrv_wire.json_text import canonical_json, parse_json
-from namesrv_wire.requests import topic_configs_row
+from namesrv_wire.logs.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind, checked
+from namesrv_wire.protocol.bodies import topic_table
+from namesrv_wire.protocol.requests import topic_configs_row
 from namesrv_wire.rows import AnyRow, Row, Values, digest_id, timed_id
 
 SCHEMA: Final = "namesrv-event/1"

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from namesrv_wire.capture import FIN, INCOMING, OUTGOING, RST, Segment
-from namesrv_wire.connection import Connection
+from namesrv_wire.packets.capture import FIN, INCOMING, OUTGOING, RST, Segment
+from namesrv_wire.streams.connection import Connection
 
 SIGHTING_NS: Final = 20_000_000
 """Sightings of a packet are no further apart; seen: 10 to 60 µs."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from namesrv_wire.errors import DecodeError
-from namesrv_wire.event_log import nanoseconds
 from namesrv_wire.java_values import INT, LONG
-from namesrv_wire.known_lines import KnownLine, Shape
+from namesrv_wire.logs.event_log import nanoseconds
+from namesrv_wire.logs.known_lines import KnownLine, Shape
 from namesrv_wire.rows import Row, Values, timed_begin, timed_end
 
 Ints = NDArray[np.int64]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from namesrv_wire.closing import Idle
-from namesrv_wire.connection import Connection
-from namesrv_wire.exchange import Exchange
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
-from namesrv_wire.ledger import Ledger
-from namesrv_wire.lifecycle import DOWN, UNKNOWN, Life
 from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import UNTIL_MS, Place
+from namesrv_wire.servers.exchange import Exchange
+from namesrv_wire.servers.ledger import Ledger
+from namesrv_wire.servers.lifecycle import DOWN, UNKNOWN, Life
+from namesrv_wire.streams.closing import Idle
+from namesrv_wire.streams.connection import Connection
 
 
 class Hole(NamedTuple):

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 from namesrv_core.asking.requests import java_int
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.inflate import Inflated
 from namesrv_wire.java_values import INT, LONG, java_integer, java_text
 from namesrv_wire.json_text import ambiguous, canonical_json, object_of, parse_json, text_of
 from namesrv_wire.limits import MAX_TOPICS
+from namesrv_wire.protocol.inflate import Inflated
 
 DEFAULT_QUEUE_NUMS: Final = 16
 """Source: `TopicConfig.readQueueNums`, `writeQueueNums` when the JSON has none."""

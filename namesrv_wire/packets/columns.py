@@ -18,7 +18,9 @@ from typing import IO, Final, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from namesrv_wire.capture import (
+from namesrv_wire.errors import CaptureError
+from namesrv_wire.limits import MAX_PACKET_BYTES
+from namesrv_wire.packets.capture import (
     INCOMING,
     LINUX_SLL,
     LINUX_SLL2,
@@ -28,10 +30,8 @@ from namesrv_wire.capture import (
     Segment,
     segment_of,
 )
-from namesrv_wire.container import GZIP_MAGIC, Packet, Position, read_packets
-from namesrv_wire.errors import CaptureError
-from namesrv_wire.limits import MAX_PACKET_BYTES
-from namesrv_wire.recovery import is_made_up
+from namesrv_wire.packets.container import GZIP_MAGIC, Packet, Position, read_packets
+from namesrv_wire.packets.recovery import is_made_up
 
 Ints: TypeAlias = NDArray[np.int64]
 Truths: TypeAlias = NDArray[np.bool_]

@@ -23,12 +23,12 @@ from namesrv_core.asking.requests import (
 from namesrv_core.inference.configuration import told_text
 from namesrv_core.machine.codes import RequestCode
 from namesrv_wire import values
-from namesrv_wire.bodies import TopicTable, decode_data_version, decode_queue_datas
-from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import EVENT_TABLES, V3_0_11, request_name
 from namesrv_wire.errors import LIMITS, DecodeError, Reason
-from namesrv_wire.frames import Frame
 from namesrv_wire.json_text import canonical_json
+from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode_queue_datas
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.rows import Row, Values
 
 _BODY_ERROR = "org.apache.rocketmq.remoting.exception.RemotingCommandException: Failed to decode RegisterBrokerBody"

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from namesrv_wire.capture import ACK, FIN, RST, SYN, Segment
-from namesrv_wire.columns import Headers, Ints, Packets, Truths
-from namesrv_wire.connection import Connection, Half
-from namesrv_wire.cutting import plausible_start
-from namesrv_wire.flows import Flow
-from namesrv_wire.server import Server
-from namesrv_wire.transcript import DEFAULT_IDLE_MS, Transcript
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
+from namesrv_wire.packets.columns import Headers, Ints, Packets, Truths
+from namesrv_wire.servers.flows import Flow
+from namesrv_wire.servers.server import Server
+from namesrv_wire.servers.transcript import DEFAULT_IDLE_MS, Transcript
+from namesrv_wire.streams.connection import Connection, Half
+from namesrv_wire.streams.cutting import plausible_start
 
 READ_BEFORE_END: Final = 2_000
 """Packets that are read before a stretch begins: what is half done there began in these."""

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, Literal
 
-from namesrv_wire.connection import Connection
+from namesrv_wire.streams.connection import Connection
 
 EARLY_NS: Final = 5_000_000
 LATE_NS: Final = 250_000_000

@@ -8,9 +8,9 @@ import re
 from collections import OrderedDict
 from typing import NamedTuple
 
-from namesrv_wire.bodies import RegisterBody, data_version_of, decode_register_body
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.limits import BODY_CACHE_BYTES, BODY_CACHE_ENTRIES
+from namesrv_wire.protocol.bodies import RegisterBody, data_version_of, decode_register_body
 
 _NUMBER = rb"(?:0|-?[1-9]\d{0,17})"
 _DATA_VERSION = re.compile(

@@ -7,21 +7,21 @@ from collections.abc import Callable
 from typing import Final
 
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_wire.attempts import Attempts
-from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.capture import ACK, FIN, RST, Segment
-from namesrv_wire.closing import Idle
-from namesrv_wire.connection import Connection
-from namesrv_wire.cutting import Cut
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.exchange import Exchange
-from namesrv_wire.known import KnownFrames
-from namesrv_wire.ledger import Ledger
-from namesrv_wire.lifecycle import DOWN, HIDDEN, UP, Burst, Life
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
-from namesrv_wire.recording import Recording
+from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.rows import Place, Row, channel_row
-from namesrv_wire.sightings import is_elsewhere, place_of
+from namesrv_wire.servers.exchange import Exchange
+from namesrv_wire.servers.ledger import Ledger
+from namesrv_wire.servers.lifecycle import DOWN, HIDDEN, UP, Burst, Life
+from namesrv_wire.servers.recording import Recording
+from namesrv_wire.streams.attempts import Attempts
+from namesrv_wire.streams.closing import Idle
+from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.cutting import Cut
+from namesrv_wire.streams.sightings import is_elsewhere, place_of
 from namesrv_wire.tally import Tally
 
 _PURGE_NS: Final = LINGER_NS // 8

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from namesrv_wire.event_log import rows_of_line
 from namesrv_wire.json_text import canonical_json, parse_json
 from namesrv_wire.limits import KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
+from namesrv_wire.logs.event_log import rows_of_line
 from namesrv_wire.rows import Row, Values
 
 # A name with what stands in front of its value, and the value: a plain text in quotes, or a whole number.

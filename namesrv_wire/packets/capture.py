@@ -10,8 +10,8 @@ from os import PathLike
 from struct import Struct
 from typing import NamedTuple
 
-from namesrv_wire.container import Packet, read_packets
 from namesrv_wire.limits import MAX_IPV6_EXTENSIONS, MAX_VLAN_TAGS
+from namesrv_wire.packets.container import Packet, read_packets
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 OUTGOING, INCOMING = -1, -2

@@ -22,7 +22,7 @@ from pcapng.exceptions import StreamEmpty
 
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES, SMALL_HOLE_BYTES
-from namesrv_wire.recovery import form_of, is_made_up, packets_behind
+from namesrv_wire.packets.recovery import form_of, is_made_up, packets_behind
 
 GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 16

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from namesrv_wire.body_cache import BodyCache
-from namesrv_wire.capture import ACK, FIN, RST, SYN, Endpoints, Segment
-from namesrv_wire.carry import dump, end_rows, load
-from namesrv_wire.columns import Packets
-from namesrv_wire.connection import Connection
-from namesrv_wire.flows import Flow, Flows, likely_servers
-from namesrv_wire.known import KnownFrames
 from namesrv_wire.limits import MAX_CANDIDATES
-from namesrv_wire.recording import Hole
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Endpoints, Segment
+from namesrv_wire.packets.columns import Packets
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.server import Server
-from namesrv_wire.sightings import BEGINNING_NS, Aside, Sightings, is_numbered_alike
+from namesrv_wire.servers.carry import dump, end_rows, load
+from namesrv_wire.servers.flows import Flow, Flows, likely_servers
+from namesrv_wire.servers.recording import Hole
+from namesrv_wire.servers.server import Server
+from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_numbered_alike
 from namesrv_wire.tally import Tally
 
 _OPENS_OR_ENDS: Final = SYN | FIN | RST

@@ -7,16 +7,16 @@ from typing import Final
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
-from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
-from namesrv_wire.connection import Connection, Pending
-from namesrv_wire.cutting import Cut, head_of
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
-from namesrv_wire.known import KnownFrame, KnownFrames
-from namesrv_wire.ledger import Ledger
 from namesrv_wire.limits import MAX_PENDING
-from namesrv_wire.requests import topic_configs_row
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.known import KnownFrame, KnownFrames
+from namesrv_wire.protocol.requests import topic_configs_row
 from namesrv_wire.rows import NOTHING, FrameRow, Place, Values, digest_id, timed_id
+from namesrv_wire.servers.ledger import Ledger
+from namesrv_wire.streams.connection import Connection, Pending
+from namesrv_wire.streams.cutting import Cut, head_of
 
 MAX_DIGESTS: Final = 65_536
 NOTIFY_MIN_BROKER_ID_CHANGE: Final = 905

@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from namesrv_wire.closing import LATE_NS
-from namesrv_wire.connection import Connection
 from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.lifecycle import UP, Life
-from namesrv_wire.recording import Hole
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
-from namesrv_wire.server import Server
+from namesrv_wire.servers.lifecycle import UP, Life
+from namesrv_wire.servers.recording import Hole
+from namesrv_wire.servers.server import Server
+from namesrv_wire.streams.closing import LATE_NS
+from namesrv_wire.streams.connection import Connection
 
 CARRY_SCHEMA: Final = "namesrv-carry/3"
 

@@ -6,12 +6,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any, Final
 
-from namesrv_wire.capture import ACK, FIN, RST, Segment
-from namesrv_wire.cutting import Cut, FrameCutter
 from namesrv_wire.limits import MAX_WINDOW_BYTES
+from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.rows import FrameRow, Values
 from namesrv_wire.secrets import blot
-from namesrv_wire.tcp import MASK, Piece, Stream
+from namesrv_wire.streams.cutting import Cut, FrameCutter
+from namesrv_wire.streams.tcp import MASK, Piece, Stream
 
 
 class Half:

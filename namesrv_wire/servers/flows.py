@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
-from namesrv_wire.capture import ACK, SYN, Segment
-from namesrv_wire.connection import Connection
-from namesrv_wire.cutting import plausible_start
-from namesrv_wire.frames import decode_frame
-from namesrv_wire.server import Server
+from namesrv_wire.packets.capture import ACK, SYN, Segment
+from namesrv_wire.protocol.frames import decode_frame
+from namesrv_wire.servers.server import Server
+from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.cutting import plausible_start
 
 Flow: TypeAlias = "tuple[Server, Connection, bool | None]"
 """Whether the server sent it, or (None) it is of another sighting of the connection."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from namesrv_wire.connection import Connection
-from namesrv_wire.cutting import Cut
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_HELD_ROWS
 from namesrv_wire.rows import (
@@ -21,6 +19,8 @@ from namesrv_wire.rows import (
     namesrv_row,
     quarantine_row,
 )
+from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.cutting import Cut
 from namesrv_wire.tally import Tally
 
 SLOT_STEP: Final = 16

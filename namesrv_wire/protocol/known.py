@@ -11,13 +11,13 @@ from struct import Struct
 from typing import Final
 
 from namesrv_core.asking.answers import question_of
-from namesrv_wire.bodies import TopicTable
-from namesrv_wire.body_cache import BodyCache
 from namesrv_wire.codes import EVENT_TABLES, OBSERVED
 from namesrv_wire.errors import DecodeError
-from namesrv_wire.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.limits import KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
-from namesrv_wire.requests import (
+from namesrv_wire.protocol.bodies import TopicTable
+from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
+from namesrv_wire.protocol.requests import (
     asks_standard_json,
     body_text,
     fields_json,

@@ -13,12 +13,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from namesrv_wire.container import GZIP_MAGIC
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
-from namesrv_wire.event_log import Positions
-from namesrv_wire.known_lines import TOPICS, KnownLines, Shape
 from namesrv_wire.limits import MAX_LINE_BYTES
-from namesrv_wire.line_columns import Alike, Lines
+from namesrv_wire.logs.event_log import Positions
+from namesrv_wire.logs.known_lines import TOPICS, KnownLines, Shape
+from namesrv_wire.logs.line_columns import Alike, Lines
+from namesrv_wire.packets.container import GZIP_MAGIC
 from namesrv_wire.rows import Row, Values, digest_id, quarantine_row
 from namesrv_wire.tally import Tally
 

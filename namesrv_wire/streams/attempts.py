@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from namesrv_wire.capture import Segment
-from namesrv_wire.sightings import place_of
+from namesrv_wire.packets.capture import Segment
+from namesrv_wire.streams.sightings import place_of
 
 MAX_SYNS: Final = 8_192
 

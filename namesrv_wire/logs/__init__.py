@@ -1,0 +1,1 @@
+"""Event logs: lines read, known ones as columns, and written."""

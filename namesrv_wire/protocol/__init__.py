@@ -1,0 +1,1 @@
+"""What RocketMQ says: frames, bodies, and what a request or an answer becomes."""
