@@ -41,7 +41,8 @@ def test_a_beat_of_the_version_that_is_there_need_not_be_tried(profile: Profile)
     """Nor would the core find that it did more."""
     before = state(cluster_name="C" if profile.live_key_has_cluster else None)
     assert tried(row("heartbeats", 30), before, profile) == (0, set())
-    assert tried(row("heartbeats", 30, code=904, data_version=None), before, profile) == (0, set())
+    light = tried(row("heartbeats", 30, code=904, data_version=None), before, profile)
+    assert light == ((0, set()) if profile.has_topic_registration else (1, {"u"}))  # 4.x does not know it
 
 
 OTHER = {"state_version": None, "timestamp": 1, "counter": 2}
