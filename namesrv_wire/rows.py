@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError
@@ -42,13 +41,13 @@ class FrameRow(NamedTuple):
 
     `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object, so
     do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`, `stated_id`: of
-    that and of a heartbeat. `seq_is_given`: as of a `Row`.
+    that and of a heartbeat. `own_id`: None, if it follows from these. `seq_is_given`: as of a `Row`.
     """
 
     table: str
     namesrv_id: str
     seq: int
-    event_id: str
+    own_id: str | None
     event_us: int
     effect_us: int
     channel_id: str
@@ -61,6 +60,14 @@ class FrameRow(NamedTuple):
     nth: int | None = None
     stated_id: str | None = None
     seq_is_given: bool = True
+
+    @property
+    def event_id(self) -> str:
+        """Return its id."""
+        if self.own_id is not None:
+            return self.own_id
+        at_us = self.effect_us if self.table == "route_observations" else self.event_us
+        return timed_id(self.namesrv_id, self.channel_id, self.said["code"], at_us, self.nth or 0)
 
     @property
     def values(self) -> Values:
@@ -117,13 +124,6 @@ def digest_id(*parts: object, content: bytes = b"") -> str:
     return hashlib.sha256(said + b"\n\n" + content).hexdigest()[:32]
 
 
-def timed_begin(namesrv_id: str, channel_id: str | None, code: int) -> Callable[[], Any]:
-    """Return what begins the digest of `timed_id` each time that it is called."""
-    channel = "" if channel_id is None else f"{channel_id}|"
-    said = f"{namesrv_id}|{channel}{code}|".encode("utf-8", "surrogatepass")
-    return hashlib.md5(said, usedforsecurity=False).copy
-
-
 def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth: int) -> str:
     """Return the id of a heartbeat that came, or of an answer that went, at a microsecond: the same digest as of a stored row.
 
@@ -133,14 +133,6 @@ def timed_id(namesrv_id: str, channel_id: str | None, code: int, at_us: int, nth
     channel = "" if channel_id is None else f"{channel_id}|"
     said = f"{namesrv_id}|{channel}{code}|{at_us}|{nth}"
     return hashlib.md5(said.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-
-
-def timed_end(begin: Callable[[], Any], at_us: int, nth: int) -> str:
-    """Return the `timed_id` that begins so."""
-    digest = begin()
-    digest.update(b"%d|%d" % (at_us, nth))
-    found: str = digest.hexdigest()
-    return found
 
 
 def quarantine_row(

@@ -151,7 +151,8 @@ class Collector:
             self._write(name, pa.RecordBatch.from_pylist(pending, staged_schema(STAGED[name])))
         for name, found in self._frames.items():
             own = {"_n": found.numbers, "_frame": found.frames}
-            self._write(name, columns_of(found.rows, staged_schema(STAGED[name]), ingest_run=self.run.run_id, **own))
+            table = STAGED[name]
+            self._write(name, columns_of(found.rows, table, staged_schema(table), ingest_run=self.run.run_id, **own))
         self._pending.clear()
         self._frames.clear()
         self._pending_bytes = 0

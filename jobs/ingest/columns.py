@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from namesrv_day.arrow.rows import derived_of
+from namesrv_day.arrow.sql import ask
 from namesrv_wire.logs.line_columns import Lines
 from namesrv_wire.rows import FrameRow, Values
+from schemas.table import STRING, Table
 from schemas.times import US_PER_DAY
 
 
-def columns_of(rows: Sequence[FrameRow], schema: pa.Schema, **other: Any) -> pa.RecordBatch:
+def columns_of(rows: Sequence[FrameRow], table: Table, schema: pa.Schema, **other: Any) -> pa.RecordBatch:
     """Return rows of one table as columns of `schema`; `other`: further columns, or the one value of one."""
     columns = zip(*rows, strict=True)
     _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, stated, _ = (
@@ -40,10 +44,15 @@ def columns_of(rows: Sequence[FrameRow], schema: pa.Schema, **other: Any) -> pa.
     }
     # The columns of the answer go before those of the request.
     shared = [_Shared(answered), _Shared(said)]
-    return pa.RecordBatch.from_arrays([_column(field, own, shared, len(rows)) for field in schema], schema=schema)
+    found = pa.RecordBatch.from_arrays([_column(field, own, shared, len(rows)) for field in schema], schema=schema)
+    if None not in ids:
+        return found
+    return _with(found, "event_id", pc.coalesce(found["event_id"], _timed_ids(found, table)))
 
 
-def columns_of_lines(lines: Lines, schema: pa.Schema, source_file: str, first: int, run_id: str) -> pa.RecordBatch:
+def columns_of_lines(
+    lines: Lines, table: Table, schema: pa.Schema, source_file: str, first: int, run_id: str
+) -> pa.RecordBatch:
     """Return lines of an event log as columns of `schema`; `first`: the number of the line that is number 0."""
     size, numbers = len(lines.numbers), lines.numbers - first
     own = {
@@ -55,7 +64,6 @@ def columns_of_lines(lines: Lines, schema: pa.Schema, source_file: str, first: i
         "source_offset": numbers,
         "request_seq": lines.asked,
         "nth": lines.nth,
-        "stated_id": lines.stated,
         "channel_id": lines.channels,
         "ingest_run": run_id,
         "day": (lines.effect_us // US_PER_DAY).astype(np.int32),
@@ -65,7 +73,24 @@ def columns_of_lines(lines: Lines, schema: pa.Schema, source_file: str, first: i
     }
     shared = [_Shared(lines.said)]
     stated = {name: values for name, values in own.items() if values is not None}
-    return pa.RecordBatch.from_arrays([_column(field, stated, shared, size) for field in schema], schema=schema)
+    found = pa.RecordBatch.from_arrays([_column(field, stated, shared, size) for field in schema], schema=schema)
+    if lines.nth is None:
+        return found
+    ids = found["event_id"]
+    follows = pc.equal(ids, _timed_ids(found, table))
+    return _with(found, "stated_id", pc.if_else(follows, pa.scalar(None, STRING), ids))
+
+
+def _timed_ids(rows: pa.RecordBatch, table: Table) -> pa.Array:
+    """Return the ids that follow from beats and answers (`rows.timed_id`), which state none."""
+    met = _with(rows, "namesrv_addr", rows["namesrv_id"])
+    made = ask(f"SELECT {derived_of(table)['event_id']} FROM met", {"met": pa.Table.from_batches([met])})  # noqa: S608
+    return pa.concat_arrays(made[0].chunks)
+
+
+def _with(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values.cast(rows.schema.field(at).type))
 
 
 class _Shared:

@@ -89,8 +89,8 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
     found = ReadBlock(block.count, block.frames)
     writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
     for lines in block.lines:
-        schema = staged_schema(WRITTEN[lines.table])
-        columns = columns_of_lines(lines, schema, part.path.name, block.first, part.run_id)
+        table = WRITTEN[lines.table]
+        columns = columns_of_lines(lines, table, staged_schema(table), part.path.name, block.first, part.run_id)
         batch = as_staged(columns, part.namesrv_of)
         if lines.table not in writers:
             found.files[lines.table] = part.folder / f"{name}-{lines.table}.arrow"

@@ -36,12 +36,11 @@ class Recorded:
     ) -> pa.Table:
         """Return what `asked` makes of these columns of rows, part by part."""
         files = self._house.files(table, self._days if is_of_days else None)
-        parts = [asked(connection().from_arrow(empty(table)))]
-        parts += [ask_file(self._house.path, table, file, asked) for file in files]
+        parts = [ask_file(self._house.path, table, file, asked) for file in files]
         if self._staged is not None:
             names = [name.strip() for name in columns.split(",")]
             parts += [asked(connection().from_arrow(rows)) for rows in self._staged.columns(table.name, names)]
-        return pa.concat_tables(parts)
+        return pa.concat_tables(parts or [asked(connection().from_arrow(empty(table)))])
 
     def heard(self) -> pa.Table:
         """Return who beat at which name server, since when and until when, and when it answered, as `BEATS`."""

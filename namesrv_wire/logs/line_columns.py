@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from namesrv_wire.errors import DecodeError
 from namesrv_wire.java_values import INT, LONG
 from namesrv_wire.logs.event_log import nanoseconds
 from namesrv_wire.logs.known_lines import KnownLine, Shape
-from namesrv_wire.rows import Row, Values, timed_begin, timed_end
+from namesrv_wire.rows import Row, Values, timed_id
 
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
@@ -46,7 +46,6 @@ class Lines:
     channels: list[str] | None = None
     asked: Ints | None = None
     nth: Ints | None = None
-    stated: list[str | None] | None = None
 
     def values(self, index: int) -> Values:
         """Return every column of a line but its file, as `Row.values`."""
@@ -56,8 +55,10 @@ class Lines:
             found["channel_id"] = self.channels[index]
         if self.asked is not None:
             found["request_seq"] = int(self.asked[index])
-        if self.nth is not None and self.stated is not None:
-            found |= {"nth": int(self.nth[index]), "stated_id": self.stated[index]}
+        if self.nth is not None:
+            at_us, nth = found["effect_time" if self.asked is not None else "event_time"], int(self.nth[index])
+            made = timed_id(found["namesrv_id"], found.get("channel_id"), found["code"], at_us, nth)
+            found |= {"nth": nth, "stated_id": None if found["event_id"] == made else found["event_id"]}
         return {**found, "source_offset": int(self.numbers[index])}
 
     def rows(self, source_file: str) -> Iterator[tuple[int, Row]]:
@@ -104,8 +105,6 @@ class Alike:
         lines.asked = asked if is_answer else None
         if self.shape.is_timed:
             lines.nth = nth
-            at_us = lines.effect_us if is_answer else lines.event_us
-            lines.stated = _stated(lines, at_us, nth) if "event_id" in columns else list(ids)
         return lines, []
 
     def _without(self, is_plain: Truths) -> tuple[Lines | None, list[int]]:
@@ -195,20 +194,3 @@ def _minute(text: bytes) -> int:
         return nanoseconds(f"{text.decode()}:00Z", "time")
     except (DecodeError, UnicodeDecodeError):
         return -1
-
-
-def _stated(lines: Lines, at_us: Ints, nth: Ints) -> list[str | None]:
-    """Return the ids that do not follow from their lines (`rows.timed_id`), None for those that do."""
-    begun: dict[tuple[int, str | None], Callable[[], Any]] = {}
-    found: list[str | None] = []
-    channels: Sequence[str | None] = lines.channels or [said.get("channel_id") for said in lines.said]
-    for said, channel, at, number, identity in zip(
-        lines.said, channels, at_us.tolist(), nth.tolist(), lines.ids, strict=True
-    ):
-        key = (id(said), channel)
-        begin = begun.get(key)
-        if begin is None:
-            begin = begun[key] = timed_begin(said["namesrv_id"], channel, said["code"])
-        made = timed_end(begin, at, number)
-        found.append(None if made == identity else identity)
-    return found

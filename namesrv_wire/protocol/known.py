@@ -38,11 +38,13 @@ _OBJECT_BYTES: Final = 2_048
 class KnownFrame:
     """A decoded frame, whatever its opaque, and what rows are made of it, made when it is asked for and once."""
 
-    __slots__ = ("_answer", "_observed", "_question", "_request", "frame", "is_kept")
+    __slots__ = ("_answer", "_observed", "_question", "_request", "frame", "is_kept", "request_name")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self.is_kept = False
+        self.request_name = f"request:{frame.code}"
+        """What a request is counted under that is no event."""
         self._question: Values | None = None
         self._request: tuple[Values, TopicTable | None] | None = None
         self._answer: Values | None = None
@@ -131,18 +133,19 @@ class KnownFrames:
 def _key_and_opaque(data: bytes) -> tuple[bytes | None, int]:
     """Return the bytes that stand for a frame but its opaque, and that; no bytes where it does not stand where it should."""
     length, word = _LENGTHS.unpack_from(data) if len(data) >= 17 else (0, 0)
-    number = None
+    at, number = 0, None
     if length == len(data) - 4:
         if word >> 24 == ROCKETMQ:
             return data[:13] + data[17:], _OPAQUE.unpack_from(data, 13)[0]
         if word >> 24 == JSON:
             at = data.find(_NAME, 8, 8 + (word & 0xFFFFFF)) + 9
             number = _NUMBER.match(data, at) if at > 8 else None
-    opaque = int(number[0]) if number is not None else _MOST + 1
-    if number is None or not -_MOST <= opaque <= _MOST:
+    if number is None:
         return None, 0
+    end = number.end()
+    opaque = int(data[at:end])
     # The first length says how many digits there were: else some might be taken for the header's last bytes.
-    return data[: number.start()] + data[number.end() :], opaque
+    return (data[:at] + data[end:], opaque) if -_MOST <= opaque <= _MOST else (None, 0)
 
 
 def _is_apart(data: bytes, frame: Frame) -> bool:

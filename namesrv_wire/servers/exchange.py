@@ -13,7 +13,7 @@ from namesrv_wire.limits import MAX_PENDING
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.known import KnownFrame, KnownFrames
 from namesrv_wire.protocol.requests import topic_configs_row
-from namesrv_wire.rows import NOTHING, FrameRow, Place, Values, digest_id, timed_id
+from namesrv_wire.rows import NOTHING, FrameRow, Place, Values, digest_id
 from namesrv_wire.servers.ledger import Ledger
 from namesrv_wire.streams.connection import Connection, Pending
 from namesrv_wire.streams.cutting import Cut, head_of
@@ -55,7 +55,7 @@ class Exchange:
                 return
             if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
                 connection.reverse[opaque] = frame.code
-            tally.ignored[f"request:{frame.code}"] += 1
+            tally.ignored[known.request_name] += 1
             if frame.code == NOTIFY_MIN_BROKER_ID_CHANGE:
                 place = Place(*ledger.source, ledger.time_ns)
                 evidence = f"request {frame.code} to {connection.client}"
@@ -68,7 +68,7 @@ class Exchange:
         elif frame.code in EVENT_TABLES:
             self._event(connection, known, opaque, Cut(position, data))
         else:
-            tally.ignored[f"request:{frame.code}"] += 1
+            tally.ignored[known.request_name] += 1
             if not frame.flag & 2:
                 pending = Pending(frame.code, ledger.slot(), ledger.time_ns, None, known.question())
                 self._await(connection, opaque, pending)
@@ -135,10 +135,9 @@ class Exchange:
                 self._digests.clear()
             self._digests.add(topics.digest)
             ledger.emit(topic_configs_row(topics))
-        seq, at_us, channel, nth = ledger.slot(), time_ns // 1_000, connection.channel_id, None
+        seq, at_us, channel, nth, identity = ledger.slot(), time_ns // 1_000, connection.channel_id, None, None
         if table == "heartbeats":
             nth = connection.nth_at(frame.code, at_us)
-            identity = timed_id(ledger.id, channel, frame.code, at_us, nth)
         else:
             said = (ledger.id, channel, "request", frame.code, cut.position, opaque)
             identity = digest_id(*said, content=frame.body)
@@ -184,10 +183,9 @@ class Exchange:
         """Write what was answered."""
         ledger, channel = self.ledger, connection.channel_id
         asked_us, at_us = pending.time_ns // 1_000, ledger.time_ns // 1_000
-        nth = connection.nth_at(pending.code, at_us)
-        identity = timed_id(ledger.id, channel, pending.code, at_us, nth)
-        own = (ledger.slot(), identity, asked_us, at_us, channel, connection.proxied, *ledger.source)
-        ledger.emit(FrameRow("route_observations", ledger.id, *own, said, observed, pending.seq, nth))
+        nth, proxied, (file, packet) = connection.nth_at(pending.code, at_us), connection.proxied, ledger.source
+        own = ("route_observations", ledger.id, ledger.slot(), None, asked_us, at_us, channel, proxied, file, packet)
+        ledger.emit(FrameRow(*own, said, observed, pending.seq, nth))
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""

@@ -99,14 +99,13 @@ class Outline(Transcript):
     def _read_on(self, flow: Flow, packets: Packets, at: int, source_file: str) -> None:
         """Read a packet of a connection of which nothing was passed over since it was read."""
         (server, connection, from_server), size = flow, packets.stop[at] - packets.start[at]
-        if not server.begin(packets.time_ns[at], (source_file, packets.number(at))):
-            return
         self._read[connection] = self._read.get(connection, 0) + (size > 0)
+        place = packets.time_ns[at], (source_file, packets.number(at))
         header, payload = (
             (packets.seq[at], packets.ack[at], packets.flags[at]),
             packets.data[packets.start[at] : packets.stop[at]],
         )
-        if not server.in_order(connection, header, payload, from_server=bool(from_server)):
+        if not server.go_on((connection, bool(from_server)), place, header, payload):
             segment = packets.segment(at, self._endpoints)
             assert segment is not None, "it is of a connection"
             self._take(server, connection, segment, from_server=bool(from_server))

@@ -141,14 +141,30 @@ class Server:
             self._flags(connection, segment.flags, silent_ns, from_server=from_server)
         return True
 
-    def in_order(self, connection: Connection, header: tuple[int, int, int], data: bytes, *, from_server: bool) -> bool:
-        """Take in a segment without flags, as `segment` does, if it is the next one and no hole is open; else return False.
+    def go_on(
+        self,
+        flow: tuple[Connection, bool],
+        place: tuple[int, tuple[str, int]],
+        header: tuple[int, int, int],
+        data: bytes,
+    ) -> bool:
+        """Open a packet, and take in its segment, as `begin` and `segment` do, if it is the next one and no hole is open.
 
-        `header`: its sequence number, acknowledgement and flags. Most of a capture is such segments.
+        `flow`: its connection, and whether the server sent it; `place`: time and source; `header`: sequence number,
+        acknowledgement and flags, of which none opens or ends a connection. Returns whether nothing is left to be done.
+        Most of a capture is such segments: what they need is here, in one call.
         """
-        half = connection.from_server if from_server else connection.from_client
-        stream, (seq, ack, flags) = half.stream, header
-        if seq != stream.next_seq or connection.from_client.stream.chunks or connection.from_server.stream.chunks:
+        (time_ns, source), (connection, from_server), (seq, ack, flags) = place, flow, header
+        ledger, recording, idle = self.ledger, self.recording, self.idle
+        if ledger.time_ns <= time_ns <= recording.calm_until_ns and not idle.overdue:
+            ledger.begin(time_ns, source)
+            recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
+        elif not self.begin(time_ns, source):
+            return True
+        client, server = connection.from_client, connection.from_server
+        half = server if from_server else client
+        stream = half.stream
+        if seq != stream.next_seq or client.stream.chunks or server.stream.chunks:
             return False
         if flags & ACK:
             connection.acks[not from_server] = ack

@@ -219,13 +219,11 @@ class Transcript:
         for index, (key, time_ns, seq, ack, flags, start, stop) in enumerate(zip(*columns, strict=True)):
             flow = flows.get(pair(key)) if is_plain and key and not flags & _OPENS_OR_ENDS else None
             if flow is not None and flow[2] is not None:
-                server, connection, _ = flow
                 last_ns = time_ns
                 self._packets += 1
                 self._first_ns = self._first_ns or time_ns
-                if not server.begin(time_ns, (source_file, packets.first + index)):
-                    continue
-                if server.in_order(connection, (seq, ack, flags), data[start:stop], from_server=flow[2]):
+                place = time_ns, (source_file, packets.first + index)
+                if flow[0].go_on((flow[1], flow[2]), place, (seq, ack, flags), data[start:stop]):
                     continue
             segment = self._segment(packets, index, source_file)
             if segment is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from operator import itemgetter
 from typing import Final, Literal
 
 from namesrv_wire.streams.connection import Connection
@@ -21,6 +23,9 @@ Seen: 1 to 61 ms after.
 GIVE_UP_NS: Final = 600_000_000_000
 """A connection that is silent for this long after its idle close is done with."""
 
+_FEW_STALE: Final = 1_000
+"""So many that are overdue no more, beyond as many as are, wait to be forgotten."""
+
 Verdict = Literal["idle", "timer", "other"]
 
 
@@ -30,12 +35,18 @@ class Idle:
     Those whose silence reached the limit are kept apart, as overdue.
     """
 
-    __slots__ = ("_open", "due_ns", "limit_ns", "overdue")
+    __slots__ = ("_added", "_in_order", "_inactive", "_open", "due_ns", "limit_ns", "overdue")
 
     def __init__(self, idle_ms: int) -> None:
         self.limit_ns = idle_ms * 1_000_000
         self._open: OrderedDict[str, Connection] = OrderedDict()
         self.overdue: dict[str, Connection] = {}
+        # There may be very many of them: none is looked at again for each packet.
+        self._in_order: list[tuple[int, int, Connection]] = []
+        """A heap of those that were added to `overdue`, by the end of their silence, with how many were added before."""
+        self._inactive: list[Connection] = []
+        """Of these, all that wait for the name server's next activity."""
+        self._added = 0
         self.due_ns = 0
         """No silence reaches the limit before this time; kept low rather than exact."""
 
@@ -51,7 +62,24 @@ class Idle:
     def restore(self, connection: Connection) -> None:
         """Put back an open connection from an earlier capture, in the order given."""
         self.due_ns = 0
-        (self._open if connection.idle_ns is None else self.overdue)[connection.client] = connection
+        if connection.idle_ns is None:
+            self._open[connection.client] = connection
+        else:
+            self._add_overdue(connection, connection.idle_ns)
+
+    def _add_overdue(self, connection: Connection, idle_ns: int) -> None:
+        self.overdue[connection.client] = connection
+        self._added += 1
+        heappush(self._in_order, (idle_ns, self._added, connection))
+        if connection.first_active_ns is None:
+            self._inactive.append(connection)
+        if max(len(self._in_order), len(self._inactive)) > 2 * len(self.overdue) + _FEW_STALE:
+            self._in_order = [each for each in self._in_order if self._is_overdue_since(each[2], each[0])]
+            heapify(self._in_order)
+            self._inactive = [c for c in self._inactive if self.overdue.get(c.client) is c]
+
+    def _is_overdue_since(self, connection: Connection, idle_ns: int) -> bool:
+        return self.overdue.get(connection.client) is connection and connection.idle_ns == idle_ns
 
     def open_connections(self) -> Iterator[Connection]:
         """Yield connections not yet silent for the limit, longest silence first."""
@@ -81,21 +109,25 @@ class Idle:
                 break
             connection.idle_ns = self.due_ns
             connection.first_active_ns = None
-            self.overdue[connection.client] = self._open.pop(connection.client)
+            self._add_overdue(self._open.pop(connection.client), self.due_ns)
             passed.append(connection)
         return passed
 
     def given_up(self, time_ns: int) -> list[Connection]:
-        """Return overdue connections of which nothing was heard for long."""
-        if not self.overdue:
-            return []
-        return [c for c in self.overdue.values() if time_ns - (c.idle_ns or 0) > GIVE_UP_NS]
+        """Return overdue connections of which nothing was heard for long, each once, in the order in which they became that."""
+        found: list[tuple[int, Connection]] = []
+        while self._in_order and time_ns - self._in_order[0][0] > GIVE_UP_NS:
+            idle_ns, number, connection = heappop(self._in_order)
+            if self._is_overdue_since(connection, idle_ns):
+                found.append((number, connection))
+        return [connection for _, connection in sorted(found, key=itemgetter(0))]
 
     def active(self, time_ns: int) -> None:
         """Note that the name server did something: it was not frozen at that time."""
-        for connection in self.overdue.values():
-            if connection.first_active_ns is None:
+        for connection in self._inactive:
+            if connection.first_active_ns is None and self.overdue.get(connection.client) is connection:
                 connection.first_active_ns = time_ns
+        self._inactive.clear()
 
     def is_outlasted(self, connection: Connection, time_ns: int) -> bool:
         """Return whether a connection with bytes of the server at `time_ns` should have been closed before.
