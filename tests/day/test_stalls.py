@@ -77,5 +77,5 @@ def test_ticks_of_a_stall_are_made_at_its_end() -> None:
     assert "scan_phase_us" not in settled.settings["setting"].to_pylist()
     ticks = settled.context.schedule
     assert ticks.first_tick(seq_at(12_500), seq_at(12_000) // 1_000_000) == seq_at(39_001) - 1  # the first close
-    assert ticks.first_tick(seq_at(39_000), 0) == seq_at(40_500)
+    assert ticks.first_tick(seq_at(39_001) - 1, 0) == seq_at(40_500)
     assert stalls(Given(rows).input) == [Stall(seq_at(13_000), seq_at(39_000))]
