@@ -7,14 +7,31 @@ WITH renewing AS (
     WHERE day IN ({days}) AND {of_namesrv}
 ), refused AS (
     SELECT namesrv_id, seq FROM event_outcomes WHERE day IN ({days}) AND outcome NOT IN ('applied', 'refreshed')
-), beats AS (
-    SELECT namesrv_id, broker_addr, seq, effect_time, lag(effect_time) OVER (
-        PARTITION BY namesrv_id, cluster, broker_addr ORDER BY seq
-    ) AS after_time
+), renewed AS NOT MATERIALIZED (
     FROM renewing ANTI JOIN refused USING (namesrv_id, seq)
 ), leases AS (
     SELECT DISTINCT namesrv_id, broker_addr, broker_name, heartbeat_timeout_ms AS lease_ms, valid_from
     FROM broker_live_history_slices WHERE day IN ({days}) AND {of_brokers}
+), slots AS (
+    -- Beats so far apart leave a slot of half that width empty: all others need not be put in order.
+    SELECT namesrv_id, broker_addr, greatest(1, CAST(floor({near} * min(lease_ms) / 2) AS BIGINT)) AS slot_ms
+    FROM leases GROUP BY namesrv_id, broker_addr
+), buckets AS (
+    SELECT namesrv_id, cluster, broker_addr, slot // 60 AS bucket, bit_or(1::BIGINT << (slot % 60)) AS filled,
+        min(slot) AS first, max(slot) AS last
+    FROM (
+        SELECT namesrv_id, cluster, broker_addr, epoch_ms(effect_time) // slot_ms AS slot
+        FROM renewed JOIN slots USING (namesrv_id, broker_addr)
+    ) GROUP BY ALL
+), silent AS (
+    SELECT DISTINCT namesrv_id, cluster, broker_addr FROM (
+        SELECT *, first - lag(last) OVER (PARTITION BY namesrv_id, cluster, broker_addr ORDER BY bucket) AS step FROM buckets
+    ) WHERE step > 1 OR bit_count(filled) <= last - first
+), beats AS (
+    SELECT namesrv_id, broker_addr, seq, effect_time, lag(effect_time) OVER (
+        PARTITION BY namesrv_id, cluster, broker_addr ORDER BY seq
+    ) AS after_time
+    FROM renewed SEMI JOIN silent USING (namesrv_id, cluster, broker_addr)
 ), arrivals AS (
     SELECT namesrv_id, opened_at.seq AS seq FROM broker_live_history_slices WHERE day IN ({days})
     EXCEPT SELECT namesrv_id, closed_at.seq FROM broker_live_history_slices WHERE day IN ({days})
