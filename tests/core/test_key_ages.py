@@ -113,7 +113,7 @@ def test_a_map_that_grows_meanwhile_is_followed(capacity: int) -> None:
     """What its keys do while it has one size and then another, ages do not tell."""
     keys = capacity * 3 // 4
     stays = [Stay(f"k{number}", (number, 0), (number, 0)) for number in range(keys)]
-    empty = JavaMap(capacity, string_hash, concurrent=False)
+    empty: JavaMap[str, bool] = JavaMap(capacity, string_hash, concurrent=False)
     assert shape_by_ages(empty, stays) is None
     with pytest.raises(UnclearError):
         shape_by_ages(empty, [*stays, Stay("last", None, (keys, 0))])
