@@ -4,8 +4,7 @@
 #
 #   ./spark-submit.sh <job> [options]   options of spark-submit (--master, --conf, ...) may stand anywhere;
 #                                       all others are the job's, and so is everything after --
-#   ./spark-submit.sh test [options]    pytest; --quick: no JVM, nothing that takes longer than a second, few random examples;
-#                                       --but-core: all that `coverage` does not run
+#   ./spark-submit.sh test [options]    pytest; --quick: no JVM, nothing that takes longer than a second, few random examples
 #   ./spark-submit.sh oracle [options]  compare the core with RocketMQ's own classes; --help tells its options
 #   ./spark-submit.sh bench-core        the core's speed beside the real name server's; --rounds N
 #   ./spark-submit.sh bench [options]   the night beside other ways to its answers; --help tells the ratios
@@ -611,8 +610,6 @@ main() {
       if [[ ${2-} == --quick ]]; then
         run "$VENV_PYTHON" -m pytest --numprocesses=auto --maxprocesses=4 "${spread[@]}" --hypothesis-profile=quick \
           -m 'not slow and not jvm' "${@:3}"
-      elif [[ ${2-} == --but-core ]]; then
-        run "$VENV_PYTHON" -m pytest --numprocesses="$processes" "${spread[@]}" --ignore=tests/core "${@:3}"
       elif (($# > 1)); then
         run "$VENV_PYTHON" -m pytest "${@:2}"
       else
