@@ -69,15 +69,19 @@ def map_orders(slices: Frames, before: pa.Table, namesrv: Namesrv, namesrv_id: s
     alike = {_table_of(table): _alike(differing[table], table, before, day) for table in _LARGE & differing.keys()}
     told = [order for order in told if _is_walked(order, alike)]
     starts = frame(slices, gold.EVENT_OUTCOMES).filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
-    orders, walked = list[MapOrder](), dict[str, pa.Table]()
+    orders, walked, of_walked = list[MapOrder](), dict[str, pa.Table](), list[MapOrder]()
+    fresh = Registry(namesrv.profile)
     for table, rows in differing.items():
-        by_ages = None if starts else _by_ages(rows, table, Registry(namesrv.profile), told, alike, from_seq)
+        name = _table_of(table)
+        of_table = [order for order in told if order.table == name]
+        by_ages = None if starts else _by_ages(rows, table, fresh, of_table, alike, from_seq)
         if by_ages is None:
-            walked[table.name] = _enough(rows, table, alike[_table_of(table)], day) if table in _LARGE else rows
+            walked[table.name] = _enough(rows, table, alike[name], day) if table in _LARGE else rows
+            of_walked += of_table
         else:
             orders += by_ages
     if walked:
-        orders += orders_unlike(*_walked(walked, starts, told, namesrv, day))
+        orders += orders_unlike(*_walked(walked, starts, of_walked, namesrv, day))
     found = (
         order._replace(outer=outer)
         for order in orders
@@ -92,10 +96,10 @@ def _by_ages(
 ) -> list[MapOrder] | None:
     """Return the orders of the maps of one table as far as the ages of their keys tell them; None where they do not.
 
-    `fresh`: an empty registry; `told`: the orders before the day.
+    `fresh`: an empty registry; `told`: the table's orders before the day.
     """
     name = _table_of(table)
-    shapes = {(order.is_inner, order.outer): order.shape for order in told if order.table == name}
+    shapes = {(order.is_inner, order.outer): order.shape for order in told}
     if table is gold.KV_CONFIG_HISTORY:
         return None  # a namespace is there without a key, too
     of_table: JavaMap[Any, Any] = getattr(fresh, name)
