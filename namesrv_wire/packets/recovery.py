@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from os import PathLike, fstat
 from pathlib import Path
 from struct import Struct
-from typing import IO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def is_made_up(seconds: int, original: int, first_s: int) -> bool:
 
     Its time would end the reading of the file: clocks that go back far have no order.
     """
-    return not original and not _can_be(seconds, first_s)
+    return not original and not _is_time(seconds, first_s)
 
 
 def packets_behind(path: str | PathLike[str], offset: int, form: Form) -> Iterator[Found | None]:
@@ -135,15 +135,12 @@ def _next_chain(buffer: bytearray, form: Form, *, is_end: bool) -> tuple[int, bo
 
 
 def _headers(buffer: bytearray, form: Form) -> list[int]:
-    """Return, in order, where the header of a record can be; as `_size` judges, but of all places at once."""
-    order, (first_s, last_s) = form.record.format[0], _bounds(form.first_s)
-    found: list[int] = []
+    """Return, in order, where the header of a record can be."""
+    order, found = form.record.format[0], list[int]()
     for shift in range(min(4, len(buffer) - _RECORD + 1)):
         words = np.frombuffer(buffer, f"{order}u4", (len(buffer) - shift) // 4, shift)
-        seconds, fraction, kept, original = (words[field : len(words) - 3 + field] for field in range(4))
-        can_be = (fraction < form.per_second) & (kept > 0) & (kept <= original) & (original <= MAX_PACKET_BYTES)
-        can_be &= (seconds >= max(0, first_s)) & (seconds <= last_s)
-        found += (np.flatnonzero(can_be) * 4 + shift).tolist()
+        fields = (words[field : len(words) - 3 + field] for field in range(4))
+        found += (np.flatnonzero(_can_be(form, *fields)) * 4 + shift).tolist()
     return sorted(found)
 
 
@@ -163,19 +160,19 @@ def _size(buffer: bytearray, at: int, form: Form) -> int | None:
     """Return the size of the record here, or of what is there of its header; None if it cannot be one."""
     if len(buffer) - at < _RECORD:
         return _RECORD
-    seconds, fraction, kept, original = form.record.unpack_from(buffer, at)
-    can_be = fraction < form.per_second and 0 < kept <= original <= MAX_PACKET_BYTES
-    return _RECORD + int(kept) if can_be and _can_be(seconds, form.first_s) else None
+    fields = form.record.unpack_from(buffer, at)
+    return _RECORD + int(fields[2]) if _can_be(form, *fields) else None
 
 
-def _can_be(seconds: int, first_s: int) -> bool:
-    earliest, latest = _bounds(first_s)
-    return earliest <= seconds <= latest
+def _can_be(form: Form, seconds: Any, fraction: Any, kept: Any, original: Any) -> Any:  # numbers, or arrays of them
+    """Return whether these can be the fields of a record's header."""
+    can_be = (fraction < form.per_second) & (kept > 0) & (kept <= original) & (original <= MAX_PACKET_BYTES)
+    return can_be & _is_time(seconds, form.first_s)
 
 
-def _bounds(first_s: int) -> tuple[int, int]:
-    """Return the times, both included, between which records may be."""
-    return first_s - _DAY_S, (first_s or 1 << 32) + _MAX_DAYS * _DAY_S
+def _is_time(seconds: Any, first_s: int) -> Any:  # as above
+    """Return whether a record can be of that time, which is no less than 0."""
+    return (seconds >= max(0, first_s - _DAY_S)) & (seconds <= (first_s or 1 << 32) + _MAX_DAYS * _DAY_S)
 
 
 def _pieces(path: Path, offset: int) -> Iterator[bytes | None]:
