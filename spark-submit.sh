@@ -23,7 +23,7 @@
 #
 #   NAMESRV_PYTHON    the Python to build the environment with    (default: the newest that fits)
 #   NAMESRV_VENV      where the environment lives                 (default: .venv in the checkout)
-#   NAMESRV_IVY       where Spark keeps downloaded JARs           (default: .ivy2 in the checkout)
+#   NAMESRV_IVY       where JARs and an archive of classes lie     (default: .ivy2 in the checkout)
 #   NAMESRV_DRY_RUN   1: print the command instead of running it, one argument a line
 
 set -euo pipefail
@@ -79,11 +79,13 @@ install_hint() {
   fi
 }
 
-# Prints the major version, 0 when the command is no working Java. Old ones call themselves 1.8.
-java_major() {
-  local text
-  text=$("$1" -version 2>&1) || { printf 0; return; }
-  if [[ $text =~ version\ \"(1\.)?([0-9]+) ]]; then printf '%s' "${BASH_REMATCH[2]}"; else printf 0; fi
+# Sets JAVA_VERSION, all that the command says of itself, and JAVA_MAJOR, 0 when it is no working Java. Old ones call
+# themselves 1.8.
+JAVA_VERSION='' JAVA_MAJOR=0
+ask_java() {
+  JAVA_MAJOR=0
+  JAVA_VERSION=$("$1" -version 2>&1) || return 0
+  [[ ! $JAVA_VERSION =~ version\ \"(1\.)?([0-9]+) ]] || JAVA_MAJOR=${BASH_REMATCH[2]}
 }
 
 # Debian releases do not all carry the same Java.
@@ -100,20 +102,20 @@ debian_java() {
 
 # Spark takes JAVA_HOME before PATH, so an unfit JAVA_HOME is dropped when PATH has a fit Java.
 require_java() {
-  local found='none found' major
+  local found='none found'
   if [[ -n ${JAVA_HOME:-} ]]; then
-    major=$(java_major "$JAVA_HOME/bin/java")
-    (( major >= OLDEST_JAVA )) && return
+    ask_java "$JAVA_HOME/bin/java"
+    (( JAVA_MAJOR >= OLDEST_JAVA )) && return
     found="JAVA_HOME=$JAVA_HOME has no working Java"
-    (( major == 0 )) || found="JAVA_HOME=$JAVA_HOME is Java $major"
+    (( JAVA_MAJOR == 0 )) || found="JAVA_HOME=$JAVA_HOME is Java $JAVA_MAJOR"
   fi
   if command -v java >/dev/null; then
-    major=$(java_major java)
-    if (( major >= OLDEST_JAVA )); then
+    ask_java java
+    if (( JAVA_MAJOR >= OLDEST_JAVA )); then
       unset JAVA_HOME
       return
     fi
-    (( major == 0 )) || found="java on PATH is Java $major"
+    (( JAVA_MAJOR == 0 )) || found="java on PATH is Java $JAVA_MAJOR"
   fi
   say "Java $OLDEST_JAVA or newer is needed ($found). Install it with:"
   say "  $(install_hint "$(debian_java)" java-21-openjdk-headless openjdk@21)"
@@ -172,7 +174,7 @@ jars_fingerprint() { grep -E '^spark\.jars\.' "$CHECKOUT/conf/spark-defaults.con
 # A marker is written last, so a half-finished set-up has none.
 marker_is() { [[ -r $1 && $(<"$1") == "$2" ]]; }
 python_is_ready() { [[ -x $VENV_PYTHON ]] && marker_is "$VENV/.lock-sha256" "$(python_fingerprint)"; }
-jars_are_ready() { marker_is "$IVY/.packages-sha256" "$(jars_fingerprint)" && [[ -n $(delta_jars) ]]; }
+jars_are_ready() { marker_is "$IVY/.packages-sha256" "$(jars_fingerprint)" && [[ -n $(delta_jars ,) ]]; }
 
 # Runs a command into the log. On a terminal a line with running seconds shows that it lives.
 step() {
@@ -262,17 +264,81 @@ set_up() {
 }
 
 # ---------------------------------------------------------------------------------------------------------------
+# An archive of the classes that a night and its questions load: with it a JVM on this machine starts sooner
+
+# A JVM takes it only with the class path and the version with which it was made, and with no folder there that has files. So
+# conf/ is left off and its files are named; Delta's JARs are on it, which otherwise a loader of Spark's own would add.
+readonly CLASSES=$IVY/classes.jsa NO_CONF=$IVY/no-conf
+readonly OURS_IN_CONF='cluster.conf.example log4j2.properties namesrv-history.toml spark-defaults.conf'
+# Why an archive is refused would be told on standard output.
+readonly QUIET_JVM=-Xlog:disable
+
+# The size is part of it, because a JVM does not survive half an archive.
+archive_key() {
+  {
+    printf '%s\n' "$JAVA_VERSION" "$SPARK_HOME" "$(python_fingerprint)" "$(jars_fingerprint)"
+    if [[ -s $CLASSES ]]; then wc -c <"$CLASSES"; fi
+  } | fingerprint
+}
+
+# Also true when none could be made: that is not tried again before something changes.
+archive_is_settled() { marker_is "$CLASSES.key" "$(archive_key)"; }
+archive_fits() { [[ -s $CLASSES ]] && archive_is_settled; }
+
+# Options of spark-submit with which the class path is the archive's, and what else it takes; $1 is an option of the JVM.
+ARCHIVE_OPTIONS=(--conf spark.jars.packages= --properties-file "$CHECKOUT/conf/spark-defaults.conf")
+export_class_path() {
+  export SPARK_CONF_DIR=$NO_CONF
+  SPARK_DIST_CLASSPATH=$(delta_jars :)
+  SPARK_SUBMIT_OPTS="$(quoted "$1" "-Dlog4j2.configurationFile=$CHECKOUT/conf/log4j2.properties") ${SPARK_SUBMIT_OPTS-}"
+  PYSPARK_SUBMIT_ARGS="$(quoted "${ARCHIVE_OPTIONS[@]}") pyspark-shell"
+  export SPARK_DIST_CLASSPATH SPARK_SUBMIT_OPTS PYSPARK_SUBMIT_ARGS
+}
+
+use_archive() {
+  export_class_path "-XX:SharedArchiveFile=$CLASSES"
+  SPARK_SUBMIT_OPTS="$QUIET_JVM $SPARK_SUBMIT_OPTS"
+}
+
+# What the demo loads is recorded. Its JVM outlives its Python for as long as it writes: then `cat` ends.
+archive_classes() (
+  exec 9>"$CLASSES.lock"
+  ! command -v flock >/dev/null || flock 9
+  ! archive_is_settled || exit 0
+  making=$CLASSES.making
+  rm -rf "$making" "$CLASSES"
+  mkdir -p "$making" "$NO_CONF"
+  cd "$making"
+  stay_on_loopback
+  ignore_caller_directory
+  ARCHIVE_OPTIONS+=(--driver-memory 1g)
+  export_class_path "-XX:ArchiveClassesAtExit=$making/classes.jsa"
+  if "$@" "$VENV_PYTHON" "$CHECKOUT/jobs/__main__.py" demo --warehouse "$making/warehouse" 2>&1 | cat; then
+    [[ ! -e $making/classes.jsa ]] || mv "$making/classes.jsa" "$CLASSES"
+  fi
+  archive_key >"$CLASSES.key"
+  cd "$IVY" && rm -rf "$making"
+)
+
+# Who asks for an environment, or starts many JVMs, waits for it.
+ensure_archive() { archive_is_settled || step "archiving Spark's classes" archive_classes; }
+
+# A job does not: it runs without, and the next ones have it.
+archive_later() { (archive_classes nice -n 19 </dev/null >/dev/null 2>&1 &); }
+
+# ---------------------------------------------------------------------------------------------------------------
 # Running
 
+# Their paths, with $1 between them.
 delta_jars() {
   local jars=("$IVY"/jars/*.jar)
   [[ -e ${jars[0]} ]] || return 0
-  (IFS=,; printf '%s' "${jars[*]}")
+  (IFS=$1; printf '%s' "${jars[*]}")
 }
 
 # The launcher of plain Python sessions (tests, notebooks) reads its arguments from this variable, split like a shell.
 plain_python_submit_args() {
-  printf -- "--conf spark.jars.packages= --jars '%s' pyspark-shell" "$(delta_jars)"
+  printf -- "--conf spark.jars.packages= --jars '%s' pyspark-shell" "$(delta_jars ,)"
 }
 
 export_environment() {
@@ -422,6 +488,12 @@ is_local_master() {
   [[ -z $master || $master == local || $master == local\[* ]]
 }
 
+# No executors elsewhere, and nothing of the user's on the class path; files in conf/ (hive-site.xml) are meant to be there.
+is_plain() {
+  [[ -z $USER_JARS$USER_PACKAGES$PROPERTIES_FILE && $(cd "$CHECKOUT/conf" && echo *) == "$OURS_IN_CONF" ]] &&
+    is_local_master
+}
+
 # Executors elsewhere have no checkout: the packages travel as one zip, with their .sql and other data files.
 zip_packages() {
   (
@@ -470,11 +542,17 @@ ignore_caller_directory() { export PYTHONSAFEPATH=1; }
 # the job's. Where the cluster is to run the driver itself, spark-submit has to take it there.
 submit() {
   local options=() jars py_files=$USER_PY_FILES archive='' job=("$CHECKOUT/jobs/__main__.py" "${JOB_ARGS[@]}")
-  jars=$(delta_jars)
-  # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
-  [[ -n $USER_PACKAGES || -z $jars ]] || options+=(--conf spark.jars.packages=)
-  jars=$jars${jars:+${USER_JARS:+,}}$USER_JARS
-  [[ -z $jars ]] || options+=(--jars "$jars")
+  if is_plain && archive_fits; then
+    use_archive
+    options+=("${ARCHIVE_OPTIONS[@]}")
+  else
+    is_dry_run || ! is_plain || archive_is_settled || archive_later
+    jars=$(delta_jars ,)
+    # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
+    [[ -n $USER_PACKAGES || -z $jars ]] || options+=(--conf spark.jars.packages=)
+    jars=$jars${jars:+${USER_JARS:+,}}$USER_JARS
+    [[ -z $jars ]] || options+=(--jars "$jars")
+  fi
   options+=(--conf "spark.jars.ivy=$IVY")
   # A properties file adds to ours; without this option it would replace it, Delta's settings included.
   [[ -z $PROPERTIES_FILE ]] || options+=(--load-spark-defaults)
@@ -583,7 +661,9 @@ main() {
       show_help --help
       ;;
     setup)
+      require_java
       ensure_environment "${@:2}"
+      ensure_archive
       ;;
     shell-env)
       ensure_environment
@@ -601,6 +681,10 @@ main() {
     test)
       [[ ${2-} == --quick ]] || require_java
       ensure_environment
+      if [[ ${2-} != --quick ]]; then
+        ensure_archive
+        ! is_plain || ! archive_fits || use_archive
+      fi
       stay_on_loopback
       cd "$CHECKOUT"
       # A process for each core and one that works while others wait, four at most; what each is given in one piece, and
@@ -631,6 +715,7 @@ main() {
     bench)
       require_java
       ensure_environment
+      ensure_archive
       stay_on_loopback
       cd "$CHECKOUT"
       run "$VENV_PYTHON" -m benchmarks "${@:2}"

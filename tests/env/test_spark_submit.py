@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 WRAPPER = CHECKOUT / "spark-submit.sh"
 # What the wrapper itself calls; Python and Java are left out, so that each test adds the ones it is about.
 TOOLS = ["apt-cache", "apt-get", "bash", "cat", "cut", "dirname", "env", "find", "flock", "grep", "id", "ls"]
-TOOLS += ["mkdir", "mktemp", "readlink", "rm", "sed", "sha256sum", "sort", "tail"]
+TOOLS += ["mkdir", "mktemp", "mv", "nice", "readlink", "rm", "sed", "sha256sum", "sort", "tail", "wc"]
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def start(
     )
 
 
-def dry_run(bin_dir: Path, *arguments: str, **environment: str) -> list[str]:
+def dry_run(bin_dir: Path, *arguments: str, script: Path = WRAPPER, **environment: str) -> list[str]:
     """Return the command that would have been executed, one item an argument."""
     add_java(bin_dir, "17.0.15")
-    done = start(bin_dir, *arguments, environment={"NAMESRV_DRY_RUN": "1", **environment})
+    done = start(bin_dir, *arguments, script=script, environment={"NAMESRV_DRY_RUN": "1", **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -310,3 +310,135 @@ def test_zip_for_executors_carries_sql_and_no_caches(tmp_path: Path) -> None:
     venv = os.environ.get("VIRTUAL_ENV", str(CHECKOUT / ".venv"))
     subprocess.run(["bash", str(copy), str(archive)], env={**os.environ, "NAMESRV_VENV": venv}, check=True)
     assert zipfile.ZipFile(archive).namelist() == expected
+
+
+@pytest.fixture
+def checkout(bin_dir: Path, tmp_path: Path) -> Path:
+    """What the wrapper reads of a checkout, with the wrapper's functions apart, and an Ivy folder with Delta's JARs."""
+    folder = tmp_path / "checkout"
+    shutil.copytree(CHECKOUT / "conf", folder / "conf")
+    for name in ("requirements.lock", "requirements-build.lock", "spark-submit.sh"):
+        shutil.copy(CHECKOUT / name, folder)
+    functions = WRAPPER.read_text(encoding="utf-8").replace(
+        '\nmain "$@"\n', '\nrequire_java\nexport_environment\n"$@"\nexport_environment\n'
+    )
+    (folder / "functions.sh").write_text(functions, encoding="utf-8")
+    (folder / "functions.sh").chmod(0o755)
+    (folder / ".ivy2" / "jars").mkdir(parents=True)
+    for name in ("a.jar", "b.jar"):
+        (folder / ".ivy2" / "jars" / name).touch()
+    add_java(bin_dir, "17.0.15")
+    return folder
+
+
+def archive(bin_dir: Path, checkout: Path, demo: str) -> subprocess.CompletedProcess[str]:
+    """Have the wrapper make its archive with a Python that does `demo` for the demo."""
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    add_command(python.parent, "python", demo)
+    return start(bin_dir, "archive_classes", script=checkout / "functions.sh")
+
+
+def uses_archive(command: list[str]) -> bool:
+    """Return whether the class path is the archive's: Delta is on it, and not added; Spark's settings have their file named."""
+    is_named = "--properties-file" in command and value_of(command, "--properties-file").endswith("spark-defaults.conf")
+    assert is_named != ("--jars" in command)
+    return is_named
+
+
+RECORDING = "echo classes >classes.jsa"
+
+
+def test_archive_of_classes_is_recorded_from_the_demo(bin_dir: Path, checkout: Path) -> None:
+    """The demo runs with a JVM that writes one, conf/ off the class path and Delta's JARs on it; jobs then take it."""
+    assert not uses_archive(dry_run(bin_dir, "some-job", script=checkout / "spark-submit.sh"))
+    # Nothing is written into the folder of PATH: its names are links to the system's own commands.
+    done = archive(bin_dir, checkout, f"echo $2 >'{checkout}/job.told'; env >'{checkout}/env.told'; {RECORDING}")
+    assert done.returncode == 0, done.stderr
+    assert (checkout / "job.told").read_text(encoding="utf-8") == "demo\n"
+    lines = (checkout / "env.told").read_text(encoding="utf-8").splitlines()
+    told = dict(line.split("=", 1) for line in lines if "=" in line)
+    ivy = checkout / ".ivy2"
+    assert "-XX:ArchiveClassesAtExit=" in told["SPARK_SUBMIT_OPTS"]
+    assert f"-Dlog4j2.configurationFile={checkout}/conf/log4j2.properties" in told["SPARK_SUBMIT_OPTS"]
+    assert told["SPARK_DIST_CLASSPATH"] == f"{ivy}/jars/a.jar:{ivy}/jars/b.jar"
+    assert list(Path(told["SPARK_CONF_DIR"]).iterdir()) == []
+    assert {path.name for path in ivy.iterdir()} >= {"classes.jsa", "classes.jsa.key"}
+    assert not (ivy / "classes.jsa.making").exists()
+    assert uses_archive(dry_run(bin_dir, "some-job", script=checkout / "spark-submit.sh"))
+
+
+@pytest.mark.parametrize("code", [0, 9])
+def test_what_cannot_be_archived_is_done_without(bin_dir: Path, checkout: Path, code: int) -> None:
+    """A JVM that writes none is no failure of the set-up, and is not tried again at each start."""
+    for _ in range(2):
+        done = archive(bin_dir, checkout, f"echo tried >>'{checkout}/tries.told'; exit {code}")
+        assert done.returncode == 0, done.stderr
+    assert (checkout / "tries.told").read_text(encoding="utf-8") == "tried\n"
+    assert not uses_archive(dry_run(bin_dir, "some-job", script=checkout / "spark-submit.sh"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--master", "spark://127.0.0.1:7077"),
+        ("--master", "local-cluster[1,1,1024]"),
+        ("--properties-file", "mine.conf"),
+        ("--jars", "mine.jar"),
+        ("--packages", "org.example:mine:1"),
+    ],
+)
+def test_archive_is_for_plain_runs_of_this_machine(bin_dir: Path, checkout: Path, options: tuple[str, ...]) -> None:
+    """Where settings or JARs of the user's come in, or executors elsewhere, the command is what it would be without one."""
+    for name in ("mine.conf", "mine.jar"):
+        (bin_dir / name).touch()
+    script = checkout / "spark-submit.sh"
+    without = dry_run(bin_dir, "some-job", *options, script=script)
+    assert archive(bin_dir, checkout, RECORDING).returncode == 0
+    command = dry_run(bin_dir, "some-job", *options, script=script)
+    temporary = r"namesrv-history\.\w+"
+    assert re.sub(temporary, "", "\n".join(command)) == re.sub(temporary, "", "\n".join(without))
+    assert uses_archive(dry_run(bin_dir, "some-job", "--master", "local[2]", script=script))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ("conf/hive-site.xml", "a file for the class path"),
+        ("requirements.lock", "another Spark"),
+        ("conf/spark-defaults.conf", "spark.jars.packages another.Delta"),
+        (".ivy2/classes.jsa", "an archive that is not whole"),
+    ],
+)
+def test_archive_of_another_time_is_not_used(bin_dir: Path, checkout: Path, changed: str, words: str) -> None:
+    """What is on the class path, Spark, Delta and the archive itself must be what they were when it was made; so must Java."""
+    script = checkout / "spark-submit.sh"
+    assert archive(bin_dir, checkout, RECORDING).returncode == 0
+    assert uses_archive(dry_run(bin_dir, "some-job", script=script))
+    add_java(bin_dir, "21.0.1")
+    done = start(bin_dir, "some-job", script=script, environment={"NAMESRV_DRY_RUN": "1"})
+    assert not uses_archive(done.stdout.splitlines())
+    (checkout / changed).write_text(f"{words}\n", encoding="utf-8")
+    assert not uses_archive(dry_run(bin_dir, "some-job", script=script))
+
+
+@pytest.mark.jvm
+def test_jvm_refuses_an_archive_without_a_word(tmp_path: Path) -> None:
+    """One of another class path, which it would warn of on standard output, changes nothing of what a JVM says."""
+    written = tmp_path / "classes.jsa"
+    (launcher,) = Path(os.environ["SPARK_HOME"], "jars").glob("spark-launcher_*.jar")
+    jars = [shutil.copy(launcher, tmp_path / name) for name in ("a.jar", "b.jar")]
+
+    def said(jar: str, *options: str) -> str:
+        command = ["java", *options, "-cp", jar, "org.apache.spark.launcher.Main"]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False
+        )
+        return done.stdout
+
+    plain = said(jars[1])
+    assert "Not enough arguments" in plain
+    said(jars[0], f"-XX:ArchiveClassesAtExit={written}")
+    (quiet,) = re.findall(r"^readonly QUIET_JVM=(\S+)$", WRAPPER.read_text(encoding="utf-8"), re.MULTILINE)
+    assert "[warning]" in said(jars[1], f"-XX:SharedArchiveFile={written}")
+    assert said(jars[1], f"-XX:SharedArchiveFile={written}", quiet) == plain
