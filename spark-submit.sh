@@ -302,6 +302,7 @@ use_archive() {
 
 # What the demo loads is recorded. Its JVM outlives its Python for as long as it writes: then `cat` ends.
 archive_classes() (
+  [[ -w $IVY ]] || exit 0 # somebody else's environment
   exec 9>"$CLASSES.lock"
   ! command -v flock >/dev/null || flock 9
   ! archive_is_settled || exit 0
