@@ -6,6 +6,7 @@ server); what is large lies in files, which each call opens and writes itself.
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
@@ -93,6 +94,8 @@ def _called(task: Callable[[P], R], piece: P) -> R | JobError:
 
 def _calling(task: Callable[[P], R]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Behind each task Spark's worker has Python look through all that is there, modules too, while the next one waits.
+        gc.freeze()
         for batch in batches:
             for row in batch.to_pylist():
                 piece = pickle.loads(row["work"])  # noqa: S301  as above
