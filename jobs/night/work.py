@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import ChainMap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import ColumnExpression as Column
 from duckdb import ConstantExpression as Constant
+from duckdb import Expression
 
 from jobs.errors import TamperedError
 from jobs.night import stash
@@ -266,15 +268,26 @@ def _single_beats(
     work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int], *, with_answers: bool
 ) -> pa.Table:
     """Return the single beats of addresses (None: of those without) in periods, as events, where they take effect."""
-    first, last = min(periods) * PERIOD_US, (max(periods) + 1) * PERIOD_US
     wanted = Column("broker_addr").isnull() if None in addrs else Constant(value=False)
     if known := [Constant(addr) for addr in addrs if addr is not None]:
         wanted |= Column("broker_addr").isin(*known)
-    wanted &= (Column("effect_time") >= Constant(_instant(first))) & (Column("effect_time") < Constant(_instant(last)))
+    wanted &= reduce(or_, map(_within, _stretches(periods)))
     own = work.today.of(work.namesrv_id)
     more = RESPONSE_COLUMNS if with_answers else ()
     frames = {table.name: own.few(table, _said(table, more), lambda rows: rows.filter(wanted)) for table in BEATS}
     return moved(day_events(frames, tables=BEATS, with_answers=with_answers), moves)
+
+
+def _stretches(periods: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first of each run of neighbouring periods, and the one behind its last: files are read where these lie."""
+    firsts = (period for period in periods if period - 1 not in periods)
+    ends = (period + 1 for period in periods if period + 1 not in periods)
+    return zip(sorted(firsts), sorted(ends), strict=True)
+
+
+def _within(stretch: tuple[int, int]) -> Expression:
+    first, end = (Constant(_instant(period * PERIOD_US)) for period in stretch)
+    return (Column("effect_time") >= first) & (Column("effect_time") < end)
 
 
 def _said(table: Table, more: Collection[str]) -> list[str]:

@@ -187,15 +187,13 @@ def uneventful(hours: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table
     return found.filter(pc.invert(_is_eventful(found, "first_us", eventful)))
 
 
-def runs(hours: pa.Table, nodes: pa.Table, eventful: pa.Table, profile: Profile) -> pa.Table:
-    """Return the runs of the uneventful periods of nodes, as events (`EVENTS`) with their `unit`, and `is_run`, which is true.
+def runs(hours: pa.Table, profile: Profile) -> pa.Table:
+    """Return hours that are not replayed one by one as events (`EVENTS`) with their `unit`, and `is_run`, which is true.
 
-    A run stands for equal beats in one bucket, and begins where the first of them was. All beats of a live entry in one bucket
-    renew its lease as of the last of them, whatever they say.
+    `hours`: all `uneventful` ones of some units. A run stands for equal beats in one bucket, and begins where the first of them
+    was. All beats of a live entry in one bucket renew its lease as of the last of them, whatever they say.
     """
-    found = ask(
-        query("plan/runs"), {"hours": uneventful(hours, nodes, eventful)}, with_cluster=profile.live_key_has_cluster
-    )
+    found = ask(query("plan/runs"), {"hours": hours}, with_cluster=profile.live_key_has_cluster)
     is_run = pa.repeat(True, found.num_rows)
     return as_events(found).append_column("unit", found["unit"]).append_column("is_run", is_run)
 

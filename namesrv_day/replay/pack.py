@@ -122,11 +122,11 @@ def _failed(given: PackInput, quiet: pa.Table) -> set[str]:
     """Return the quiet units that are none: a beat of theirs does more than renew a lease."""
     if not quiet.num_rows:
         return set()
-    beats = runs(given.hours, quiet, given.eventful, given.context.namesrv.profile)
-    beats = unsure(given.context, beats, given.open_rows)
-    tried = quiet.filter(pc.is_in(quiet["unit"], value_set=beats["unit"].combine_chunks()))
-    if not tried.num_rows:
+    hours = unsure(given.context, uneventful(given.hours, quiet, given.eventful), given.open_rows)
+    if not hours.num_rows:
         return set()
+    tried = quiet.filter(pc.is_in(quiet["unit"], value_set=hours["unit"].combine_chunks()))
+    beats = runs(hours, given.context.namesrv.profile)
     open_rows = {name: placing.carried(rows, name, tried) for name, rows in given.open_rows.items()}
     return failed_trials(given.context, beats, open_rows, given.topic_configs)
 
@@ -233,7 +233,8 @@ class _Carried:
 def _events(given: PackInput, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
     """Return what the core takes of units: their events, with their `unit`, in no order."""
     beaten = raw_filter(nodes, eventful)
-    parts = [placing.placed(given.others, nodes), runs(given.hours, nodes, eventful, given.context.namesrv.profile)]
+    hours = uneventful(given.hours, nodes, eventful)
+    parts = [placing.placed(given.others, nodes), runs(hours, given.context.namesrv.profile)]
     if beaten.addrs:
         beats = given.raw_beats(beaten.addrs, beaten.periods)
         # Most columns are NULL in all of them; to look for what is eventful would copy these, too.

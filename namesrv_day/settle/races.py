@@ -25,7 +25,7 @@ from namesrv_day.day.day_events import BEATS, OTHERS, day_events, observation_ro
 from namesrv_day.day.start import starting
 from namesrv_day.day.timed import timed_events, topic_tables_of
 from namesrv_day.hours.condense import PERIOD_US
-from namesrv_day.plan.plan import planned, raw_beats, raw_filter, runs
+from namesrv_day.plan.plan import planned, raw_beats, raw_filter, runs, uneventful
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, TIMESTAMP, struct_of
@@ -82,7 +82,7 @@ class Replayable:
         addrs, periods = raw_filter(plan.nodes, plan.eventful)
         singles = self._singles(pc.field("broker_addr").isin(pa.array(addrs, STRING)) & in_periods(periods))
         beats = raw_beats(singles, plan.nodes, plan.eventful)
-        quiet = runs(hours, plan.nodes, plan.eventful, self.context.namesrv.profile)
+        quiet = runs(uneventful(hours, plan.nodes, plan.eventful), self.context.namesrv.profile)
         return self._day(pa.concat_tables([self.others, beats, quiet], promote_options="default"))
 
     @cached_property

@@ -346,7 +346,7 @@ def test_a_reader_is_told_the_addresses_of_eventful_hours() -> None:
 def runs_of(*rows: Row, namesrv: Namesrv | None = None, eventful: pa.Table = EVENTFUL) -> list[dict[str, Any]]:
     """Return the runs of what the eventful periods leave."""
     profile = (Namesrv(V4_9_7) if namesrv is None else namesrv).profile
-    return list(rows_of(runs(hours(*rows), NODES, eventful, profile).sort_by("seq")))
+    return list(rows_of(runs(uneventful(hours(*rows), NODES, eventful), profile).sort_by("seq")))
 
 
 def test_periods_in_between_are_runs() -> None:
