@@ -83,8 +83,8 @@ class OnSpark:
 
 @contextmanager
 def _planned_once(spark: SparkSession) -> Iterator[None]:
-    """Have Spark keep to its plan: to look at it again before the tasks begin, which are as many as it says, takes a third longer."""
-    before = spark.conf.get(_ADAPTIVE, "true")
+    """Have Spark keep to its plan: that there are so many tasks it need not find out behind a stage, which takes as long again."""
+    before = spark.conf.get(_ADAPTIVE, "true") or "true"
     spark.conf.set(_ADAPTIVE, "false")
     try:
         yield

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import ColumnExpression as Column
 from duckdb import ConstantExpression as Constant
-from duckdb import Expression
 
 from jobs.errors import TamperedError
 from jobs.night import stash
@@ -22,7 +21,7 @@ from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
 from namesrv_day.arrow.rows import empty
-from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.context import NamesrvDay, Stretch
 from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.day.timed import wrong_configs
 from namesrv_day.hours.answered import HOURS as ANSWERS
@@ -264,30 +263,40 @@ def raw_beats(
     return work.today.of(work.namesrv_id).rows(TABLES[kind], columns, where)
 
 
+def beats_during(
+    work: NamesrvWork,
+    kind: str,
+    columns: Sequence[str],
+    addrs: Collection[str | None],
+    stretches: Collection[Stretch],
+    at: str = "event_time",
+) -> pa.Table:
+    """Return single beats of one table, as `BeatsDuring`; `at`: the column that says when."""
+    came = Column("broker_addr").isnull() if None in addrs else Constant(value=False)
+    if known := [Constant(addr) for addr in addrs if addr is not None]:
+        came |= Column("broker_addr").isin(*known)
+    came &= reduce(or_, ((Column(at) > Constant(after)) & (Column(at) <= Constant(last)) for after, last in stretches))
+    return work.today.of(work.namesrv_id).few(TABLES[kind], columns, lambda rows: rows.filter(came))
+
+
 def _single_beats(
     work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int], *, with_answers: bool
 ) -> pa.Table:
     """Return the single beats of addresses (None: of those without) in periods, as events, where they take effect."""
-    wanted = Column("broker_addr").isnull() if None in addrs else Constant(value=False)
-    if known := [Constant(addr) for addr in addrs if addr is not None]:
-        wanted |= Column("broker_addr").isin(*known)
-    wanted &= reduce(or_, map(_within, _stretches(periods)))
-    own = work.today.of(work.namesrv_id)
     more = RESPONSE_COLUMNS if with_answers else ()
-    frames = {table.name: own.few(table, _said(table, more), lambda rows: rows.filter(wanted)) for table in BEATS}
+    wanted = [*_stretches(periods)]
+    frames = {
+        table.name: beats_during(work, table.name, _said(table, more), addrs, wanted, "effect_time") for table in BEATS
+    }
     return moved(day_events(frames, tables=BEATS, with_answers=with_answers), moves)
 
 
-def _stretches(periods: Collection[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first of each run of neighbouring periods, and the one behind its last: files are read where these lie."""
+def _stretches(periods: Collection[int]) -> Iterator[Stretch]:
+    """Yield periods, those that are neighbours as one stretch."""
     firsts = (period for period in periods if period - 1 not in periods)
     ends = (period + 1 for period in periods if period + 1 not in periods)
-    return zip(sorted(firsts), sorted(ends), strict=True)
-
-
-def _within(stretch: tuple[int, int]) -> Expression:
-    first, end = (Constant(_instant(period * PERIOD_US)) for period in stretch)
-    return (Column("effect_time") >= first) & (Column("effect_time") < end)
+    for first, end in zip(sorted(firsts), sorted(ends), strict=True):
+        yield _instant(first * PERIOD_US - 1), _instant(end * PERIOD_US - 1)
 
 
 def _said(table: Table, more: Collection[str]) -> list[str]:

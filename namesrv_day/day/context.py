@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -66,6 +66,22 @@ class RawBeats(Protocol):
 
     def __call__(
         self, kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+    ) -> pa.Table:
+        """Return the rows."""
+
+
+Stretch = tuple[dt.datetime, dt.datetime]
+"""Some time: from behind an instant to another one."""
+
+
+class BeatsDuring(Protocol):
+    """Reads columns of the day's single heartbeats or registrations (`kind`) that came of addresses in stretches of time.
+
+    Of an address that is None, those without any; files are read only where one of the stretches lies.
+    """
+
+    def __call__(
+        self, kind: str, columns: Sequence[str], addrs: Collection[str | None], stretches: Collection[Stretch]
     ) -> pa.Table:
         """Return the rows."""
 
