@@ -15,7 +15,7 @@ from duckdb import ConstantExpression as Constant
 Tables = Mapping[str, pa.Table]
 _local = threading.local()
 # Of so many rows any plan will do that joins no ranges row by row; which is good for more depends on how many each table has.
-_FEW = 20_000
+_FEW = 100_000
 # An ASOF join of tables whose rows nobody has counted is a loop.
 _FEW_IN_ORDER = 2_000
 _VALUE = re.compile(r"\$(\w+)")
