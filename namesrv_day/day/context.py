@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +19,7 @@ from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoc
 from namesrv_day.arrow.rows import empty, rows_of, with_microseconds
 from namesrv_day.day.day_events import BEATS, Frames
 from schemas import bronze, gold
-from schemas.table import Table
+from schemas.table import STRING, TIMESTAMP, Table
 from schemas.times import day_start_seq
 
 BEGINNINGS = ("started", "observed_from")
@@ -70,19 +70,14 @@ class RawBeats(Protocol):
         """Return the rows."""
 
 
-Stretch = tuple[dt.datetime, dt.datetime]
-"""Some time: from behind an instant to another one."""
+DURING = pa.schema([("broker_addr", STRING), ("after", TIMESTAMP), ("last", TIMESTAMP)])
+"""Some time of an address: from behind an instant to another one. Of an address that is NULL: of beats without any."""
 
 
 class BeatsDuring(Protocol):
-    """Reads columns of the day's single heartbeats or registrations (`kind`) that came of addresses in stretches of time.
+    """Reads columns of the day's single heartbeats or registrations (`kind`) that came within some time (`DURING`)."""
 
-    Of an address that is None, those without any; files are read only where one of the stretches lies.
-    """
-
-    def __call__(
-        self, kind: str, columns: Sequence[str], addrs: Collection[str | None], stretches: Collection[Stretch]
-    ) -> pa.Table:
+    def __call__(self, kind: str, columns: Sequence[str], during: pa.Table) -> pa.Table:
         """Return the rows."""
 
 

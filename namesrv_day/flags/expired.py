@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import BeatsDuring, Stretch
+from namesrv_day.day.context import DURING, BeatsDuring
 from namesrv_day.day.day_events import BEATS, Frames
 from schemas.gold import BROKER_ADDR_HISTORY, BROKER_LIVE_HISTORY, EVENT_OUTCOMES, EXPIRED_BROKERS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
@@ -31,8 +31,6 @@ def expired_brokers(slices: Frames) -> pa.Table:
     return conformed(ask(query("flags/expired"), tables), EXPIRED_BROKERS)
 
 
-# To look for more of them takes longer than it spares.
-_MOST_STRETCHES = 64
 HEARD = pa.schema([("removed_by", pa.string()), ("broker_addr", pa.string())])
 
 
@@ -45,21 +43,14 @@ def heard_before(expired: pa.Table, beats_during: BeatsDuring) -> pa.Table:
     back = expired.filter(pc.is_valid(expired["returned_time"]))
     if not back.num_rows:
         return HEARD.empty_table()
-    addrs, silent = back["broker_addr"].unique().to_pylist(), stretches(back, "last_beat_time", "removed_time")
-    beats = [beats_during(table.name, ["broker_addr", "event_time"], addrs, silent) for table in BEATS]
+    silent = during(back, "last_beat_time", "removed_time")
+    beats = [beats_during(table.name, ["broker_addr", "event_time"], silent) for table in BEATS]
     return ask(_HEARD, {"expired": back, "beats": pa.concat_tables(beats)}).cast(HEARD)
 
 
-def stretches(rows: pa.Table, begin: str, end: str) -> list[Stretch]:
-    """Return the time from `begin` to `end`, columns of some rows, as few stretches, in order."""
-    spans = sorted(zip(rows[begin].to_pylist(), rows[end].to_pylist(), strict=True))
-    merged: list[Stretch] = []
-    for first, last in spans:
-        if merged and (first <= merged[-1][1] or len(merged) == _MOST_STRETCHES):
-            merged[-1] = merged[-1][0], max(last, merged[-1][1])
-        else:
-            merged.append((first, last))
-    return merged
+def during(rows: pa.Table, begin: str, end: str) -> pa.Table:
+    """Return the time (`DURING`) from `begin` to `end`, columns of rows of addresses."""
+    return pa.table([rows[name] for name in ("broker_addr", begin, end)], names=DURING.names).cast(DURING)
 
 
 _HEARD = """

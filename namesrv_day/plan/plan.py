@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from namesrv_day.day.day_events import Frames, as_events
 from namesrv_day.hours import condense
 from namesrv_day.hours.condense import LONGEST_LEASE_MS
 from namesrv_day.plan.mentions import KEYS
-from namesrv_day.plan.placing import ELSEWHERE, KV_UNIT, keys_of, nodes_of, of_nodes, placed
+from namesrv_day.plan.placing import ELSEWHERE, KV_UNIT, keys_of, named_by, nodes_of, of_nodes, placed
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, LONG, Table
@@ -51,13 +51,6 @@ class Plan:
     eventful: pa.Table
     packs: list[tuple[int, int]]
     on_quiet_road: bool
-
-
-class Beaten(NamedTuple):
-    """Which beats to read one by one: those of these addresses (None: of beats without any) in one of these periods."""
-
-    addrs: list[str | None]
-    periods: list[int]
 
 
 def planned(
@@ -167,12 +160,11 @@ def _packed(weights: Mapping[str, int], count: int) -> tuple[dict[str, int], lis
 # -- what a pack does with its part of the plan ------------------------------------------------------------------------
 
 
-def raw_filter(nodes: pa.Table, eventful: pa.Table) -> Beaten:
-    """Return which single beats a reader must give for the eventful periods of units: some more than those."""
-    of_units = eventful.filter(pc.is_in(eventful["unit"], value_set=nodes["unit"]))
-    some = nodes.filter(pc.is_in(nodes["unit"], value_set=of_units["unit"]))
-    addrs = keys_of(some.filter(pc.starts_with(some["node"], "a")))
-    return Beaten(addrs.to_pylist(), sorted(pc.unique(of_units["period"]).to_pylist()))
+def raw_filter(nodes: pa.Table, eventful: pa.Table) -> pa.Table:
+    """Return (broker_addr, period) of the beats that a reader must give one by one; NULL: of beats without an address."""
+    addrs = named_by(nodes, "broker_addr")
+    of_units = addrs.append_column("broker_addr", keys_of(addrs)).select(["unit", "broker_addr"])
+    return of_units.join(eventful, "unit", join_type="inner", use_threads=False).select(["broker_addr", "period"])
 
 
 def raw_beats(beats: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:

@@ -45,7 +45,7 @@ class PackInput:
     day, at least its own; `others`: all other events of the day (`day_events`), at least its own, where they take effect.
     `open_rows`: what was open when the day began, and past_knowledge, at least its own; `map_orders`: what these do not tell of
     the order of maps. `topic_configs` gives the rows of
-    digests; `raw_beats` the single beats (`day_events`) of addresses, None for those without, in periods.
+    digests; `raw_beats` the single beats (`day_events`) of (broker_addr, period), of an address that is NULL those without.
     """
 
     context: NamesrvDay
@@ -56,7 +56,7 @@ class PackInput:
     others: pa.Table
     open_rows: Frames
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
-    raw_beats: Callable[[list[str | None], list[int]], pa.Table]
+    raw_beats: Callable[[pa.Table], pa.Table]
     map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
 
 
@@ -235,8 +235,8 @@ def _events(given: PackInput, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
     beaten = raw_filter(nodes, eventful)
     hours = uneventful(given.hours, nodes, eventful)
     parts = [placing.placed(given.others, nodes), runs(hours, given.context.namesrv.profile)]
-    if beaten.addrs:
-        beats = given.raw_beats(beaten.addrs, beaten.periods)
+    if beaten.num_rows:
+        beats = given.raw_beats(beaten)
         # Most columns are NULL in all of them; to look for what is eventful would copy these, too.
         looked_at = ("broker_addr", "effect_us")
         filled = [c for c in beats.column_names if c in looked_at or beats[c].null_count < beats.num_rows]

@@ -79,8 +79,9 @@ class Replayable:
         plan = planned(self.others, hours, given.carried, self.context, 1)
         if not plan.on_quiet_road:
             return self.whole
-        addrs, periods = raw_filter(plan.nodes, plan.eventful)
-        singles = self._singles(pc.field("broker_addr").isin(pa.array(addrs, STRING)) & in_periods(periods))
+        beaten = raw_filter(plan.nodes, plan.eventful)
+        periods = sorted(pc.unique(beaten["period"]).to_pylist())
+        singles = self._singles(pc.field("broker_addr").isin(beaten["broker_addr"].unique()) & in_periods(periods))
         beats = raw_beats(singles, plan.nodes, plan.eventful)
         quiet = runs(uneventful(hours, plan.nodes, plan.eventful), self.context.namesrv.profile)
         return self._day(pa.concat_tables([self.others, beats, quiet], promote_options="default"))

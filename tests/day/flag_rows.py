@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import BeatsDuring, Stretch
+from namesrv_day.day.context import BeatsDuring
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.hours.condense import HOURS, hours_from, leases_from
 from schemas import bronze, gold
@@ -106,16 +106,18 @@ def reading(registrations: Iterable[Row], asked: list[set[str]] | None = None) -
 
 
 def reading_during(registrations: Iterable[Row]) -> BeatsDuring:
-    """Return what reads single registrations of addresses in stretches of time."""
+    """Return what reads single registrations that came within some time."""
     rows = table_of(registrations, bronze.REGISTRATIONS)
 
-    def beats_during(
-        kind: str, columns: Sequence[str], addrs: Collection[str | None], stretches: Collection[Stretch]
-    ) -> pa.Table:
+    def beats_during(kind: str, columns: Sequence[str], during: pa.Table) -> pa.Table:
         if kind == bronze.HEARTBEATS.name:
             return empty(bronze.HEARTBEATS).select(list(columns))
+        wanted = during.to_pylist()
         came = [
-            row["broker_addr"] in addrs and any(after < row["event_time"] <= last for after, last in stretches)
+            any(
+                row["broker_addr"] == of["broker_addr"] and of["after"] < row["event_time"] <= of["last"]
+                for of in wanted
+            )
             for row in rows.select(["broker_addr", "event_time"]).to_pylist()
         ]
         return rows.filter(pa.array(came, pa.bool_())).select(list(columns))
