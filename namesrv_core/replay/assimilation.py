@@ -157,16 +157,18 @@ class _Reading:
 
     def _cluster_pairs(self, shown: ShownCluster) -> Iterator[Difference]:
         groups = self.registry.broker_addr_table
-        for name in groups.keys() | shown.groups.keys():
+        for name in (*groups, *(name for name in shown.groups if name not in groups)):
             yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
         clusters = self.registry.cluster_addr_table
-        for cluster in clusters.keys() | shown.clusters.keys():
+        for cluster in (*clusters, *(cluster for cluster in shown.clusters if cluster not in clusters)):
             names = dict.fromkeys(shown.clusters.get(cluster, ()), True)
             yield from _pairs("cluster_addr", cluster, clusters.get(cluster), names)
 
     def _list_pairs(self, shown: ShownTopics) -> Iterator[Difference]:
-        for topic in shown.topics.symmetric_difference(self.registry.topic_queue_table):
-            present = topic in shown.topics
+        held = self.registry.topic_queue_table
+        for topic in (*held, *(topic for topic in shown.topics if topic not in held)):
+            if (present := topic in shown.topics) == (topic in held):
+                continue
             yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
 
     def is_known(self, difference: Difference) -> bool:
@@ -222,8 +224,9 @@ class _Reading:
             yield _known(kind, ANY, ANY)
         for name, group in shown.groups.items():
             yield from self._member_marks(name, group)
-        for name in self.registry.broker_addr_table.keys() - shown.groups.keys():
-            yield _known("topic_queue", ANY, name)
+        for name in self.registry.broker_addr_table:
+            if name not in shown.groups:
+                yield _known("topic_queue", ANY, name)
         for cluster, names in shown.clusters.items():
             yield from (_known("cluster_addr", cluster, name) for name in names)
 
