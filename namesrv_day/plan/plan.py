@@ -42,15 +42,14 @@ _CARRIED_AT_ONCE = 16
 class Plan:
     """What to replay of a name server's day.
 
-    `nodes`: (node, unit, pack, is_quiet); `eventful`: (unit, period) that are replayed event by event. `packs`: each with its
-    weight, about how many rows it replays, the heaviest first. `on_quiet_road`: units and periods were told apart; otherwise
-    every period is eventful, and no unit is quiet.
+    `nodes`: (node, unit, pack, is_quiet); `eventful`: (unit, period) that are replayed event by event: all periods, and no unit
+    is quiet, where units and periods are not told apart. `packs`: each with its weight, about how many rows it replays, the
+    heaviest first.
     """
 
     nodes: pa.Table
     eventful: pa.Table
     packs: list[tuple[int, int]]
-    on_quiet_road: bool
 
 
 def planned(
@@ -80,7 +79,7 @@ def planned(
     units = nodes["unit"].to_pylist()
     nodes = nodes.append_column("pack", pa.array([pack_of[unit] for unit in units], INT))
     nodes = nodes.append_column("is_quiet", pa.array([unit not in loud for unit in units], BOOLEAN))
-    return Plan(nodes, eventful, loads, on_road)
+    return Plan(nodes, eventful, loads)
 
 
 def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
