@@ -43,7 +43,7 @@ def columns_of(rows: Sequence[FrameRow], table: Table, schema: pa.Schema, **othe
         **other,
     }
     # The columns of the answer go before those of the request.
-    shared = [_Shared(answered), _Shared(said)]
+    shared = [_Shared(*_once(answered)), _Shared(*_once(said))]
     found = pa.RecordBatch.from_arrays([_column(field, own, shared, len(rows)) for field in schema], schema=schema)
     if None not in ids:
         return found
@@ -57,7 +57,7 @@ def columns_of_lines(
     size, numbers = len(lines.numbers), lines.numbers - first
     own = {
         "seq": lines.seq,
-        "event_id": lines.ids,
+        "event_id": _texts_of(lines.ids),
         "event_time": lines.event_us,
         "effect_time": lines.effect_us,
         "source_file": source_file,
@@ -71,7 +71,7 @@ def columns_of_lines(
         "_frame": numbers,
         "_seq_is_given": np.full(size, lines.seq_is_given),
     }
-    shared = [_Shared(lines.said)]
+    shared = [_Shared(lines.said, lines.which)]
     stated = {name: values for name, values in own.items() if values is not None}
     found = pa.RecordBatch.from_arrays([_column(field, stated, shared, size) for field in schema], schema=schema)
     if lines.nth is None:
@@ -93,15 +93,25 @@ def _with(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
     return rows.set_column(at, rows.schema.field(at), values.cast(rows.schema.field(at).type))
 
 
-class _Shared:
-    """Columns of values that many rows have in common."""
+def _texts_of(fixed: NDArray[np.bytes_]) -> pa.Array:
+    """Return texts in ASCII that all have the same size as a column."""
+    ends = np.arange(len(fixed) + 1, dtype=np.int32) * fixed.itemsize
+    return pa.StringArray.from_buffers(len(fixed), pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(fixed)))
 
-    def __init__(self, values: Sequence[Values]) -> None:
-        distinct = {id(each): each for each in values}
-        numbers = {key: number for number, key in enumerate(distinct)}
-        self._distinct = list(distinct.values())
-        self._numbers: NDArray[np.int32] = np.fromiter((numbers[id(each)] for each in values), np.int32, len(values))
-        self.names = frozenset[str]().union(*self._distinct)
+
+def _once(values: Sequence[Values]) -> tuple[list[Values], NDArray[np.int32]]:
+    """Return values, of which equal ones are one object, each once, and for each place which of them is there."""
+    distinct = {id(each): each for each in values}
+    numbers = {key: number for number, key in enumerate(distinct)}
+    return list(distinct.values()), np.fromiter((numbers[id(each)] for each in values), np.int32, len(values))
+
+
+class _Shared:
+    """Columns of values that many rows have in common: of `distinct` ones row after row those with these `numbers`."""
+
+    def __init__(self, distinct: Sequence[Values], numbers: NDArray[np.int32]) -> None:
+        self._distinct, self._numbers = distinct, numbers
+        self.names = frozenset[str]().union(*distinct)
 
     def column(self, field: pa.Field) -> pa.Array:
         """Return the column of all rows."""

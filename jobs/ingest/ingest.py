@@ -81,6 +81,8 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         # Rows that are written with their names need not be written again. Of what is stored already one row may go, or stay.
         if is_concluded := bool(days := days_if_new(house, staging)):
             addresses.conclude_staged(staging, days)
+        # What was asked so far is not asked again: others write beside this process now.
+        pa.default_memory_pool().release_unused()
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         write_staged(house, staging, result, last_day, width)
         is_concluded &= result.reasons.keys().isdisjoint((BROKEN_RULE, Reason.SEQ_TAKEN.value))

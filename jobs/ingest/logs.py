@@ -101,9 +101,11 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
     found.times = _times(block)
     for lines in block.lines:
         for times in (lines.event_us, lines.effect_us):
-            found.days.update(day_of(day * US_PER_DAY) for day in np.unique(times // US_PER_DAY).tolist())
+            first, last = int(times.min()) // US_PER_DAY, int(times.max()) // US_PER_DAY
+            days = [first] if first == last else np.unique(times // US_PER_DAY).tolist()
+            found.days.update(day_of(day * US_PER_DAY) for day in days)
     said = [
-        *{id(each): each for lines in block.lines for each in lines.said}.values(),
+        *(each for lines in block.lines for each in lines.said),
         *(row.values for _, row in block.rows),
     ]
     for values in said:
@@ -119,18 +121,20 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
 def _times(block: Block) -> dict[str, Times]:
     """Return by name server the times at which lines took effect, in their order."""
     rows = [(number, row.values) for number, row in block.rows if row.values.get("effect_time") is not None]
-    names = [said["namesrv_id"] for lines in block.lines for said in lines.said] + [of["namesrv_id"] for _, of in rows]
-    if not names:
-        return {}
     numbers = [*(lines.numbers for lines in block.lines), np.array([number for number, _ in rows], np.int64)]
     effects = [*(lines.effect_us for lines in block.lines), np.array([of["effect_time"] for _, of in rows], np.int64)]
+    of_rows, number_of = [of["namesrv_id"] for _, of in rows], dict[str, int]()
+    for name in [*(said["namesrv_id"] for lines in block.lines for said in lines.said), *of_rows]:
+        number_of.setdefault(name, len(number_of))
+    names = [
+        *(np.array([number_of[said["namesrv_id"]] for said in lines.said])[lines.which] for lines in block.lines),
+        np.array([number_of[name] for name in of_rows], np.int64),
+    ]
     order = np.argsort(np.concatenate(numbers), kind="stable")
-    in_order, distinct = np.concatenate(effects)[order], sorted(set(names))
-    if len(distinct) == 1:
-        return {distinct[0]: times_of(in_order)}
-    number_of = {name: number for number, name in enumerate(distinct)}
-    of_name = np.array([number_of[name] for name in names])[order]
-    return {name: times_of(in_order[of_name == number]) for name, number in number_of.items()}
+    in_order, of_name = np.concatenate(effects)[order], np.concatenate(names)[order]
+    if len(number_of) == 1:
+        return dict.fromkeys(number_of, times_of(in_order))
+    return {name: times_of(in_order[of_name == number]) for name, number in sorted(number_of.items())}
 
 
 def rows_in(block: ReadBlock) -> list[tuple[int, Row]]:

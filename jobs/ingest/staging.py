@@ -52,7 +52,7 @@ def staging_in(
 
 
 class StagedFile(NamedTuple):
-    """A file of rows; `number`, `line`: what is added to the numbers of its rows, and of their lines."""
+    """A file of rows; `number`, `line`: what is added to the numbers of its rows and frames, and of their lines."""
 
     path: Path
     number: int
@@ -71,9 +71,12 @@ class StagedFile(NamedTuple):
             options = pa.ipc.IpcReadOptions(included_fields=numbers or None)
             for batch in pa.ipc.open_stream(file, options=options):
                 rows = pa.Table.from_batches([named(batch, namesrv_of) if namesrv_of else batch])
-                for column, first in (("_n", self.number), ("source_offset", self.line)):
+                for column, first in (("_n", self.number), ("_frame", self.number), ("source_offset", self.line)):
                     if first and column in rows.column_names:
-                        rows = _with(rows, column, pc.add(rows[column], first))
+                        added = pc.add(rows[column], first)
+                        # Below 0: no number of a line.
+                        is_one = pc.greater_equal(rows[column], 0)
+                        rows = _with(rows, column, pc.if_else(is_one, added, rows[column]))
                 yield rows
 
 
@@ -118,16 +121,12 @@ class Staging(Collector):
         place = [column for column in ("namesrv_id", "seq", "_seq_is_given") if placed]
         names = staged_schema(STAGED[name]).names
         of_last = [column for column in place if column in names]
-        wanted = [*STAGED[name].key, "_n", "_frame", *(set(of_last) - {*STAGED[name].key})]
-        options = pa.ipc.IpcReadOptions(included_fields=[names.index(column) for column in wanted])
+        wanted = list(dict.fromkeys([*STAGED[name].key, "_n", "_frame", *of_last]))
+        rows = (some.select(wanted) for file in self._files[name] for some in file.rows(wanted))
+        schema = pa.schema([staged_schema(STAGED[name]).field(column) for column in wanted])
+        given = pa.RecordBatchReader.from_batches(schema, (batch for some in rows for batch in some.to_batches()))
         said = "*" if "namesrv_id" not in of_last else "* REPLACE (namesrv_id::VARCHAR AS namesrv_id)"
-        for number, (path, first, _) in enumerate(self._files[name]):
-            # Below 0: no number of a line.
-            moved_frame = f"_frame + (_frame >= 0)::BIGINT * {first}"
-            moved = f"(SELECT * REPLACE (_n + {first} AS _n, {moved_frame} AS _frame) FROM given)" if first else "given"
-            into = "INSERT INTO staged BY NAME" if number else "CREATE OR REPLACE TABLE staged AS"
-            with pa.OSFile(str(path)) as file:
-                self.ask(f"{into} SELECT {said} FROM {moved}", given=pa.ipc.open_stream(file, options=options))
+        self.ask(f"CREATE OR REPLACE TABLE staged AS SELECT {said} FROM given", given=given)
         [[are_several]] = self.ask(f"SELECT count(*) <> count(DISTINCT hash({key})) FROM staged").to_pydict().values()
         if are_several:
             self._with_copies.add(name)

@@ -16,7 +16,7 @@ from jobs.store.files import ask_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day.across import addresses
-from namesrv_day.across.addresses import BEATS, ENDS, REGISTERED
+from namesrv_day.across.addresses import BEATS, ENDS, REGISTERED, TOLD
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask, connection
 from schemas import bronze
@@ -83,10 +83,8 @@ class Recorded:
 
     def _routes(self, among: pa.Table) -> pa.Table:
         """Return the answers that are looked at of name servers: most are not, and of these neither body nor id is read."""
-        table, needs = bronze.ROUTE_OBSERVATIONS, "code, response_code, body, scope, "
-        columns = "namesrv_id, code, subject, response_code, seq"
-        found = self._asked(table, f"{needs}namesrv_id, subject, seq", partial(_among, among, columns, _ROUTES))
-        wanted = addresses.sampled(found).select(["namesrv_id", "seq"])
+        table, columns = bronze.ROUTE_OBSERVATIONS, "code, response_code, body, scope, namesrv_id, subject, seq"
+        wanted = addresses.sampled(self._asked(table, columns, partial(_told, among)))
         columns = "namesrv_id, code, subject, seq, event_id, request_seq, body, response_version"
         of_these = partial(_among, wanted, columns, _ROUTES)
         return self._asked(table, f"{columns}, response_code, scope", of_these)
@@ -106,6 +104,14 @@ def _among(wanted: pa.Table, columns: str, where: str, rows: DuckDBPyRelation) -
     """Return columns of rows among the `wanted`, which have some columns in common with them."""
     own = rows.filter(where).join(connection().from_arrow(wanted), ", ".join(wanted.column_names), how="semi")
     return own.project(columns).to_arrow_table()
+
+
+def _told(among: pa.Table, rows: DuckDBPyRelation) -> pa.Table:
+    """Return when it was answered whether there is a route, as `TOLD`: of an answer hardly more than its position."""
+    own = rows.filter(_ROUTES).join(connection().from_arrow(among), ", ".join(among.column_names), how="semi")
+    shown = "namesrv_id, code, subject, response_code = 0 AS is_shown"
+    told = own.aggregate(f"{shown}, list(seq) AS seqs", "namesrv_id, code, subject, is_shown")
+    return told.to_arrow_table().cast(TOLD)
 
 
 _CLUSTERS: Final = pa.schema([("namesrv_id", STRING), ("seq", LONG), ("event_id", STRING), ("body", pa.uint64())])

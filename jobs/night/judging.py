@@ -19,7 +19,16 @@ from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
-from jobs.night.work import NamesrvWork, answers_of, hours_of, questions_of, raw_beats, topic_configs, written
+from jobs.night.work import (
+    NamesrvWork,
+    answers_of,
+    beats_during,
+    hours_of,
+    questions_of,
+    raw_beats,
+    topic_configs,
+    written,
+)
 from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
@@ -176,7 +185,13 @@ def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
         parts = (own.rows(each, _ARRIVED, is_one) for each in (bronze.UNREGISTRATIONS, bronze.CHANNEL_EVENTS))
         return pa.concat_tables(parts)
 
-    recorded = Recorded(partial(raw_beats, of), partial(topic_configs, of.today), arrivals, partial(questions_of, of))
+    recorded = Recorded(
+        partial(raw_beats, of),
+        partial(beats_during, of),
+        partial(topic_configs, of.today),
+        arrivals,
+        partial(questions_of, of),
+    )
     return flag(
         FlagInput(
             of.namesrv_id,

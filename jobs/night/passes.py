@@ -6,8 +6,10 @@ server); what is large lies in files, which each call opens and writes itself.
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from jobs.ingest.tasks import rarely_collected
 
 P = TypeVar("P")
 R = TypeVar("R")
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int32()), ("done", pa.binary())])
 
 
@@ -67,7 +70,8 @@ class OnSpark:
         numbers = pa.array(range(len(work)), pa.int32())
         pieces = pa.table({"number": numbers, "work": pa.array(map(pickle.dumps, work), pa.binary())})
         placed = spark.createDataFrame(pieces).repartitionById(len(work), "number")
-        done = placed.groupBy("number").applyInArrow(_calling(task), "number INT, done BINARY").toArrow()
+        with _planned_once(spark):
+            done = placed.groupBy("number").applyInArrow(_calling(task), "number INT, done BINARY").toArrow()
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
@@ -75,6 +79,17 @@ class OnSpark:
         if failed is not None:
             raise failed
         return results
+
+
+@contextmanager
+def _planned_once(spark: SparkSession) -> Iterator[None]:
+    """Have Spark keep to its plan: that there are so many tasks it need not find out behind a stage, which takes as long again."""
+    before = spark.conf.get(_ADAPTIVE, "true") or "true"
+    spark.conf.set(_ADAPTIVE, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ADAPTIVE, before)
 
 
 def _done(task: Callable[[P], R], piece: P) -> R:
@@ -93,6 +108,8 @@ def _called(task: Callable[[P], R], piece: P) -> R | JobError:
 
 def _calling(task: Callable[[P], R]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Behind each task Spark's worker has Python look through all that is there, modules too, while the next one waits.
+        gc.freeze()
         for batch in batches:
             for row in batch.to_pylist():
                 piece = pickle.loads(row["work"])  # noqa: S301  as above

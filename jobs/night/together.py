@@ -38,10 +38,10 @@ class FileRun:
 
 @dataclass(frozen=True)
 class KeysWork:
-    """One group of parts of the ids that were left at `places`; stretches of keys below the warehouse `root`, with their files."""
+    """Some groups of the ids that were left at `places`; stretches of keys below the warehouse `root`, with their files."""
 
     places: tuple[str, ...]
-    group: int
+    groups: tuple[int, ...]
     root: str
     stretches: tuple[tuple[Stretch, tuple[FileRun, ...]], ...]
 
@@ -66,7 +66,11 @@ def judged_together(
 ) -> list[Measurement]:
     """Return what is counted of the rules about keys, connections, clocks and topics."""
     overlapping = [(one, tuple(found[n] for n in one.runs)) for one in runs.overlaps([of.run for of in found])]
-    work = [KeysWork(tuple(places), group, house.path, tuple(overlapping[group::groups])) for group in range(groups)]
+    tasks = min(groups, passes.width)
+    work = [
+        KeysWork(tuple(places), tuple(range(groups))[task::tasks], house.path, tuple(overlapping[task::tasks]))
+        for task in range(tasks)
+    ]
     compared = passes.each(compare_keys, work)
     of_runs = [*(of.run for of in found), *(run for _, of_stretches in compared for run in of_stretches)]
     ids = [*(copies for of, _ in compared for copies in of), *_timed(of_runs)]
@@ -83,8 +87,8 @@ def _timed(of_runs: Sequence[Run]) -> list[Copies]:
 
 
 def compare_keys(work: KeysWork) -> tuple[list[Copies], list[Run]]:
-    """Compare the ids of one group, and some stretches: the task of the pass. Returns what is found of prints, and of runs."""
-    ids = keys.copies_in(stash.take(work.places, f"ids-{work.group}"))
+    """Compare ids, a group at a time, and some stretches: the task of the pass. Returns what is found of prints, and of runs."""
+    ids = [of for group in work.groups for of in keys.copies_in(stash.take(work.places, f"ids-{group}"))]
     return ids, [runs.compared(one, [_keys(work.root, one, of) for of in files]) for one, files in work.stretches]
 
 

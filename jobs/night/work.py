@@ -6,12 +6,14 @@ import datetime as dt
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import ColumnExpression as Column
 from duckdb import ConstantExpression as Constant
+from duckdb import DuckDBPyRelation
 
 from jobs.errors import TamperedError
 from jobs.night import stash
@@ -20,7 +22,8 @@ from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
 from namesrv_day.arrow.rows import empty
-from namesrv_day.day.context import NamesrvDay
+from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.day.context import DURING, NamesrvDay
 from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.day.timed import wrong_configs
 from namesrv_day.hours.answered import HOURS as ANSWERS
@@ -37,6 +40,9 @@ _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
 # Equal answers have long bodies.
 _ONCE = frozenset({"body"})
 _IS_OPEN = pc.field("closed_by").is_null()
+# To look at when a beat came first takes longer than it spares where nearly all came then, or there is much to compare with.
+_MANY = 64
+_MOST_OF_A_DAY = dt.timedelta(hours=16)
 _SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code"}
 REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
 """The tables whose slices packs write."""
@@ -262,28 +268,54 @@ def raw_beats(
     return work.today.of(work.namesrv_id).rows(TABLES[kind], columns, where)
 
 
-def _single_beats(
-    work: NamesrvWork, moves: pa.Table, addrs: list[str | None], periods: list[int], *, with_answers: bool
+def beats_during(
+    work: NamesrvWork, kind: str, columns: Sequence[str], during: pa.Table, at: str = "event_time"
 ) -> pa.Table:
-    """Return the single beats of addresses (None: of those without) in periods, as events, where they take effect."""
-    first, last = min(periods) * PERIOD_US, (max(periods) + 1) * PERIOD_US
-    wanted = Column("broker_addr").isnull() if None in addrs else Constant(value=False)
-    if known := [Constant(addr) for addr in addrs if addr is not None]:
-        wanted |= Column("broker_addr").isin(*known)
-    wanted &= (Column("effect_time") >= Constant(_instant(first))) & (Column("effect_time") < Constant(_instant(last)))
-    own = work.today.of(work.namesrv_id)
+    """Return single beats of one table, as `BeatsDuring`; `at`: the column that says when."""
+    same = f"beats.broker_addr IS NOT DISTINCT FROM during.broker_addr AND {at} > during.after AND {at} <= during.last"
+    spans = _spans(during)
+    is_some = len(spans) < _MANY and sum((last - after for after, last in spans), dt.timedelta()) < _MOST_OF_A_DAY
+    when = reduce(or_, ((Column(at) > Constant(after)) & (Column(at) <= Constant(last)) for after, last in spans))
+
+    def wanted(rows: DuckDBPyRelation) -> DuckDBPyRelation:
+        # Files are read only where one of the spans lies.
+        some = rows.filter(when) if is_some else rows
+        return some.set_alias("beats").join(connection().from_arrow(during).set_alias("during"), same, how="semi")
+
+    return work.today.of(work.namesrv_id).few(TABLES[kind], columns, wanted)
+
+
+def _spans(during: pa.Table) -> list[tuple[dt.datetime, dt.datetime]]:
+    """Return the time of any address."""
+    merged: list[tuple[dt.datetime, dt.datetime]] = []
+    for after, last in sorted(zip(during["after"].to_pylist(), during["last"].to_pylist(), strict=True)):
+        if merged and after <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((after, last))
+    return merged
+
+
+def _single_beats(work: NamesrvWork, moves: pa.Table, beaten: pa.Table, *, with_answers: bool) -> pa.Table:
+    """Return the single beats of (broker_addr, period) as events, where they take effect."""
     more = RESPONSE_COLUMNS if with_answers else ()
-    frames = {table.name: own.few(table, _said(table, more), lambda rows: rows.filter(wanted)) for table in BEATS}
+    during = ask(_PERIODS, {"beaten": beaten}, period_us=PERIOD_US).cast(DURING)
+    frames = {table.name: beats_during(work, table.name, _said(table, more), during, "effect_time") for table in BEATS}
     return moved(day_events(frames, tables=BEATS, with_answers=with_answers), moves)
+
+
+# The periods of an address that follow each other are one time.
+_PERIODS = """
+SELECT broker_addr, make_timestamptz(min(period) * $period_us - 1) AS after,
+    make_timestamptz((max(period) + 1) * $period_us - 1) AS last
+FROM (SELECT *, period - row_number() OVER (PARTITION BY broker_addr ORDER BY period) AS run FROM beaten)
+GROUP BY broker_addr, run
+"""
 
 
 def _said(table: Table, more: Collection[str]) -> list[str]:
     """Return the columns of a table of beats of which events are made, and `more`."""
     return [name for name in table.column_names if name in _SAID_OF_BEATS or name in more]
-
-
-def _instant(at_us: int) -> dt.datetime:
-    return dt.datetime.fromtimestamp(at_us / 1_000_000, dt.timezone.utc)
 
 
 def _flat(values: pa.ChunkedArray | pa.Array) -> pa.Array:

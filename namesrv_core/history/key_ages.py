@@ -141,7 +141,7 @@ class _Lives:
 
 def _by_age(ages: Sequence[Age | None]) -> list[int]:
     """Return the numbers of those that have an age, the oldest first."""
-    numbered = sorted((age, number) for number, age in enumerate(ages) if age is not None)
-    if len({age for age, _ in numbered}) < len(numbered):
+    numbers = [number for number, age in enumerate(ages) if age is not None]
+    if len({ages[number] for number in numbers}) < len(numbers):
         raise UnclearError
-    return [number for _, number in numbered]
+    return sorted(numbers, key=ages.__getitem__)  # type: ignore[arg-type]  # each of these has one

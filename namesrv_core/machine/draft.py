@@ -58,6 +58,9 @@ class Certainty(NamedTuple):
     begun: frozenset[tuple[str, tuple[object, ...]]]
 
 
+NOTHING_CERTAIN = Certainty(frozenset(), frozenset())
+
+
 class Step(NamedTuple):
     """What one event does: the outcome, the changes to apply, the lease to renew, and what is returned or sent.
 

@@ -6,7 +6,7 @@ as marks on keys and on patterns of keys: what is known, and what has become dou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -99,13 +99,16 @@ class Past:
 
     def knows(self, kind: str, one: Part, other: Part) -> bool:
         """Return whether the row under this key, or its absence, is known. ANY: of keys that were never marked alone."""
-        known = doubted = 0
-        for entity in ((kind, one, other), (kind, one, ANY), (kind, ANY, other), (kind, ANY, ANY)):
-            known = max(known, self._known.get(entity, 0))  # type: ignore[call-overload]
-            doubted = max(doubted, self._doubted.get(entity, 0))  # type: ignore[call-overload]
+        entities = ((kind, one, other), (kind, one, ANY), (kind, ANY, other), (kind, ANY, ANY))
+        known = self._latest(self._known, entities)
         if kind == "topic_queue" and one not in self._listed:
             known = max(known, self._listed_stamp)
-        return known > doubted
+        return known > self._last_doubt or (known > 0 and known > self._latest(self._doubted, entities))
+
+    @staticmethod
+    def _latest(stamps: Mapping[Any, int], entities: tuple[tuple[str, Part, Part], ...]) -> int:
+        get, (a, b, c, d) = stamps.get, entities
+        return max(get(a, 0), get(b, 0), get(c, 0), get(d, 0))
 
     def has_mark(self, kind: str, one: Part, other: Part) -> bool:
         """Return whether the row under this key is known, or something has made it known or doubtful by its own key."""

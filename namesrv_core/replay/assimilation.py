@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from namesrv_core.asking import queries
 from namesrv_core.asking.answers import LIST_CODES, answer
@@ -17,36 +17,21 @@ from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.shown import SHOWING_CODES, Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import TABLE_OF
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.draft import NOTHING_CERTAIN, Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
-from namesrv_core.machine.versions import Part as RegistryPart
+from namesrv_core.replay.readings import Difference, Evidence, Read, certainty_of, has_live_entry, rows_known
 from namesrv_core.replay.silence import is_known, knows_all_of
 
 _KEPT_QUESTIONS = 10_000
 _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
-
-
-class Evidence(NamedTuple):
-    """What an answer makes known; `listed`: the topics of a complete list."""
-
-    marks: tuple[Mark, ...] = ()
-    listed: frozenset[str | None] | None = None
-
-
-class _Difference(NamedTuple):
-    """A row that the answer shows otherwise than the registry has it; None: it is not there."""
-
-    entity: Entity
-    held: object | None
-    shown: object | None
+_NOTHING_NEW = Step(Outcome.NO_EFFECT, certainty=NOTHING_CERTAIN)
 
 
 def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Step:
@@ -58,16 +43,19 @@ def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, nam
     if event.question.code not in SHOWING_CODES:
         return Step(_judged(registry, past, event, namesrv))
     read = past.readings.get(event.question)
-    if not (isinstance(read, _Read) and read.stands(past, event, namesrv)):
+    if isinstance(read, Read) and read.stands(registry, past, event, namesrv):
+        if read.learned_at == past.last_doubt:
+            return _NOTHING_NEW
+        if read.taught is not None:
+            return _NOTHING_NEW if past.last_effect_ms >= event.request_seq // NS_PER_MS else read.taught
+    else:
         shown = shown_by(event.question, event.answered)
         if shown is None:
             return Step(Outcome.NO_EFFECT)
-        read = _Read(event.answered, namesrv, shown, past.versions.number)
+        read = Read(event.answered, namesrv, shown, past.versions.number)
         if event.question not in past.readings and len(past.readings) >= _KEPT_QUESTIONS:
             del past.readings[next(iter(past.readings))]
         past.readings[event.question] = read
-    elif read.learned_at == past.last_doubt:
-        return Step(Outcome.NO_EFFECT)
     return _Reading(registry, past, event, namesrv, read).step()
 
 
@@ -75,54 +63,8 @@ def note_learned(past: Past, event: events.AnswerObserved) -> None:
     """Note that all is known that the answer shows; it teaches nothing until something becomes doubtful or changes."""
     read = past.readings.get(event.question)
     # A list of topics takes back what another list has said.
-    if isinstance(read, _Read) and not read.differences and not isinstance(read.shown, ShownTopics):
+    if isinstance(read, Read) and not read.differences and not isinstance(read.shown, ShownTopics):
         read.learned_at = past.last_doubt
-
-
-class _Read:
-    """What was read of an answer; it stands until a part of the registry changes that the answer was held against.
-
-    `differences`: what it shows otherwise than the registry has it; `marks`: what it makes known; None: not looked for yet.
-    `until_ms`: so long they hang on nothing but the registry. `learned_at`: the last doubt there was when all that the answer
-    shows was noted as known; None: it was not.
-    """
-
-    __slots__ = ("answered", "differences", "learned_at", "marks", "namesrv", "shown", "since", "until_ms")
-
-    def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, since: int) -> None:
-        self.answered, self.namesrv, self.shown, self.since = answered, namesrv, shown, since
-        self.differences: list[_Difference] | None = None
-        self.marks: tuple[Mark, ...] | None = None
-        self.until_ms = math.inf
-        self.learned_at: int | None = None
-
-    def stands(self, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> bool:
-        """Return whether the same is to be read of another answer to the same question."""
-        stands = (
-            event.answered == self.answered
-            and past.now_ms <= self.until_ms
-            and namesrv is self.namesrv
-            and past.versions.stand_since(self.since, _parts(event.question.subject, self.shown))
-        )
-        if stands:
-            self.since = past.versions.number
-        return stands
-
-
-def _parts(topic: str | None, shown: Shown) -> Iterator[RegistryPart]:
-    """Yield the parts of the registry that an answer is held against."""
-    if isinstance(shown, ShownTopics):
-        yield ("topic_queue_table",)
-    elif isinstance(shown, ShownCluster):
-        yield from (("broker_addr_table",), ("cluster_addr_table",), ("broker_live_table",))
-    else:
-        yield from (("topic_queue_table", topic), ("topic_queue_mapping_info_table", topic))
-        yield from (("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG))
-        for name in {**shown.queue_datas, **shown.groups}:
-            yield ("broker_addr_table", name)
-        for group in shown.groups.values():
-            for _, addr in group.broker_addrs:
-                yield ("broker_live_table", addr)
 
 
 def _judged(
@@ -143,7 +85,7 @@ class _Reading:
     """One answer held against the registry, with what was read of it before."""
 
     def __init__(
-        self, registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv, read: _Read
+        self, registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv, read: Read
     ) -> None:
         self.registry, self.past, self.namesrv, self.read = registry, past, namesrv, read
         self.asked_ms = event.request_seq // NS_PER_MS
@@ -165,13 +107,16 @@ class _Reading:
         marks = (*self.doubts(differences), *read.marks)
         changes = tuple(self.corrections(shown, differences))
         listed = shown.topics if isinstance(shown, ShownTopics) else None
-        return Step(outcome, changes, result=Evidence(marks, listed))
+        if differences:
+            return Step(outcome, changes, result=Evidence(marks, listed))
+        read.taught = Step(outcome, result=Evidence(marks, listed), certainty=certainty_of(rows_known(marks)))
+        return read.taught
 
     # -- differences -----------------------------------------------------------------------------------------------
 
-    def differences(self, shown: Shown) -> Iterator[_Difference]:
+    def differences(self, shown: Shown) -> Iterator[Difference]:
         """Yield what the answer shows otherwise than the registry has it."""
-        pairs: Iterator[_Difference]
+        pairs: Iterator[Difference]
         if isinstance(shown, ShownRoute):
             pairs = self._route_pairs(shown)
         elif isinstance(shown, ShownCluster):
@@ -180,7 +125,7 @@ class _Reading:
             pairs = self._list_pairs(shown)
         yield from (pair for pair in pairs if pair.held != pair.shown)
 
-    def _route_pairs(self, shown: ShownRoute) -> Iterator[_Difference]:
+    def _route_pairs(self, shown: ShownRoute) -> Iterator[Difference]:
         yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
         for name in shown.queue_datas:
             if self._may_act(name, shown):
@@ -189,16 +134,16 @@ class _Reading:
                 yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
         for key in self._keys_of(shown) if self.registry.filter_server_table or shown.filter_servers else ():
             servers = self.registry.filter_server_table.get(key)
-            yield _Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
+            yield Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
         if self.namesrv.config.order_message_enable and shown.queue_datas:
             entry = nested_get(self.registry.kv_config_table, ORDER_TOPIC_CONFIG, self.topic)
             text = None if entry is None else entry.text
-            yield _Difference(Entity("kv_config", ORDER_TOPIC_CONFIG, self.topic), text, shown.order_topic_conf)
+            yield Difference(Entity("kv_config", ORDER_TOPIC_CONFIG, self.topic), text, shown.order_topic_conf)
         if shown.queue_datas:
             mappings = self.registry.topic_queue_mapping_info_table.get(self.topic)
             yield from _pairs("topic_queue_mapping", self.topic, mappings, shown.mappings)
 
-    def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[_Difference]:
+    def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[Difference]:
         """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known."""
         self.read.until_ms = -math.inf
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
@@ -208,23 +153,25 @@ class _Reading:
         yield from _group_pairs(name, held, self._true_group(name, shown))
         acting = group.addr_of[MASTER_ID]
         if held is None or acting not in held.addr_of.values():
-            yield _Difference(Entity("broker_addr", name, ANY), None, acting)
+            yield Difference(Entity("broker_addr", name, ANY), None, acting)
 
-    def _cluster_pairs(self, shown: ShownCluster) -> Iterator[_Difference]:
+    def _cluster_pairs(self, shown: ShownCluster) -> Iterator[Difference]:
         groups = self.registry.broker_addr_table
-        for name in groups.keys() | shown.groups.keys():
+        for name in (*groups, *(name for name in shown.groups if name not in groups)):
             yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
         clusters = self.registry.cluster_addr_table
-        for cluster in clusters.keys() | shown.clusters.keys():
+        for cluster in (*clusters, *(cluster for cluster in shown.clusters if cluster not in clusters)):
             names = dict.fromkeys(shown.clusters.get(cluster, ()), True)
             yield from _pairs("cluster_addr", cluster, clusters.get(cluster), names)
 
-    def _list_pairs(self, shown: ShownTopics) -> Iterator[_Difference]:
-        for topic in shown.topics.symmetric_difference(self.registry.topic_queue_table):
-            present = topic in shown.topics
-            yield _Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
+    def _list_pairs(self, shown: ShownTopics) -> Iterator[Difference]:
+        held = self.registry.topic_queue_table
+        for topic in (*held, *(topic for topic in shown.topics if topic not in held)):
+            if (present := topic in shown.topics) == (topic in held):
+                continue
+            yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
 
-    def is_known(self, difference: _Difference) -> bool:
+    def is_known(self, difference: Difference) -> bool:
         """Return whether the registry can be relied on where the answer shows otherwise."""
         entity, held, _ = difference
         if entity.kind == _TOPIC:
@@ -243,7 +190,7 @@ class _Reading:
 
     # -- what becomes known ----------------------------------------------------------------------------------------
 
-    def doubts(self, differences: list[_Difference]) -> Iterator[Mark]:
+    def doubts(self, differences: list[Difference]) -> Iterator[Mark]:
         """Yield doubts about the queue data of groups that have lost a member: with their master they lost the write bit."""
         if self.namesrv.profile.batches_unregistrations:
             for entity, held, shown in differences:
@@ -277,8 +224,9 @@ class _Reading:
             yield _known(kind, ANY, ANY)
         for name, group in shown.groups.items():
             yield from self._member_marks(name, group)
-        for name in self.registry.broker_addr_table.keys() - shown.groups.keys():
-            yield _known("topic_queue", ANY, name)
+        for name in self.registry.broker_addr_table:
+            if name not in shown.groups:
+                yield _known("topic_queue", ANY, name)
         for cluster, names in shown.clusters.items():
             yield from (_known("cluster_addr", cluster, name) for name in names)
 
@@ -288,9 +236,9 @@ class _Reading:
         for broker_id, addr in group.broker_addrs:
             yield _known("broker_addr", name, broker_id)
             key = live_key_of(self.namesrv, group.cluster_name, addr)
-            if key in self.registry.broker_live_table and self.past.has_mark("broker_live", *key):
-                # A registration that may have been refused: it was not, for its address is there. An entry without a mark
-                # is from before a gap: of that the address says nothing.
+            self.read.members[key] = has_live_entry(self.registry, self.past, key)
+            if self.read.members[key]:
+                # A registration that may have been refused: it was not, for its address is there.
                 yield from (_known("broker_live", *key), _known(SETTLED, *key))
                 continue
             # Beats make it later, nothing earlier.
@@ -301,7 +249,7 @@ class _Reading:
 
     # -- corrections -----------------------------------------------------------------------------------------------
 
-    def corrections(self, shown: Shown, differences: list[_Difference]) -> Iterator[Change]:
+    def corrections(self, shown: Shown, differences: list[Difference]) -> Iterator[Change]:
         """Yield the changes that make the registry show what the answer shows, groups before their queue data.
 
         A list of topics takes away what it does not name; what it names has rows of which it shows nothing.
@@ -365,23 +313,23 @@ class _Reading:
 
 def _pairs(
     kind: str, one: str | None, held: Mapping[str | None, object] | None, shown: Mapping[str | None, object]
-) -> Iterator[_Difference]:
+) -> Iterator[Difference]:
     held = {} if held is None else held
     if held == shown:
         return
     for other in (*held, *(key for key in shown if key not in held)):
-        yield _Difference(Entity(kind, one, other), held.get(other), shown.get(other))
+        yield Difference(Entity(kind, one, other), held.get(other), shown.get(other))
 
 
-def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | None) -> Iterator[_Difference]:
+def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | None) -> Iterator[Difference]:
     if held == shown:
         return
     held_addrs: dict[int, str | None] = {} if held is None else held.addr_of
     shown_addrs: dict[int, str | None] = {} if shown is None else shown.addr_of
     for broker_id in (*held_addrs, *(number for number in shown_addrs if number not in held_addrs)):
-        yield _Difference(Entity("broker_addr", name, broker_id), held_addrs.get(broker_id), shown_addrs.get(broker_id))
+        yield Difference(Entity("broker_addr", name, broker_id), held_addrs.get(broker_id), shown_addrs.get(broker_id))
     for part, what in ((CLUSTER, lambda group: (group.cluster_name,)), (ACTING, lambda group: group[2:])):
-        yield _Difference(
+        yield Difference(
             Entity(GROUP, name, part), None if held is None else what(held), None if shown is None else what(shown)
         )
 

@@ -7,18 +7,19 @@ doubtful. Nothing is taken for known because it is likely.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from namesrv_core.history.intervals import HISTORY_OF
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Certainty, Outcome, Step
+from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty, Outcome, Step
 from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
-from namesrv_core.replay.assimilation import Evidence, note_learned
+from namesrv_core.replay.assimilation import note_learned
+from namesrv_core.replay.readings import Evidence, certainty_of, rows_known
 from namesrv_core.replay.silence import doubts_of, settle_the_silent
 
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
@@ -54,45 +55,55 @@ def same_channel(registry: Registry, event: events.Event) -> events.Event:
 
 def learn(registry: Registry, event: events.Event, step: Step, namesrv: Namesrv) -> Step:
     """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step."""
-    if isinstance(event, (events.AnswerObserved, events.ResponseObserved)) and step.result is None:
-        return step._replace(certainty=_NOTHING)
     past = _past_of(registry)
+    if isinstance(event, _HEARTBEATS):
+        _note_beat(past, live_key_of(namesrv, event.cluster_name, event.broker_addr))
+        return _certain(step, NOTHING_CERTAIN)
+    if isinstance(event, (events.AnswerObserved, events.ResponseObserved)):
+        return _shown(past, event, step)
     changed = [entity for change in step.changes for entity in _entities_of(change)]
     begun = {entity for entity in changed if past.knows(*entity)}
     if isinstance(event, events.StateKnown):
         begun.clear()
-    if isinstance(step.result, Evidence):
-        begun.clear()
-        marks = list(step.result.marks)
-        if step.result.listed is not None:
-            past.note_listed(step.result.listed)
-    else:
-        marks = list(_marks_of(registry, past, event, step, namesrv))
-        if step.changes or not all(mark.known for mark in marks):
-            past.last_effect_ms = past.now_ms
+    marks = list(_marks_of(registry, past, event, step, namesrv))
+    if step.changes or not all(mark.known for mark in marks):
+        past.last_effect_ms = past.now_ms
     past.note(marks)
     if step.changes:
         past.versions.note(step.changes)
-    elif isinstance(event, events.AnswerObserved) and isinstance(step.result, Evidence):
+    return _certain(step, certainty_of(_rows_known(past, changed, marks), begun))
+
+
+def _shown(past: Past, event: events.AnswerObserved | events.ResponseObserved, step: Step) -> Step:
+    """Note what an answer or a response shows, and return its step with its certainty: how rows stood before it is open."""
+    if not isinstance(step.result, Evidence):
+        return step if step.certainty is not None else _certain(step, NOTHING_CERTAIN)
+    marks, listed = step.result
+    if listed is not None:
+        past.note_listed(listed)
+    past.note(marks)
+    if step.changes:
+        past.versions.note(step.changes)
+    elif isinstance(event, events.AnswerObserved):
         note_learned(past, event)
-    known = {entity for entity in changed if past.knows(*entity)}
-    known |= {entity for entity, is_known in marks if is_known and entity.one is not ANY and entity.other is not ANY}
-    if not known and not begun:
-        return step._replace(certainty=_NOTHING)
-    return step._replace(certainty=Certainty(frozenset(map(_row_key, known)), frozenset(map(_row_key, begun))))
+    if step.certainty is not None:
+        return step
+    changed = [entity for change in step.changes for entity in _entities_of(change)]
+    return _certain(step, certainty_of(_rows_known(past, changed, marks)))
 
 
-_NOTHING = Certainty(frozenset(), frozenset())
+def _rows_known(past: Past, changed: Iterable[Entity], marks: Iterable[Mark]) -> set[Entity]:
+    return {entity for entity in changed if past.knows(*entity)} | rows_known(marks)
+
+
+def _certain(step: Step, certainty: Certainty) -> Step:
+    return Step(*step[:-1], certainty)
 
 
 def _past_of(registry: Registry) -> Past:
     if registry.past is None:
         raise ValueError("the past of this registry is known")
     return registry.past
-
-
-def _row_key(entity: Entity) -> tuple[str, tuple[object, ...]]:
-    return entity.kind, (entity.one, entity.other)
 
 
 def _entities_of(change: Change) -> Iterator[Entity]:
@@ -106,9 +117,7 @@ def _entities_of(change: Change) -> Iterator[Entity]:
 
 
 def _marks_of(registry: Registry, past: Past, event: events.Event, step: Step, namesrv: Namesrv) -> Iterator[Mark]:
-    if isinstance(event, _HEARTBEATS):
-        _note_beat(past, live_key_of(namesrv, event.cluster_name, event.broker_addr))
-    elif isinstance(event, events.RegisterBroker):
+    if isinstance(event, events.RegisterBroker):
         yield from _Registration(registry, past, event, step, namesrv).marks()
     elif isinstance(event, events.NamesrvStarted | events.NamesrvStopped):
         past.beats.clear()

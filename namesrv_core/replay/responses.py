@@ -15,7 +15,7 @@ from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, KvValue
 from namesrv_core.machine.step import step
-from namesrv_core.replay.assimilation import Evidence
+from namesrv_core.replay.readings import Evidence
 from namesrv_core.replay.silence import has_settled
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,6 +52,13 @@ REGISTERED: Final = pa.schema(
     ]
 )
 """Registrations that were accepted; `received`: the position of the request's last byte."""
+TOLD: Final = pa.schema(
+    [
+        *(("namesrv_id", STRING), ("code", pa.int32()), ("subject", STRING), ("is_shown", pa.bool_())),
+        ("seqs", pa.list_(LONG)),
+    ]
+)
+"""Positions of answers to 105 and 106 that show a route (`is_shown`) or that there is none."""
 ENDS: Final = pa.schema([("namesrv_id", STRING), ("channel_id", STRING), ("broker_addr", STRING), ("seq", LONG)])
 """Ends of connections (without `broker_addr`), and unregistrations."""
 
@@ -106,12 +114,20 @@ def _pairs(beats: pa.Table) -> pa.Table:
 
 
 def sampled(answers: pa.Table) -> pa.Table:
-    """Return so many answers as are looked at.
+    """Return which answers are looked at (namesrv_id, seq): so many of each name server and request code, spread over the time.
 
-    `answers`: namesrv_id, code, subject, response_code, seq. That there is no route tells something of topics only
-    that have one somewhere: who asks for others, however often, crowds nothing out.
+    `answers`: `TOLD`. That there is no route tells something of topics only that have one somewhere: who asks for others,
+    however often, crowds nothing out.
     """
-    return ask(query("across/sampled"), {"answers": answers}, kept=MAX_ANSWERS)
+    shown = pc.unique(answers.filter(answers["is_shown"])["subject"])
+    told = answers.filter(pc.or_(answers["is_shown"], pc.is_in(answers["subject"], value_set=shown, skip_nulls=True)))
+    found = [pa.table({"namesrv_id": pa.array([], STRING), "seq": pa.array([], LONG)})]
+    for of in told.select(["namesrv_id", "code"]).group_by(["namesrv_id", "code"]).aggregate([]).to_pylist():
+        own = told.filter((pc.field("namesrv_id") == of["namesrv_id"]) & (pc.field("code") == of["code"]))
+        seqs = np.sort(pc.list_flatten(own["seqs"]).to_numpy())
+        kept = pa.array(seqs[:: -(-len(seqs) // MAX_ANSWERS)])
+        found.append(pa.table({"namesrv_id": pa.repeat(pa.scalar(of["namesrv_id"], STRING), len(kept)), "seq": kept}))
+    return pa.concat_tables(found)
 
 
 def compared(tables: Mapping[str, pa.Table]) -> list[Pair]:

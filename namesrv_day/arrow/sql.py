@@ -14,8 +14,10 @@ from duckdb import ConstantExpression as Constant
 
 Tables = Mapping[str, pa.Table]
 _local = threading.local()
-# Of so many rows any plan will do; which is good for more depends on how many rows each table has.
-_FEW = 2_000
+# Of so many rows any plan will do that joins no ranges row by row; which is good for more depends on how many each table has.
+_FEW = 100_000
+# An ASOF join of tables whose rows nobody has counted is a loop.
+_FEW_IN_ORDER = 2_000
 _VALUE = re.compile(r"\$(\w+)")
 # A night of a day asks some two hundred.
 _MOST_PLANNED = 500
@@ -40,7 +42,8 @@ def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:
     """
     given = tables or {}
     # A plan has its values as SQL, and texts never become that.
-    if sum(table.num_rows for table in given.values()) > _FEW or any(map(_has_text, values.values())):
+    few = _FEW_IN_ORDER if "ASOF" in query else _FEW
+    if sum(table.num_rows for table in given.values()) > few or any(map(_has_text, values.values())):
         return _asked_once(query, given, values)
     return _planned(_VALUE.sub(lambda said: str(Constant(values[said[1]])), query), given).run(given)
 
@@ -66,6 +69,7 @@ class _Planned:
     def __init__(self, query: str, tables: Tables) -> None:
         self._con = connection().cursor()
         self._con.execute("SET TimeZone = 'UTC'")
+        self._con.execute("SET nested_loop_join_threshold = 0")
         self._given = {name: _Given(table) for name, table in tables.items()}
         for name, given in self._given.items():
             self._con.register(name, given)

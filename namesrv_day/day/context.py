@@ -19,7 +19,7 @@ from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoc
 from namesrv_day.arrow.rows import empty, rows_of, with_microseconds
 from namesrv_day.day.day_events import BEATS, Frames
 from schemas import bronze, gold
-from schemas.table import Table
+from schemas.table import STRING, TIMESTAMP, Table
 from schemas.times import day_start_seq
 
 BEGINNINGS = ("started", "observed_from")
@@ -67,6 +67,17 @@ class RawBeats(Protocol):
     def __call__(
         self, kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
     ) -> pa.Table:
+        """Return the rows."""
+
+
+DURING = pa.schema([("broker_addr", STRING), ("after", TIMESTAMP), ("last", TIMESTAMP)])
+"""Some time of an address: from behind an instant to another one. Of an address that is NULL: of beats without any."""
+
+
+class BeatsDuring(Protocol):
+    """Reads columns of the day's single heartbeats or registrations (`kind`) that came within some time (`DURING`)."""
+
+    def __call__(self, kind: str, columns: Sequence[str], during: pa.Table) -> pa.Table:
         """Return the rows."""
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from functools import reduce
-from operator import or_
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import RawBeats
+from namesrv_day.day.context import DURING, BeatsDuring
 from namesrv_day.day.day_events import BEATS, Frames
 from schemas.gold import BROKER_ADDR_HISTORY, BROKER_LIVE_HISTORY, EVENT_OUTCOMES, EXPIRED_BROKERS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
-from schemas.table import TIMESTAMP
 
 
 def expired_brokers(slices: Frames) -> pa.Table:
@@ -36,12 +31,10 @@ def expired_brokers(slices: Frames) -> pa.Table:
     return conformed(ask(query("flags/expired"), tables), EXPIRED_BROKERS)
 
 
-# An expression of more takes longer to look at than it spares.
-_MOST_STRETCHES = 64
 HEARD = pa.schema([("removed_by", pa.string()), ("broker_addr", pa.string())])
 
 
-def heard_before(expired: pa.Table, raw_beats: RawBeats) -> pa.Table:
+def heard_before(expired: pa.Table, beats_during: BeatsDuring) -> pa.Table:
     """Return a row (`HEARD`) for each beat that came of a broker between the last that renewed its lease and its removal.
 
     It was refused, or the name server handled it too late. `expired`: rows of `expired_brokers`; one that never came back says
@@ -50,25 +43,14 @@ def heard_before(expired: pa.Table, raw_beats: RawBeats) -> pa.Table:
     back = expired.filter(pc.is_valid(expired["returned_time"]))
     if not back.num_rows:
         return HEARD.empty_table()
-    where = pc.field("broker_addr").isin(back["broker_addr"]) & between(back, "last_beat_time", "removed_time")
-    beats = [raw_beats(table.name, columns=["broker_addr", "event_time"], where=where) for table in BEATS]
+    silent = during(back, "last_beat_time", "removed_time")
+    beats = [beats_during(table.name, ["broker_addr", "event_time"], silent) for table in BEATS]
     return ask(_HEARD, {"expired": back, "beats": pa.concat_tables(beats)}).cast(HEARD)
 
 
-def between(rows: pa.Table, begin: str, end: str) -> pc.Expression:
-    """Return the condition that a beat came in one of the stretches from `begin` to `end`, columns of some rows.
-
-    Files are read only where one of few stretches lies: there are so many that of much time nothing need be read.
-    """
-    spans = sorted(zip(rows[begin].to_pylist(), rows[end].to_pylist(), strict=True))
-    merged: list[list[dt.datetime]] = []
-    for first, last in spans:
-        if merged and (first <= merged[-1][1] or len(merged) == _MOST_STRETCHES):
-            merged[-1][1] = max(last, merged[-1][1])
-        else:
-            merged.append([first, last])
-    came = pc.field("event_time")
-    return reduce(or_, ((came > pa.scalar(a, TIMESTAMP)) & (came <= pa.scalar(b, TIMESTAMP)) for a, b in merged))
+def during(rows: pa.Table, begin: str, end: str) -> pa.Table:
+    """Return the time (`DURING`) from `begin` to `end`, columns of rows of addresses."""
+    return pa.table([rows[name] for name in ("broker_addr", begin, end)], names=DURING.names).cast(DURING)
 
 
 _HEARD = """

@@ -62,7 +62,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         EXPIRED_BROKERS.name: expired_brokers(today),
     }
     about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today))
-    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], recorded.raw_beats)}
+    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], recorded.beats_during)}
     seen |= registered(today, hours, recorded, given.day)
     return {**found, FINDINGS.name: findings({**today, **found, **seen}, news, given.before, about)}
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from namesrv_core.machine.codes import RequestCode
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import RawBeats
-from namesrv_day.flags.expired import between
+from namesrv_day.day.context import BeatsDuring, RawBeats
+from namesrv_day.flags.expired import during
 from schemas.bronze import REGISTRATIONS
 from schemas.gold import BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
@@ -51,6 +51,7 @@ class Recorded(NamedTuple):
     """
 
     raw_beats: RawBeats
+    beats_during: BeatsDuring
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     arrivals: Callable[[pa.Array], pa.Table]
     questions: Callable[[], pa.Table]
@@ -116,9 +117,8 @@ def _wiped(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
     late = ask(_LATE, {"gone": gone, "came": came})
     if not late.num_rows:
         return WIPED.empty_table()
-    where = pc.field("broker_addr").isin(late["broker_addr"]) & between(late, "decided_time", "removed_time")
     columns = ["broker_addr", "event_id", "event_time", "effect_time", "refusal"]
-    fresh = recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=where)
+    fresh = recorded.beats_during(REGISTRATIONS.name, columns, during(late, "decided_time", "removed_time"))
     return conformed(ask(query("flags/fresh"), {"late": late, "fresh": fresh}), WIPED)
 
 

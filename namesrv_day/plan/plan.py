@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ from namesrv_day.day.day_events import Frames, as_events
 from namesrv_day.hours import condense
 from namesrv_day.hours.condense import LONGEST_LEASE_MS
 from namesrv_day.plan.mentions import KEYS
-from namesrv_day.plan.placing import ELSEWHERE, KV_UNIT, keys_of, nodes_of, of_nodes, placed
+from namesrv_day.plan.placing import ELSEWHERE, KV_UNIT, keys_of, named_by, nodes_of, of_nodes, placed
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, LONG, Table
@@ -42,22 +42,14 @@ _CARRIED_AT_ONCE = 16
 class Plan:
     """What to replay of a name server's day.
 
-    `nodes`: (node, unit, pack, is_quiet); `eventful`: (unit, period) that are replayed event by event. `packs`: each with its
-    weight, about how many rows it replays, the heaviest first. `on_quiet_road`: units and periods were told apart; otherwise
-    every period is eventful, and no unit is quiet.
+    `nodes`: (node, unit, pack, is_quiet); `eventful`: (unit, period) that are replayed event by event: all periods, and no unit
+    is quiet, where units and periods are not told apart. `packs`: each with its weight, about how many rows it replays, the
+    heaviest first.
     """
 
     nodes: pa.Table
     eventful: pa.Table
     packs: list[tuple[int, int]]
-    on_quiet_road: bool
-
-
-class Beaten(NamedTuple):
-    """Which beats to read one by one: those of these addresses (None: of beats without any) in one of these periods."""
-
-    addrs: list[str | None]
-    periods: list[int]
 
 
 def planned(
@@ -87,7 +79,7 @@ def planned(
     units = nodes["unit"].to_pylist()
     nodes = nodes.append_column("pack", pa.array([pack_of[unit] for unit in units], INT))
     nodes = nodes.append_column("is_quiet", pa.array([unit not in loud for unit in units], BOOLEAN))
-    return Plan(nodes, eventful, loads, on_road)
+    return Plan(nodes, eventful, loads)
 
 
 def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
@@ -167,12 +159,11 @@ def _packed(weights: Mapping[str, int], count: int) -> tuple[dict[str, int], lis
 # -- what a pack does with its part of the plan ------------------------------------------------------------------------
 
 
-def raw_filter(nodes: pa.Table, eventful: pa.Table) -> Beaten:
-    """Return which single beats a reader must give for the eventful periods of units: some more than those."""
-    of_units = eventful.filter(pc.is_in(eventful["unit"], value_set=nodes["unit"]))
-    some = nodes.filter(pc.is_in(nodes["unit"], value_set=of_units["unit"]))
-    addrs = keys_of(some.filter(pc.starts_with(some["node"], "a")))
-    return Beaten(addrs.to_pylist(), sorted(pc.unique(of_units["period"]).to_pylist()))
+def raw_filter(nodes: pa.Table, eventful: pa.Table) -> pa.Table:
+    """Return (broker_addr, period) of the beats that a reader must give one by one; NULL: of beats without an address."""
+    addrs = named_by(nodes, "broker_addr")
+    of_units = addrs.append_column("broker_addr", keys_of(addrs)).select(["unit", "broker_addr"])
+    return of_units.join(eventful, "unit", join_type="inner", use_threads=False).select(["broker_addr", "period"])
 
 
 def raw_beats(beats: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
@@ -187,15 +178,13 @@ def uneventful(hours: pa.Table, nodes: pa.Table, eventful: pa.Table) -> pa.Table
     return found.filter(pc.invert(_is_eventful(found, "first_us", eventful)))
 
 
-def runs(hours: pa.Table, nodes: pa.Table, eventful: pa.Table, profile: Profile) -> pa.Table:
-    """Return the runs of the uneventful periods of nodes, as events (`EVENTS`) with their `unit`, and `is_run`, which is true.
+def runs(hours: pa.Table, profile: Profile) -> pa.Table:
+    """Return hours that are not replayed one by one as events (`EVENTS`) with their `unit`, and `is_run`, which is true.
 
-    A run stands for equal beats in one bucket, and begins where the first of them was. All beats of a live entry in one bucket
-    renew its lease as of the last of them, whatever they say.
+    `hours`: all `uneventful` ones of some units. A run stands for equal beats in one bucket, and begins where the first of them
+    was. All beats of a live entry in one bucket renew its lease as of the last of them, whatever they say.
     """
-    found = ask(
-        query("plan/runs"), {"hours": uneventful(hours, nodes, eventful)}, with_cluster=profile.live_key_has_cluster
-    )
+    found = ask(query("plan/runs"), {"hours": hours}, with_cluster=profile.live_key_has_cluster)
     is_run = pa.repeat(True, found.num_rows)
     return as_events(found).append_column("unit", found["unit"]).append_column("is_run", is_run)
 

@@ -45,7 +45,7 @@ class PackInput:
     day, at least its own; `others`: all other events of the day (`day_events`), at least its own, where they take effect.
     `open_rows`: what was open when the day began, and past_knowledge, at least its own; `map_orders`: what these do not tell of
     the order of maps. `topic_configs` gives the rows of
-    digests; `raw_beats` the single beats (`day_events`) of addresses, None for those without, in periods.
+    digests; `raw_beats` the single beats (`day_events`) of (broker_addr, period), of an address that is NULL those without.
     """
 
     context: NamesrvDay
@@ -56,7 +56,7 @@ class PackInput:
     others: pa.Table
     open_rows: Frames
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
-    raw_beats: Callable[[list[str | None], list[int]], pa.Table]
+    raw_beats: Callable[[pa.Table], pa.Table]
     map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
 
 
@@ -122,11 +122,11 @@ def _failed(given: PackInput, quiet: pa.Table) -> set[str]:
     """Return the quiet units that are none: a beat of theirs does more than renew a lease."""
     if not quiet.num_rows:
         return set()
-    beats = runs(given.hours, quiet, given.eventful, given.context.namesrv.profile)
-    beats = unsure(given.context, beats, given.open_rows)
-    tried = quiet.filter(pc.is_in(quiet["unit"], value_set=beats["unit"].combine_chunks()))
-    if not tried.num_rows:
+    hours = unsure(given.context, uneventful(given.hours, quiet, given.eventful), given.open_rows)
+    if not hours.num_rows:
         return set()
+    tried = quiet.filter(pc.is_in(quiet["unit"], value_set=hours["unit"].combine_chunks()))
+    beats = runs(hours, given.context.namesrv.profile)
     open_rows = {name: placing.carried(rows, name, tried) for name, rows in given.open_rows.items()}
     return failed_trials(given.context, beats, open_rows, given.topic_configs)
 
@@ -233,9 +233,10 @@ class _Carried:
 def _events(given: PackInput, nodes: pa.Table, eventful: pa.Table) -> pa.Table:
     """Return what the core takes of units: their events, with their `unit`, in no order."""
     beaten = raw_filter(nodes, eventful)
-    parts = [placing.placed(given.others, nodes), runs(given.hours, nodes, eventful, given.context.namesrv.profile)]
-    if beaten.addrs:
-        beats = given.raw_beats(beaten.addrs, beaten.periods)
+    hours = uneventful(given.hours, nodes, eventful)
+    parts = [placing.placed(given.others, nodes), runs(hours, given.context.namesrv.profile)]
+    if beaten.num_rows:
+        beats = given.raw_beats(beaten)
         # Most columns are NULL in all of them; to look for what is eventful would copy these, too.
         looked_at = ("broker_addr", "effect_us")
         filled = [c for c in beats.column_names if c in looked_at or beats[c].null_count < beats.num_rows]

@@ -25,6 +25,7 @@ from namesrv_day.day.context import NamesrvDay, frame
 from namesrv_day.day.day_events import Frames, topic_digests
 from namesrv_day.day.start import starting
 from namesrv_day.day.timed import Report, Timed
+from namesrv_day.hours.condense import VERSION
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import LONG
@@ -59,12 +60,12 @@ def failed_trials(context: NamesrvDay, runs: pa.Table, open_rows: Frames, topic_
     return failed
 
 
-def unsure(context: NamesrvDay, runs: pa.Table, open_rows: Frames) -> pa.Table:
-    """Return those runs of which columns do not tell that their beats only renew a lease: of most nothing need be tried."""
+def unsure(context: NamesrvDay, hours: pa.Table, open_rows: Frames) -> pa.Table:
+    """Return those hours of which columns do not tell that their beats only renew a lease: of most nothing need be tried."""
     profile = context.namesrv.profile
-    beats = runs.select(["code", "cluster_name", "broker_name", "broker_addr", "data_version"])
+    beats = hours.select(["code", "cluster_name", "broker_name", "broker_addr", *VERSION])
     given = {
-        "beats": beats.append_column("number", pa.array(range(runs.num_rows), LONG)),
+        "hours": beats.append_column("number", pa.array(range(hours.num_rows), LONG)),
         "live": frame(open_rows, gold.BROKER_LIVE_HISTORY),
         "reported": frame(open_rows, gold.DATA_VERSION_HISTORY),
     }
@@ -76,7 +77,7 @@ def unsure(context: NamesrvDay, runs: pa.Table, open_rows: Frames) -> pa.Table:
         light=RequestCode.BROKER_HEARTBEAT if profile.has_topic_registration else None,  # 4.x does not know it
         asked=RequestCode.QUERY_DATA_VERSION,
     )
-    return runs.take(found["number"])
+    return hours.take(found["number"])
 
 
 def _only_renews(

@@ -99,7 +99,8 @@ class UnitReplay:
                 continue
             if report is not None and not self._histories.has_reported(*report):
                 self._report_version(timed, report)
-            closed = self._record(timed, step) if step.changes or step.certainty is not None else []
+            is_recorded = step.changes or (step.certainty is not None and step.certainty.known)
+            closed = self._record(timed, step) if is_recorded else []
             if step.refreshed is not None:
                 self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
                 if step.outcome is Outcome.REFRESHED:

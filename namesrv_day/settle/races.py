@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.history.verification import Observed
 from namesrv_core.inference.decisions import Decided, Placed, decide
 from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day
 from namesrv_core.machine.instants import NS_PER_US
@@ -21,12 +20,13 @@ from namesrv_core.machine.schedule import STALL_NS, ScanSchedule
 from namesrv_day.arrow.rows import empty, rows_of, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, SettleInput, frame
-from namesrv_day.day.day_events import BEATS, OTHERS, day_events, observation_rows, topic_digests
+from namesrv_day.day.day_events import BEATS, OTHERS, day_events, topic_digests
 from namesrv_day.day.start import starting
 from namesrv_day.day.timed import timed_events, topic_tables_of
 from namesrv_day.hours.condense import PERIOD_US
-from namesrv_day.plan.plan import planned, raw_beats, raw_filter, runs
-from schemas import bronze, codec, gold
+from namesrv_day.plan.plan import may_be_quiet, planned, raw_beats, raw_filter, runs, uneventful
+from namesrv_day.settle.observations import Observations
+from schemas import bronze, gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, TIMESTAMP, struct_of
 
@@ -52,14 +52,22 @@ NO_DECISIONS = Decisions(empty(gold.ORDER_DECISIONS), MOVES.empty_table())
 class Replayable:
     """A name server's day for the core, which replays it more than once. `channel_events`: its ends of connections."""
 
-    def __init__(self, given: SettleInput, context: NamesrvDay, channel_events: pa.Table) -> None:
+    def __init__(
+        self,
+        given: SettleInput,
+        context: NamesrvDay,
+        channel_events: pa.Table,
+        observations: Observations | None = None,
+    ) -> None:
         self.context = context
         self.channel_events = channel_events
         self._given = given
+        self._observations = observations or Observations(frame(given.today, bronze.ROUTE_OBSERVATIONS))
 
     def under(self, schedule: ScanSchedule) -> Replayable:
         """Return the day with another schedule of scans."""
-        return Replayable(self._given, replace(self.context, schedule=schedule), self.channel_events)
+        context = replace(self.context, schedule=schedule)
+        return Replayable(self._given, context, self.channel_events, self._observations)
 
     def asked(self, question: Callable[[Day], _Answer]) -> _Answer:
         """Return what the core answers about the day.
@@ -76,13 +84,14 @@ class Replayable:
     def short(self) -> Day:
         """Return the day with runs of beats where that may do. Who replays it may meet a NotQuietError."""
         given, hours = self._given, self._given.today["hours"]
-        plan = planned(self.others, hours, given.carried, self.context, 1)
-        if not plan.on_quiet_road:
+        if not may_be_quiet(self.context, hours):
             return self.whole
-        addrs, periods = raw_filter(plan.nodes, plan.eventful)
-        singles = self._singles(pc.field("broker_addr").isin(pa.array(addrs, STRING)) & in_periods(periods))
+        plan = planned(self.others, hours, given.carried, self.context, 1)
+        beaten = raw_filter(plan.nodes, plan.eventful)
+        periods = sorted(pc.unique(beaten["period"]).to_pylist())
+        singles = self._singles(pc.field("broker_addr").isin(beaten["broker_addr"].unique()) & in_periods(periods))
         beats = raw_beats(singles, plan.nodes, plan.eventful)
-        quiet = runs(hours, plan.nodes, plan.eventful, self.context.namesrv.profile)
+        quiet = runs(uneventful(hours, plan.nodes, plan.eventful), self.context.namesrv.profile)
         return self._day(pa.concat_tables([self.others, beats, quiet], promote_options="default"))
 
     @cached_property
@@ -111,7 +120,7 @@ class Replayable:
             list(timed_events(ordered, topic_tables)),
             dict(zip(requests["event_id"].to_pylist(), received, strict=True)),
             frozenset(requests.filter(pc.field("arrival_us").is_valid())["event_id"].to_pylist()),
-            _observed_in(frame(given.today, bronze.ROUTE_OBSERVATIONS)),
+            self._observations,
             context.namesrv,
             context.schedule,
             context.namesrv_id,
@@ -135,14 +144,6 @@ def decisions_of(day: Day, date: dt.date) -> Decisions:
         table_of(rows, gold.ORDER_DECISIONS, namesrv_id=day.namesrv_id, day=date),
         pa.Table.from_pylist([_move_row(event) for event in placed], schema=MOVES),
     )
-
-
-def _observed_in(observations: pa.Table) -> list[Observed]:
-    """Return the core's observations of rows of `route_observations`, in order."""
-    return [
-        Observed(row["event_id"], row["request_seq"], row["seq"], codec.question_of(row), codec.answer_of(row))
-        for row in rows_of(observation_rows(observations).sort_by(_BY_SEQ))
-    ]
 
 
 _BY_SEQ = [("seq", "ascending"), ("event_id", "ascending")]

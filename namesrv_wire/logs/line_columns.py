@@ -17,42 +17,43 @@ from namesrv_wire.rows import Row, Values, timed_id
 
 Ints = NDArray[np.int64]
 Truths = NDArray[np.bool_]
+Ids = NDArray[np.bytes_]
+Bytes = NDArray[np.uint8]
 _MAX_INT, _MAX_LONG = INT[1], LONG[1]
 _ID_SIZE: Final = 32
 # So many digits are a long for sure.
 _SAFE: Final = 18
 # YYYY-MM-DDTHH:MM: what stands in front of the seconds.
 _MINUTE: Final = 16
-_DIGITS: Final = np.array([48 <= byte < 58 for byte in range(256)])
-_HEX: Final = np.array([48 <= byte < 58 or 97 <= byte < 103 for byte in range(256)])
 
 
 @dataclass(slots=True)
 class Lines:
     """Lines of one table, as columns: an item a line. Times are microseconds since the epoch, `numbers` those of the lines.
 
-    `said`: what a line shares with others, which have the same object. `seq` is below 0, and `asked` the same, for lines that do
-    not state it (`Positions`). Without `channels`, `asked` or `nth` that is part of `said`, or there is none.
+    `said`: what lines share, and `which` of it a line says. `seq` is below 0, and `asked` the same, for lines that do not state
+    it (`Positions`). Without `channels`, `asked` or `nth` that is part of `said`, or there is none. Ids and channels are ASCII.
     """
 
     table: str
     numbers: Ints
     said: list[Values]
+    which: NDArray[np.int32]
     seq: Ints
     seq_is_given: bool
-    ids: list[str]
+    ids: Ids
     event_us: Ints
     effect_us: Ints
-    channels: list[str] | None = None
+    channels: Sequence[bytes] | None = None
     asked: Ints | None = None
     nth: Ints | None = None
 
     def values(self, index: int) -> Values:
         """Return every column of a line but its file, as `Row.values`."""
-        found = {**self.said[index], "seq": int(self.seq[index]), "event_id": self.ids[index]}
+        found = {**self.said[self.which[index]], "seq": int(self.seq[index]), "event_id": self.ids[index].decode()}
         found |= {"event_time": int(self.event_us[index]), "effect_time": int(self.effect_us[index])}
         if self.channels is not None:
-            found["channel_id"] = self.channels[index]
+            found["channel_id"] = self.channels[index].decode()
         if self.asked is not None:
             found["request_seq"] = int(self.asked[index])
         if self.nth is not None:
@@ -74,10 +75,10 @@ class Alike:
     shape: Shape
     numbers: list[int] = field(default_factory=list)
     known: list[KnownLine] = field(default_factory=list)
-    values: list[list[bytes]] = field(default_factory=list)
+    values: list[tuple[bytes, ...]] = field(default_factory=list)
 
-    def columns(self) -> tuple[Lines | None, list[int]]:
-        """Return the lines as columns, and the numbers of those that need a careful look and are left out."""
+    def columns(self) -> tuple[Lines | None, list[tuple[int, bytes]]]:
+        """Return the lines as columns, and those that need a careful look and are left out, with their numbers."""
         if not self.numbers:
             return None, []
         columns = dict(zip(self.shape.names, zip(*self.values, strict=True), strict=True))
@@ -90,10 +91,12 @@ class Alike:
         ids = _ids(columns["event_id"], is_plain) if "event_id" in columns else self._identities()
         if not is_plain.all():
             return self._without(is_plain)
+        number_of = {known: number for number, known in enumerate(dict.fromkeys(self.known))}
         lines = Lines(
             self.shape.table,
             np.array(self.numbers, np.int64),
-            [known.said for known in self.known],
+            [known.said for known in number_of],
+            np.fromiter(map(number_of.__getitem__, self.known), np.int32, len(seq)),
             seq,
             "seq" in columns,
             ids,
@@ -101,20 +104,21 @@ class Alike:
             effect_ns // 1_000,
         )
         is_answer = self.shape.table == "route_observations"
-        lines.channels = [text.decode() for text in columns["channel_id"]] if "channel_id" in columns else None
+        lines.channels = columns.get("channel_id")
         lines.asked = asked if is_answer else None
         if self.shape.is_timed:
             lines.nth = nth
         return lines, []
 
-    def _without(self, is_plain: Truths) -> tuple[Lines | None, list[int]]:
-        """Return `columns` of the plain ones, and the numbers of the others."""
+    def _without(self, is_plain: Truths) -> tuple[Lines | None, list[tuple[int, bytes]]]:
+        """Return `columns` of the plain ones, and the others with their numbers."""
         plain = Alike(self.shape)
         for index in np.flatnonzero(is_plain).tolist():
             plain.numbers.append(self.numbers[index])
             plain.known.append(self.known[index])
             plain.values.append(self.values[index])
-        others = [self.numbers[index] for index in np.flatnonzero(~is_plain).tolist()]
+        careful = np.flatnonzero(~is_plain).tolist()
+        others = [(self.numbers[index], self.known[index].line(self.values[index])) for index in careful]
         return plain.columns()[0], others
 
     def _times(self, columns: dict[str, tuple[bytes, ...]], name: str, is_plain: Truths) -> Ints:
@@ -122,8 +126,9 @@ class Alike:
             return _longs(columns[name], is_plain, _MAX_LONG // 1_000_000) * 1_000_000
         return _nanoseconds(columns[name], is_plain)
 
-    def _identities(self) -> list[str]:
-        return [known.identity(values) for known, values in zip(self.known, self.values, strict=True)]
+    def _identities(self) -> Ids:
+        found = [known.identity(values) for known, values in zip(self.known, self.values, strict=True)]
+        return np.array(found, np.bytes_)
 
 
 def _longs(texts: Sequence[bytes], is_plain: Truths, most: int = _MAX_LONG) -> Ints:
@@ -140,25 +145,29 @@ def _longs(texts: Sequence[bytes], is_plain: Truths, most: int = _MAX_LONG) -> I
     return np.where(found <= most, np.maximum(found, 0), 0)
 
 
-def _by_size(texts: Sequence[bytes]) -> Iterator[tuple[int, Ints, Sequence[bytes]]]:
-    """Yield sizes, and of each the indexes of the texts that have it, and these."""
+def _by_size(texts: Sequence[bytes]) -> Iterator[tuple[int, Ints | slice, Sequence[bytes]]]:
+    """Yield sizes, and of each the places of the texts that have it, and these."""
+    if len(set(map(len, texts))) == 1:
+        yield len(texts[0]), slice(None), texts
+        return
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     for size in np.unique(sizes).tolist():
         at = np.flatnonzero(sizes == size)
-        yield size, at, texts if len(at) == len(texts) else [texts[index] for index in at.tolist()]
+        yield size, at, [texts[index] for index in at.tolist()]
 
 
-def _square(texts: Sequence[bytes], size: int) -> NDArray[np.uint8]:
-    """Return the bytes of texts, a row a text, of which those of another size are blank."""
-    if set(map(len, texts)) != {size}:
-        texts = [text if len(text) == size else b" " * size for text in texts]
+def _square(texts: Sequence[bytes], size: int) -> Bytes:
+    """Return the bytes of texts that have this size, a row a text."""
     return np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), size)
 
 
-def _ids(texts: Sequence[bytes], is_plain: Truths) -> list[str]:
+def _ids(texts: Sequence[bytes], is_plain: Truths) -> Ids:
     """Return ids; what is none is not plain."""
-    is_plain &= _HEX[_square(texts, _ID_SIZE)].all(axis=1)
-    return [text.decode("ascii", "replace") for text in texts]
+    if set(map(len, texts)) != {_ID_SIZE}:
+        texts = [text if len(text) == _ID_SIZE else b" " * _ID_SIZE for text in texts]
+    square = _square(texts, _ID_SIZE)
+    is_plain &= ((square - ord("0") < 10) | (square - ord("a") < 6)).all(axis=1)
+    return square.view(f"S{_ID_SIZE}").ravel()
 
 
 def _nanoseconds(texts: Sequence[bytes], is_plain: Truths) -> Ints:
@@ -170,22 +179,44 @@ def _nanoseconds(texts: Sequence[bytes], is_plain: Truths) -> Ints:
     return np.maximum(found, 0)
 
 
-def _of_size(texts: NDArray[np.uint8]) -> Ints:
+def _of_size(texts: Bytes) -> Ints:
     """Return `_nanoseconds` of texts of one size, -1 of those that need a careful look."""
-    digits = texts.astype(np.int64) - 48
-    minutes, which = np.unique(texts[:, :_MINUTE].copy().view(f"S{_MINUTE}").ravel(), return_inverse=True)
-    found: Ints = np.array([_minute(text) for text in minutes.tolist()], np.int64)[which]
-    seconds, rest = digits[:, _MINUTE + 1] * 10 + digits[:, _MINUTE + 2], texts[:, _MINUTE + 3 : -1]
-    is_time = (texts[:, _MINUTE] == ord(":")) & (texts[:, -1] == ord("Z")) & (found >= 0) & (seconds < 60)
-    is_time &= _DIGITS[texts[:, _MINUTE + 1 : _MINUTE + 3]].all(axis=1)
+    second, rest = texts[:, _MINUTE + 1 : _MINUTE + 3], texts[:, _MINUTE + 3 : -1]
+    minutes = _minutes(texts[:, :_MINUTE])
+    seconds = _number(second)
+    is_time = (texts[:, _MINUTE] == ord(":")) & (texts[:, -1] == ord("Z")) & (minutes >= 0) & (seconds < 60)
+    is_time &= _are_digits(second)
     fraction = np.zeros(len(texts), np.int64)
     if rest.shape[1]:
-        is_time &= (rest[:, 0] == ord(".")) & (rest.shape[1] > 1) & _DIGITS[rest[:, 1:]].all(axis=1)
-        for place in range(1, rest.shape[1]):
-            fraction += (rest[:, place].astype(np.int64) - 48) * 10 ** (9 - place)
+        is_time &= (rest[:, 0] == ord(".")) & (rest.shape[1] > 1) & _are_digits(rest[:, 1:])
+        fraction = _number(rest[:, 1:]) * 10 ** (10 - rest.shape[1])
     # The last second before the end of time is left to the careful reader.
-    is_time &= found < _MAX_LONG - 61_000_000_000
-    return np.where(is_time, found + seconds * 1_000_000_000 + fraction, -1)
+    is_time &= minutes < _MAX_LONG - 61_000_000_000
+    return np.where(is_time, minutes + seconds * 1_000_000_000 + fraction, -1)
+
+
+def _are_digits(texts: Bytes) -> Truths:
+    """Return of each text whether it is nothing but digits."""
+    are_digits: Truths = np.logical_and.reduce(texts - ord("0") < 10, axis=1)
+    return are_digits
+
+
+def _number(digits: Bytes) -> Ints:
+    """Return the whole numbers that some columns of digits are."""
+    found = np.zeros(len(digits), np.int64)
+    for place in range(digits.shape[1]):
+        found = found * 10 + (digits[:, place] - ord("0"))
+    return found
+
+
+def _minutes(texts: Bytes) -> Ints:
+    """Return the ns since the epoch at which minutes begin, -1 for what is none. Neighbours are mostly of one minute."""
+    begins = np.ones(len(texts), bool)
+    begins[1:] = (texts[1:] != texts[:-1]).any(axis=1)
+    firsts = np.ascontiguousarray(texts[begins]).view(f"S{_MINUTE}").ravel()
+    minutes, which = np.unique(firsts, return_inverse=True)
+    found: Ints = np.array([_minute(text) for text in minutes.tolist()], np.int64)[which[np.cumsum(begins) - 1]]
+    return found
 
 
 def _minute(text: bytes) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,12 +10,12 @@ from itertools import chain
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
-from namesrv_wire.logs.known_lines import TOPICS, KnownLines, Shape
+from namesrv_wire.logs.known_lines import TOPICS, Cut, KnownLines, Shape, cuts_of, line_in
 from namesrv_wire.logs.line_columns import Alike, Lines
 from namesrv_wire.packets.container import GZIP_MAGIC
 from namesrv_wire.rows import Row, Values, digest_id, quarantine_row
@@ -26,7 +25,8 @@ BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
 # What is lost of compressed data in front of damage, at most.
 _STEP_BYTES: Final = 16 << 10
-_READ_BYTES: Final = 1 << 20
+# So much is cut into lines at once: a line takes some objects, however short it is.
+_READ_BYTES: Final = 256 << 10
 _KNOWN: Final = [KnownLines()]
 """What was parsed by this process, whatever the file."""
 
@@ -69,46 +69,87 @@ def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = No
     topics, unless that is there already. Lines without `seq` get their effect time in ns, made unique in the order of a block;
     equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and damaged.
     """
-    name, number = Path(path).name, 1
-    for lines, beyond in _blocks_of_lines(path, start, stop):
-        block = Block(number)
-        number += len(lines)
-        _read(block, lines, beyond, name)
-        yield block
+    name = Path(path).name
+    reader = _Reader(name, 1)
+    for text in _texts(path, start, stop):
+        reader.read(text)
+        if text.ends_block:
+            if reader.block.count:
+                yield reader.ended()
+            reader = _Reader(name, reader.block.first + reader.block.count)
 
 
-def _read(block: Block, lines: list[bytes], beyond: int, name: str) -> None:
-    """Read the lines of a block; `beyond`: bytes of the last one that were left out."""
-    known_lines, alike, told = _KNOWN[0], dict[Shape, Alike](), dict[str, Values]()
-    block.count = len(lines)
-    careful = list[int]()
-    for number, line in enumerate(lines, block.first):
+class _Text(NamedTuple):
+    """Lines that follow each other, from `start` to `end` in some bytes, the last line feed left out; no lines without bytes.
+
+    `beyond`: bytes of the last one that were left out. `ends_block`: the next lines belong to another block.
+    """
+
+    content: bytes | None
+    start: int = 0
+    end: int = 0
+    beyond: int = 0
+    ends_block: bool = False
+
+
+class _Reader:
+    """Reads the lines of a block, of which the first has the number `first`."""
+
+    def __init__(self, source_file: str, first: int) -> None:
+        self.block = Block(first)
+        self._source_file = source_file
+        self._alike: dict[Shape, Alike] = {}
+        self._told: dict[str, Values] = {}
+
+    def read(self, text: _Text) -> None:
+        """Read lines that follow those that were read."""
+        if text.content is None:
+            return
+        cuts, alike = cuts_of(text.content, text.start, text.end), self._alike
+        first = self.block.first + self.block.count
+        self.block.count += len(cuts)
+        self.block.frames += len(cuts)
+        for number, (known, cut) in enumerate(zip(_KNOWN[0].of_all(cuts), cuts, strict=True), first):
+            if known is None or known.topics is not None:
+                self._read_one(number, cut, text.beyond)
+                continue
+            found = alike.get(known.shape)
+            if found is None:
+                found = alike[known.shape] = Alike(known.shape)
+            found.numbers.append(number)
+            found.known.append(known)
+            found.values.append(known.shape.own(cut))
+
+    def _read_one(self, number: int, cut: Cut, beyond: int) -> None:
+        """Read a line of which it is not told at once what it says."""
+        line = line_in(cut)
         if not line or line.isspace():
-            continue
-        block.frames += 1
-        known, values = known_lines.find(line) if len(line) <= MAX_LINE_BYTES else (None, [])
+            self.block.frames -= 1
+            return
+        known, values = _KNOWN[0].find(cut) if len(line) <= MAX_LINE_BYTES else (None, ())
         if known is None:
-            length = len(line) + beyond * (number == block.first + len(lines) - 1)
-            rows = _rows_or_refusal(known_lines, line, length, (name, number))
-            block.rows += [(number, row) for row in rows if row.table != TOPICS or _is_news(row, told)]
-            continue
-        if known.topics is not None and _is_news(known.topics, told):
-            block.rows.append((number, known.topics))
-        found = alike.get(known.shape)
-        if found is None:
-            found = alike[known.shape] = Alike(known.shape)
+            rows = _rows_or_refusal(line, len(line) + beyond, (self._source_file, number))
+            self.block.rows += [(number, row) for row in rows if row.table != TOPICS or _is_news(row, self._told)]
+            return
+        if known.topics is not None and _is_news(known.topics, self._told):
+            self.block.rows.append((number, known.topics))
+        found = self._alike.setdefault(known.shape, Alike(known.shape))
         found.numbers.append(number)
         found.known.append(known)
         found.values.append(values)
-    for found in alike.values():
-        columns, others = found.columns()
-        block.lines += [columns] if columns is not None else []
-        careful += others
-    for number in careful:
-        line = lines[number - block.first]
-        rows = _rows_or_refusal(known_lines, line, len(line), (name, number))
-        block.rows += [(number, row) for row in rows if row.table != TOPICS]
-    _place(block)
+
+    def ended(self) -> Block:
+        """Return the block, of which all lines were read."""
+        careful = list[tuple[int, bytes]]()
+        for found in self._alike.values():
+            columns, others = found.columns()
+            self.block.lines += [columns] if columns is not None else []
+            careful += others
+        for number, line in careful:
+            rows = _rows_or_refusal(line, len(line), (self._source_file, number))
+            self.block.rows += [(number, row) for row in rows if row.table != TOPICS]
+        _place(self.block)
+        return self.block
 
 
 def _is_news(topics: Row, told: dict[str, Values]) -> bool:
@@ -135,16 +176,16 @@ def _place(block: Block) -> None:
             block.rows[at] = number, positions.placed(row)
         else:
             effect_ns, asked = ~int(of.seq[at]), of.asked is not None and of.asked[at] == of.seq[at]
-            of.seq[at] = positions.take(of.said[at]["namesrv_id"], effect_ns, of.ids[at])
+            of.seq[at] = positions.take(of.said[of.which[at]]["namesrv_id"], effect_ns, of.ids[at].decode())
             if of.asked is not None and asked:
                 of.asked[at] = of.seq[at]
 
 
-def _rows_or_refusal(known: KnownLines, line: bytes, length: int, place: tuple[str, int]) -> list[Row]:
+def _rows_or_refusal(line: bytes, length: int, place: tuple[str, int]) -> list[Row]:
     """Return the rows of a line of `length` bytes, or the quarantine row that says why there are none."""
     if length <= MAX_LINE_BYTES:
         try:
-            return known.parsed(line, *place)
+            return _KNOWN[0].parsed(line, *place)
         except DecodeError as refused:
             error = refused
     else:
@@ -153,86 +194,82 @@ def _rows_or_refusal(known: KnownLines, line: bytes, length: int, place: tuple[s
     return [quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))]
 
 
-def _blocks_of_lines(path: str | PathLike[str], start: int, stop: int | None) -> Iterator[tuple[list[bytes], int]]:
-    """Yield the lines of each block, and how many bytes of the last one are left out."""
+def _texts(path: str | PathLike[str], start: int, stop: int | None) -> Iterator[_Text]:
+    """Yield the lines of a file, as `read_blocks` does, as they are read; behind the last ones of a block it is said so."""
     with Path(path).open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
         raw.seek(max(0, start - 1))
         held, offset = _Held(is_foreign=start > 0 and raw.read(1) != b"\n"), start
         stream = gzip.GzipFile(fileobj=raw) if packed else raw
-        while stop is None or offset < stop or (held.last and not held.is_foreign):
-            left = BLOCK_BYTES if stop is None else stop - offset
-            window, error = _window(stream, min(left, BLOCK_BYTES) if left > 0 else _STEP_BYTES)
-            offset += len(window)
-            found = held.lines_with(window, is_damaged=error is not None)
-            if found[0]:
-                yield found
-            rest = held.rest_of(window, is_damaged=error is not None) if left > 0 else []
-            if rest:
-                yield rest, 0
-            if error is not None:
-                offset -= len(held.last) + held.beyond
+        left = BLOCK_BYTES if stop is None else stop - start
+        while left > 0 or held.is_awaited:
+            size = min(left or _STEP_BYTES, _STEP_BYTES if packed else _READ_BYTES)
+            try:
+                window = stream.read1(size)
+            except (EOFError, OSError, zlib.error) as error:
+                yield _Text(None, ends_block=True)
                 why = "the compressed data is damaged or ends early" if packed else "it cannot be read further"
-                raise CaptureError(path, offset, f"{why} ({error})") from error
+                raise CaptureError(path, offset - held.bytes, f"{why} ({error})") from error
+            offset += len(window)
+            yield from held.ended_in(window)
+            yield from held.begun_in(window) if left > 0 else ()
+            left -= min(left, len(window))
             if not window:
-                return
+                break
+            if not left:
+                held.is_of_block_before = held.bytes > 0
+                left = BLOCK_BYTES if stop is None else 0
+                yield _Text(None, ends_block=not held.bytes)
+        yield _Text(None, ends_block=True)
 
 
 class _Held:
-    """The lines of a block whose last one goes on. `is_foreign`: that began before the block, and is none of it.
+    """The line that goes on beyond what was read. `is_foreign`: it began before the block, and is none of it.
 
-    Of a line no more is kept than one byte beyond `MAX_LINE_BYTES`.
+    Of a line no more is kept than one byte beyond `MAX_LINE_BYTES`; `bytes`: how long it is. `is_of_block_before`: a block ends
+    with it.
     """
 
     def __init__(self, *, is_foreign: bool) -> None:
         self.is_foreign = is_foreign
-        self.last = b"-" * is_foreign
-        self.beyond = 0
-        self._lines: list[bytes] = []
+        self.is_of_block_before = False
+        self.bytes = int(is_foreign)
+        self._parts: list[bytes] = []
+        self._kept = 0
         self._at = 0
 
-    def lines_with(self, window: bytes, *, is_damaged: bool) -> tuple[list[bytes], int]:
-        """Return the lines, and the bytes left out, if the last one ends in these bytes, or with the file."""
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is a line that is wanted."""
+        return self.bytes > 0 and not self.is_foreign
+
+    def ended_in(self, window: bytes) -> Iterator[_Text]:
+        """Yield the line if it ends in these bytes, or with the file, of which there are none then."""
         self._at = 0
-        if not self.last:
-            return [], 0
+        if not self.bytes:
+            return
         end = window.find(b"\n")
-        self._keep(self.last + (window if end < 0 else window[:end]))
+        self._keep(window if end < 0 else window[:end])
         self._at = len(window) if end < 0 else end + 1
-        if end < 0 and (window or is_damaged):
-            return self._taken() if is_damaged else [], 0
-        found, beyond = ([], 0) if self.is_foreign else ([*self._lines, self.last], self.beyond)
-        self.is_foreign, self._lines, self.last, self.beyond = False, [], b"", 0
-        return found, beyond
+        if end < 0 and window:
+            return
+        if not self.is_foreign:
+            yield _Text(b"".join(self._parts), 0, self._kept, self.bytes - self._kept, self.is_of_block_before)
+        self.is_foreign = self.is_of_block_before = False
+        self._parts, self._kept, self.bytes = [], 0, 0
 
-    def rest_of(self, window: bytes, *, is_damaged: bool) -> list[bytes]:
-        """Return the lines that begin behind the one that ended, and hold them if the last of them goes on."""
-        if self.last:
-            return []
-        *self._lines, last = window[self._at :].split(b"\n")
-        self._keep(last)
-        return [] if last and not is_damaged else self._taken()
+    def begun_in(self, window: bytes) -> Iterator[_Text]:
+        """Yield the lines that begin behind the one that ended, and hold the last of them if it goes on."""
+        if self.bytes:
+            return
+        end = window.rfind(b"\n", self._at)
+        if end >= 0:
+            yield _Text(window, self._at, end)
+            self._at = end + 1
+        self._keep(window[self._at :])
 
     def _keep(self, line: bytes) -> None:
-        self.beyond += max(0, len(line) - MAX_LINE_BYTES - 1)
-        self.last = line[: MAX_LINE_BYTES + 1]
-
-    def _taken(self) -> list[bytes]:
-        lines, self._lines = self._lines, []
-        return lines
-
-
-def _window(stream: io.BufferedReader | gzip.GzipFile, size: int) -> tuple[bytes, Exception | None]:
-    """Return so many bytes, fewer at the end, and in front of damage, which is returned as well."""
-    held, left = list[bytes](), size
-    step = _STEP_BYTES if isinstance(stream, gzip.GzipFile) else _READ_BYTES
-    while left > 0:
-        try:
-            piece = stream.read1(min(left, step))
-        except (EOFError, OSError, zlib.error) as error:
-            return b"".join(held), error
-        if not piece:
-            break
-        held.append(piece)
-        left -= len(piece)
-    return b"".join(held), None
+        part = line[: max(0, MAX_LINE_BYTES + 1 - self._kept)]
+        self._parts += [part] if part else []
+        self._kept += len(part)
+        self.bytes += len(line)

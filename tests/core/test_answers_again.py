@@ -19,14 +19,18 @@ from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.machine import events
 from namesrv_core.machine.past import ANY, Entity, Fact, Mark, Past
 from namesrv_core.machine.question import Answer
+from namesrv_core.machine.registry import Change
+from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.versions import Versions
 from namesrv_core.replay import assimilation
+from namesrv_core.replay.readings import Read
 from tests.core.adversary import EVENTS, PAUSES_MS, understood_by
 from tests.core.test_bootstrap import (
     CLUSTER_INFO,
     FOUR,
     ROUTE,
     TOPIC_LIST,
+    V1,
     V2,
     A,
     B,
@@ -99,7 +103,7 @@ def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: lis
     """Every step, interval, mark and row is the same as where each answer is looked at alone."""
     taken = recorded(namesrv, log)
     found, known, registry = replayed(namesrv, taken)
-    with patch.object(assimilation._Read, "stands", lambda *_: False):
+    with patch.object(Read, "stands", lambda *_: False):
         alone, known_alone, registry_alone = replayed(namesrv, taken)
     assert found == alone
     assert known == known_alone
@@ -131,6 +135,7 @@ def test_an_answer_that_stands_changes_no_verdict(namesrv: Namesrv, log: list[tu
 
 
 ORDERED = Namesrv(V4_9_7, NamesrvConfig(order_message_enable=True))
+BEAT = events.QueryDataVersion("C", A, V1)
 ANOTHER = register(addr=B, name="b", table=topics(U=FOUR))
 ALTERING = {
     "queue data": events.WipeWritePerm("a"),
@@ -217,6 +222,35 @@ def test_what_hangs_on_more_than_the_registry_is_read_again() -> None:
     acting.take(slave, 10)
     acting.see(ROUTE, server_with(slave, namesrv=namesrv).says(ROUTE), 20)
     assert past_of(acting).readings[ROUTE].until_ms == -math.inf
+
+
+def test_members_that_beat_meanwhile_make_no_answer_be_read_again() -> None:
+    """Their leases may last longer than when they were looked at first."""
+    server, said = Server(), server_with(register()).says(ROUTE)
+    for at_ms in (10, 20):
+        server.see(ROUTE, said, at_ms)
+    read = past_of(server).readings[ROUTE]
+    until_ms = read.until_ms
+    server.take(BEAT, 100_000)
+    assert server.see(ROUTE, said, SETTLED_MS).result is not None  # silence made doubtful what it shows
+    assert past_of(server).readings[ROUTE] is read
+    assert (read.until_ms, past_of(server).knows("settled", None, A)) == (until_ms + 100_000, False)
+
+
+def test_a_member_whose_live_entry_has_become_known_is_looked_at_again() -> None:
+    """It was there before a gap, and a registration told nothing new: the registry is as it was, what is known is not."""
+    server, true = Server(), server_with(register())
+    live = true.registry.broker_live_table[LiveKey(None, A)]
+    server.registry.apply([Change("broker_live_table", (None, A), live)], 0)
+    for at_ms in (10, 20):
+        server.see(ROUTE, true.says(ROUTE), at_ms)
+    read = past_of(server).readings[ROUTE]
+    assert read.members == {LiveKey(None, A): False}
+    past_of(server).note([Mark(Entity("broker_live", None, A))])
+    server.take(BEAT, 100_000)
+    server.see(ROUTE, true.says(ROUTE), SETTLED_MS)
+    assert past_of(server).readings[ROUTE].members == {LiveKey(None, A): True}
+    assert past_of(server).knows("settled", None, A)
 
 
 def test_only_so_many_questions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from namesrv_core import Namesrv, NamesrvConfig, Outcome
@@ -203,3 +205,23 @@ def test_equal_answers_about_silent_members_are_read_once_until_these_must_be_go
     server.see(ROUTE, true.says(ROUTE), SETTLED_MS + 60_000)
     assert past_of(server).readings[ROUTE] is not reads[2]
     assert knows(server, "settled", *LiveKey(None, A))
+
+
+def test_what_an_answer_corrects_stands_in_the_order_of_its_body_behind_what_it_takes_away() -> None:
+    """The positions of the rows, and the order of their maps, hang on nothing that is another in each process."""
+    names = [f"broker-{number}" for number in (7, 3, 9, 1, 8, 2, 6, 4)]
+    groups = {name: {"brokerAddrs": {"0": f"{name}:1"}, "brokerName": name, "cluster": f"of-{name}"} for name in names}
+    body = {"brokerAddrTable": groups, "clusterAddrTable": {f"of-{name}": [name] for name in reversed(names)}}
+    server, gone = Server(), [f"gone-{number}" for number in (5, 2, 4, 1, 3)]
+    for name in gone:
+        true = server_with(register(addr=f"{name}:1", name=name, table=topics(**{name: FOUR})))
+        seen_by(server, true, [Question(105, name)], 10)
+    step = server.see(CLUSTER_INFO, Answer(0, json.dumps(body)), 20)
+    assert [change.key[0] for change in step.changes if change.table == "broker_addr_table"] == [*gone, *names]
+    assert [change.key[1] for change in step.changes if change.table == "cluster_addr_table"] == [*reversed(names)]
+    taken = [register(addr=A, name="a", table=topics(**dict.fromkeys("QWERTYUI", FOUR)))]
+    server = Server()
+    for topic in "QWERTYUI":
+        seen_by(server, server_with(*taken), [Question(105, topic)], 10)
+    step = server.see(TOPIC_LIST, Answer(0, json.dumps({"topicList": []})), 20)
+    assert [change.key[0] for change in step.changes] == [*"QWERTYUI"]

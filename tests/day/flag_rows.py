@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.arrow.sql import connection
+from namesrv_day.day.context import BeatsDuring
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.hours.condense import HOURS, hours_from, leases_from
 from schemas import bronze, gold
@@ -104,6 +105,26 @@ def reading(registrations: Iterable[Row], asked: list[set[str]] | None = None) -
     return raw_beats
 
 
+def reading_during(registrations: Iterable[Row]) -> BeatsDuring:
+    """Return what reads single registrations that came within some time."""
+    rows = table_of(registrations, bronze.REGISTRATIONS)
+
+    def beats_during(kind: str, columns: Sequence[str], during: pa.Table) -> pa.Table:
+        if kind == bronze.HEARTBEATS.name:
+            return empty(bronze.HEARTBEATS).select(list(columns))
+        wanted = during.to_pylist()
+        came = [
+            any(
+                row["broker_addr"] == of["broker_addr"] and of["after"] < row["event_time"] <= of["last"]
+                for of in wanted
+            )
+            for row in rows.select(["broker_addr", "event_time"]).to_pylist()
+        ]
+        return rows.filter(pa.array(came, pa.bool_())).select(list(columns))
+
+    return beats_during
+
+
 def recorded(
     registrations: Iterable[Row],
     configs: Callable[[Any], pa.Table] | None = None,
@@ -113,7 +134,9 @@ def recorded(
     """Return what is recorded of a day. `arrivals`: events that end brokers' lives, as they came in."""
     came = pa.table({"event_id": [of for of, _ in arrivals], "event_time": [at for _, at in arrivals]}, schema=_ARRIVED)
     asked = pa.Table.from_pylist(list(questions), schema=_QUESTIONS)
-    return Recorded(reading(registrations), configs or topic_configs(), lambda _: came, lambda: asked)
+    registrations = list(registrations)
+    during = reading_during(registrations)
+    return Recorded(reading(registrations), during, configs or topic_configs(), lambda _: came, lambda: asked)
 
 
 def registration(at: Event, name: str, digest: str, topic_count: int, **values: Any) -> Row:

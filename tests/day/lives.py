@@ -49,7 +49,7 @@ class Life:
         self.namesrv = namesrv
         self.begins_unseen = begins_unseen
         self.outputs: list[list[PackOutput]] = []
-        self.reads: list[list[tuple[list[str | None], list[int]]]] = []
+        self.reads: list[list[pa.Table]] = []
         positions, found = Positions(), dict[str, dict[str, dict[str, Any]]]()
         for number, (at_s, line) in enumerate(sorted(told, key=lambda told: told[0]), 1):
             whole = {
@@ -131,7 +131,7 @@ class Life:
                     others,
                     open_rows,
                     lambda digests: self.configs.filter(pc.field("topic_config_digest").isin(digests)),
-                    lambda addrs, periods: self._read(beats, addrs, periods),
+                    lambda beaten: self._read(beats, beaten),
                 )
             )
             for pack in sorted(set(plan.nodes["pack"].to_pylist()))
@@ -140,10 +140,10 @@ class Life:
         slices = {name: pa.concat_tables([out.slices[name] for out in outputs]) for name in outputs[0].slices}
         return {**slices, "event_outcomes": merged_outcomes([out.outcomes for out in outputs])}
 
-    def _read(self, beats: pa.Table, addrs: Sequence[str | None], periods: Sequence[int]) -> pa.Table:
+    def _read(self, beats: pa.Table, beaten: pa.Table) -> pa.Table:
         """Return single beats as a reader does."""
-        self.reads[-1].append((list(addrs), list(periods)))
-        return read(beats, addrs, periods)
+        self.reads[-1].append(beaten)
+        return read(beats, beaten)
 
 
 def joined(parts: Sequence[Tables]) -> dict[str, pa.Table]:
@@ -171,11 +171,12 @@ def hours_of(frames: Tables, open_rows: Tables) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def read(beats: pa.Table, addrs: Sequence[str | None], periods: Sequence[int]) -> pa.Table:
-    """Return single beats as a reader does: those of the addresses, in the periods."""
-    of_addrs = pc.is_in(beats["broker_addr"], value_set=pa.array(addrs, pa.string()))
-    of_periods = pc.is_in(pc.divide(beats["effect_us"], condense.PERIOD_US), value_set=pa.array(periods, pa.int64()))
-    return beats.filter(pc.and_(of_addrs, of_periods))
+def read(beats: pa.Table, beaten: pa.Table) -> pa.Table:
+    """Return single beats as a reader does: those of the addresses and periods."""
+    wanted = {(of["broker_addr"], of["period"]) for of in beaten.to_pylist()}
+    periods = pc.divide(beats["effect_us"], condense.PERIOD_US).to_pylist()
+    came = [of in wanted for of in zip(beats["broker_addr"].to_pylist(), periods, strict=True)]
+    return beats.filter(pa.array(came, pa.bool_()))
 
 
 def by_seq(rows: pa.Table) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from namesrv_day.across.addresses import (
     MAX_ANSWERS,
     PLACED,
     REGISTERED,
+    TOLD,
     Pair,
     compared,
     may_be_one,
@@ -279,15 +280,17 @@ def test_positions_are_own_ones() -> None:
 
 def test_questions_for_topics_that_nobody_has_crowd_no_answer_out() -> None:
     """However often a stranger asks, what is looked at is what tells something; of that it may be a part."""
-    told = [(A, 105, "T", 0, n, f"t{n}") for n in range(0, 2 * MAX_ANSWERS, 2)]
-    gone = [(A, 105, "T", 17, 2 * MAX_ANSWERS, "gone")]
-    strange = [(A, 105, "no such topic", 17, n, f"s{n}") for n in range(1, 4 * MAX_ANSWERS, 2)]
-    names = ("namesrv_id", "code", "subject", "response_code", "seq", "event_id")
+    told, beyond = list(range(0, 2 * MAX_ANSWERS, 2)), 2 * MAX_ANSWERS
+    shown, gone = (A, 105, "T", True, told), (A, 105, "T", False, [beyond])
+    strange = [(A, 105, name, False, list(range(1, beyond, 2))) for name in ("no such topic", None)]
+    of_all, of_other = (A, 106, None, True, [7]), (B, 105, "T", True, [5, 3])
 
-    def kept(*rows: tuple[object, ...]) -> set[str]:
-        columns = zip(*rows, strict=True)
-        return set(sampled(pa.table(dict(zip(names, map(list, columns), strict=True))))["event_id"].to_pylist())
+    def kept(*rows: tuple[object, ...]) -> list[tuple[str, int]]:
+        found = sampled(pa.Table.from_pylist([dict(zip(TOLD.names, row, strict=True)) for row in rows], TOLD))
+        return list(zip(*found.to_pydict().values(), strict=True))
 
-    assert kept(*told, *strange) == kept(*told) == {row[5] for row in told}
-    assert kept(*told, *gone, *strange) == kept(*told, *gone)
-    assert "gone" in kept(*gone, *told[:5], *strange)
+    assert kept(shown, *strange) == kept(shown) == [(A, seq) for seq in told]
+    assert kept(*strange, shown, gone) == kept(shown, gone) == [(A, seq) for seq in [*told, beyond][::2]]
+    assert (A, beyond) in kept((A, 105, "T", True, told[:5]), gone, *strange)
+    assert kept(of_all, shown, of_other) == [(A, 7), *((A, seq) for seq in told), (B, 3), (B, 5)]
+    assert kept() == kept(*strange) == []

@@ -10,7 +10,7 @@ from namesrv_day.arrow.rows import table_of
 from namesrv_day.flags.expired import expired_brokers, heard_before
 from namesrv_day.flags.findings import About, findings
 from schemas import gold
-from tests.day.flag_rows import DAY, event, live, member, outcome, queues, reading, tables
+from tests.day.flag_rows import DAY, event, live, member, outcome, queues, reading_during, tables
 
 UP, SCAN, IDLE, BACK = (
     event(i, at) for i, at in (("up", "08:00"), ("scan", "09:00"), ("idle", "10:00"), ("back", "11:00"))
@@ -94,10 +94,10 @@ def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> Non
     }
     gone = table_of([{**removal, "returned_time": BACK[1]}], gold.EXPIRED_BROKERS)
     beats = [spoke("08:30"), spoke("08:45"), spoke("08:59", "09:10"), spoke("09:10"), spoke("08:45", addr="b:1")]
-    heard = heard_before(gone, reading(beats))
+    heard = heard_before(gone, reading_during(beats))
     assert heard.to_pylist() == [{"removed_by": "scan", "broker_addr": "a:1"}] * 2
-    assert heard_before(gone, reading([spoke("08:30"), spoke("09:10")])).num_rows == 0
-    assert heard_before(table_of([removal], gold.EXPIRED_BROKERS), reading(beats)).num_rows == 0
+    assert heard_before(gone, reading_during([spoke("08:30"), spoke("09:10")])).num_rows == 0
+    assert heard_before(table_of([removal], gold.EXPIRED_BROKERS), reading_during(beats)).num_rows == 0
     about = About("10.0.0.1:9876", DAY)
     found = {
         had: findings({**tables({}), gold.EXPIRED_BROKERS.name: _soon(gone), "heard": told}, {}, {}, about)[

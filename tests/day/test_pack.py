@@ -58,7 +58,7 @@ def test_only_what_is_eventful_is_read() -> None:
     """Somebody else's beats are not, nor what its own hours say already."""
     wiped = (1.5 * HOUR_S, {"kind": "admin", "code": 205, "broker_name": "one", "response_code": 0})
     life, after = two_days(V4_9_7, *beats(registration("one", "1:1")), *beats(registration("two", "2:1")), wiped)
-    assert life.reads[1] == [(["1:1"], [FIRST_HOUR + 1])]
+    assert [of.to_pylist() for of in life.reads[1]] == [[{"broker_addr": "1:1", "period": FIRST_HOUR + 1}]]
     assert counters(life)["quiet_units"] == 1
     assert counters(life)["events"] == 120 + 1 + 3
     assert [(row["broker_name"], row["perm"]) for row in after["topic_queue_history"] if row["closed_by"]] == [
@@ -99,7 +99,9 @@ def test_who_does_more_than_beat_is_replayed_event_by_event(profile: Profile, la
     told = [*beats(registration("one", "1:1")), *beats(later, 5, HOUR_S), *beats(registration("two", "2:1"))]
     life, _ = two_days(profile, *told)
     assert (counters(life)["loud_units"], counters(life)["quiet_units"]) == (1, 1)
-    assert life.reads[1] == [(["1:1"], [*range(FIRST_HOUR, FIRST_HOUR + 24)])]
+    [beaten] = life.reads[1]
+    assert set(beaten["broker_addr"].to_pylist()) == {"1:1"}
+    assert sorted(beaten["period"].to_pylist()) == [*range(FIRST_HOUR, FIRST_HOUR + 24)]
 
 
 def test_a_run_that_is_none_has_its_unit_replayed_event_by_event() -> None:

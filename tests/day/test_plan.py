@@ -15,7 +15,7 @@ from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import rows_of
 from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.day_events import BEATS, Frames, day_events
-from namesrv_day.plan.plan import Beaten, Plan, may_be_quiet, planned, raw_beats, raw_filter, runs, uneventful
+from namesrv_day.plan.plan import Plan, may_be_quiet, planned, raw_beats, raw_filter, runs, uneventful
 from tests.day.plan_rows import (
     DAY_S,
     FIRST_PERIOD,
@@ -70,7 +70,6 @@ def both(one: pa.Table, other: pa.Table) -> pa.Table:
 def test_a_broker_that_only_beats_is_quiet() -> None:
     """Nothing is replayed of it; what belongs to nobody and KV entries are never quiet."""
     plan = plan_of(*ALL_DAY)
-    assert plan.on_quiet_road
     assert list(rows_of(plan.eventful)) == []
     assert quiet_units(plan) == {"a:1:1"}
     assert {(n["node"], n["unit"], n["is_quiet"]) for n in rows_of(plan.nodes)} == {
@@ -224,7 +223,6 @@ def test_some_days_are_replayed_whole(
     """Where a beat may do more than renew a lease, or nobody scans."""
     assert may_be_quiet(day, hours(*ALL_DAY)) is may_be
     plan = plan_of(*ALL_DAY, day=day)
-    assert plan.on_quiet_road is may_be
     assert eventful_hours(plan, "whole" if day.has_unknown_past else "a:1:1") == ([] if may_be else WHOLE_DAY)
     assert bool(quiet_units(plan)) is may_be
 
@@ -233,14 +231,13 @@ def test_a_name_server_that_stood_still_is_replayed_whole() -> None:
     """What was under way meanwhile may have raced with anything; one beat shows it."""
     late = row("heartbeats", 45, lag_us=STALL_NS // 1_000, **TWO)
     plan = plan_of(*ALL_DAY, late)
-    assert not plan.on_quiet_road
     assert (eventful_hours(plan), eventful_hours(plan, "a:2:1")) == (WHOLE_DAY, WHOLE_DAY)
 
 
 def test_nobody_need_take_the_quiet_road() -> None:
     """It is a choice; without it, all of the day is eventful for those who were heard of."""
     plan = plan_of(*beats(10, 5_000), row("channel_events", 9), quiet_road=False, day=context(until_s=7_200))
-    assert (plan.on_quiet_road, eventful_hours(plan), quiet_units(plan)) == (False, [-1, 0, 1], set())
+    assert (eventful_hours(plan), quiet_units(plan)) == ([-1, 0, 1], set())
     assert eventful_hours(plan, "elsewhere") == []
 
 
@@ -339,14 +336,15 @@ def test_beats_of_eventful_hours_are_found() -> None:
 
 def test_a_reader_is_told_the_addresses_of_eventful_hours() -> None:
     """The beats of others, nearly all, need not be read; those without an address may be anybody's."""
-    assert raw_filter(NODES, EVENTFUL) == Beaten(["1:1", None], [FIRST_PERIOD + 1])
-    assert raw_filter(NODES.slice(4), EVENTFUL) == Beaten([], [])
+    asked = raw_filter(NODES, EVENTFUL).to_pylist()
+    assert [(of["broker_addr"], of["period"]) for of in asked] == [("1:1", FIRST_PERIOD + 1), (None, FIRST_PERIOD + 1)]
+    assert raw_filter(NODES.slice(4), EVENTFUL).num_rows == 0
 
 
 def runs_of(*rows: Row, namesrv: Namesrv | None = None, eventful: pa.Table = EVENTFUL) -> list[dict[str, Any]]:
     """Return the runs of what the eventful periods leave."""
     profile = (Namesrv(V4_9_7) if namesrv is None else namesrv).profile
-    return list(rows_of(runs(hours(*rows), NODES, eventful, profile).sort_by("seq")))
+    return list(rows_of(runs(uneventful(hours(*rows), NODES, eventful), profile).sort_by("seq")))
 
 
 def test_periods_in_between_are_runs() -> None:

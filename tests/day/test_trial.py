@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
-from namesrv_day.plan.plan import runs
+from namesrv_day.plan.plan import runs, uneventful
 from namesrv_day.replay.trial import failed_trials, unsure
 from schemas.bronze import TOPIC_CONFIGS_TABLE
 from tests.day.plan_rows import VERSION, Row, context, hours, live, opened, row
@@ -30,9 +30,9 @@ def state(told: Row | None = None, cluster_name: str | None = "C", **entry: Any)
 def tried(beat: Row, before: dict[str, pa.Table], profile: Profile) -> tuple[int, set[str]]:
     """How many of one beat the core must try, and which units fail if it tries all."""
     of = context(Namesrv(profile))
-    beats = runs(hours(beat), NODES, NOTHING_EVENTFUL, profile)
+    beats = uneventful(hours(beat), NODES, NOTHING_EVENTFUL)
     assert beats.num_rows == 1
-    failed = failed_trials(of, beats, before, lambda _: TOPIC_CONFIGS_TABLE.schema.empty_table())
+    failed = failed_trials(of, runs(beats, profile), before, lambda _: TOPIC_CONFIGS_TABLE.schema.empty_table())
     return unsure(of, beats, before).num_rows, failed
 
 

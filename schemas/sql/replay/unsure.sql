@@ -1,5 +1,11 @@
 -- Beats of which it is not plain that they only renew a lease: the core tries them. Plain is what names a live entry and gives
 -- no version, or that of the entry, which is what its broker reported last.
+WITH beats AS (
+    SELECT * EXCLUDE (version_state, version_timestamp, version_counter), if(
+        coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,
+        {'state_version': version_state, 'timestamp': version_timestamp, 'counter': version_counter}
+    ) AS data_version FROM hours
+)
 SELECT beats.number
 FROM beats
 LEFT JOIN live ON live.broker_addr = beats.broker_addr
