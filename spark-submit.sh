@@ -12,7 +12,7 @@
 #   ./spark-submit.sh coverage          what tests/core covers of namesrv_core; fails below the bars
 #   ./spark-submit.sh mutate [module]   whether tests/core notices changes of namesrv_core, or of one module of it
 #   ./spark-submit.sh fuzz [options]    coverage-guided fuzzing of the decoders: --inputs N, --target NAME, --help
-#   ./spark-submit.sh setup             make the environment and stop
+#   ./spark-submit.sh setup             make the environment, with an archive of classes for a quicker start, and stop
 #   ./spark-submit.sh pack [options]    pack the environment for the machines of a cluster: --output FILE
 #   ./spark-submit.sh ask QUESTION ...   ask the published tables, without Java; --help tells the questions
 #   ./spark-submit.sh shell-env         export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"
@@ -314,18 +314,15 @@ archive_classes() (
   ignore_caller_directory
   ARCHIVE_OPTIONS+=(--driver-memory 1g)
   export_class_path "-XX:ArchiveClassesAtExit=$making/classes.jsa"
-  if "$@" "$VENV_PYTHON" "$CHECKOUT/jobs/__main__.py" demo --warehouse "$making/warehouse" 2>&1 | cat; then
+  if "$VENV_PYTHON" "$CHECKOUT/jobs/__main__.py" demo --warehouse "$making/warehouse" 2>&1 | cat; then
     [[ ! -e $making/classes.jsa ]] || mv "$making/classes.jsa" "$CLASSES"
   fi
   archive_key >"$CLASSES.key"
   cd "$IVY" && rm -rf "$making"
 )
 
-# Who asks for an environment, or starts many JVMs, waits for it.
+# Who asks for an environment, or starts many JVMs, waits for it; a job runs without.
 ensure_archive() { archive_is_settled || step "archiving Spark's classes" archive_classes; }
-
-# A job does not: it runs without, and the next ones have it.
-archive_later() { (archive_classes nice -n 19 </dev/null >/dev/null 2>&1 &); }
 
 # ---------------------------------------------------------------------------------------------------------------
 # Running
@@ -547,7 +544,6 @@ submit() {
     use_archive
     options+=("${ARCHIVE_OPTIONS[@]}")
   else
-    is_dry_run || ! is_plain || archive_is_settled || archive_later
     jars=$(delta_jars ,)
     # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
     [[ -n $USER_PACKAGES || -z $jars ]] || options+=(--conf spark.jars.packages=)

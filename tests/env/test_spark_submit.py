@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 WRAPPER = CHECKOUT / "spark-submit.sh"
 # What the wrapper itself calls; Python and Java are left out, so that each test adds the ones it is about.
 TOOLS = ["apt-cache", "apt-get", "bash", "cat", "cut", "dirname", "env", "find", "flock", "grep", "id", "ls"]
-TOOLS += ["mkdir", "mktemp", "mv", "nice", "readlink", "rm", "sed", "sha256sum", "sort", "tail", "wc"]
+TOOLS += ["mkdir", "mktemp", "mv", "readlink", "rm", "sed", "sha256sum", "sort", "tail", "wc"]
 
 
 @pytest.fixture
