@@ -315,7 +315,11 @@ ANSWER_CHECKS = Table(
             LONG,
             "Of the matched: not equal to the state at the answer, but to an earlier one in its window",
         ),
-        required("explained", LONG, "Equal only under another order than the one taken, or if a removal lagged"),
+        required(
+            "explained",
+            LONG,
+            "Equal only under another order than the one taken, or if a removal or a one-way request lagged",
+        ),
         required(
             "unknown_past",
             LONG,

@@ -21,6 +21,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_day.arrow.rows import table_of, with_derived
 from namesrv_day.arrow.sql import connection
+from namesrv_day.gate.rules import measure
 from namesrv_day.hours.answered import hours_from, singles_from
 from namesrv_day.verify import verify
 from namesrv_day.verify.verify import Verified, VerifyInput, verdicts
@@ -115,9 +116,15 @@ def verified(server: Server, *answers: Row, namesrv: Namesrv = V5, **replayed: p
 
 
 def checks(found: Verified) -> dict[int, dict[str, int]]:
-    """Return the counts that are not 0, by request code."""
+    """Return the counts that are not 0, by request code. No answer is counted twice, or not at all: the gate would refuse it."""
+    assert found_broken(found) == []
     rows = found.answer_checks.select([c for c in found.answer_checks.column_names if c not in ("namesrv_id", "day")])
     return {row["code"]: {k: v for k, v in row.items() if v and k != "code"} for row in rows.to_pylist()}
+
+
+def found_broken(found: Verified) -> list[str]:
+    """Return the rules about single rows that the counts break."""
+    return [m.rule for m in measure({"answer_checks": found.answer_checks}) if m.broken and m.severity == "critical"]
 
 
 def listed(ms: float, event_id: str, body: str | None, asked_ms: float | None = None) -> Row:
@@ -343,7 +350,7 @@ def test_an_answer_may_overtake_an_unregistration_of_5x(namesrv: Namesrv, is_que
 
 @pytest.mark.parametrize("is_one_way", [True, False])
 def test_an_answer_may_overtake_a_one_way_request(is_one_way: bool) -> None:  # noqa: FBT001
-    """No response tells when another thread has worked it off: such an answer is told apart, and matches nothing."""
+    """No response tells when another thread has worked it off: such an answer is told apart, explained, and matches nothing."""
     server = Server((100, "r", broker("TU")), namesrv=V5)
     told = registered(100, "r", "TU", broker_addr="10.0.0.97:10911", topic_count=2, one_way=is_one_way)
     asked = [listed(105, "late", EMPTY, 103), listed(211, "too late", EMPTY, 201)]
@@ -352,6 +359,8 @@ def test_an_answer_may_overtake_a_one_way_request(is_one_way: bool) -> None:  # 
     )
     classes = {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
     assert classes == {"late": "one_way_under_way" if is_one_way else "mismatched", "too late": "mismatched"}
+    counted = {"explained": 1, "mismatched": 1} if is_one_way else {"mismatched": 2}
+    assert checks(found)[206] == {"answers": 2, **counted}
 
 
 MILLION = 1_000_000

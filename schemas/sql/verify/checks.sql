@@ -8,9 +8,9 @@ WITH counted AS (
     FROM judged GROUP BY code
 ), unmatched AS (
     SELECT
-        code, count(*) FILTER (classification IN ('order_decision', 'removal_under_way')) AS explained,
-        count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
-        count(*) FILTER (classification = 'mismatched') AS mismatched
+        code, count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
+        count(*) FILTER (classification = 'mismatched') AS mismatched,
+        count(*) - unknown_past - mismatched AS explained
     FROM mismatches GROUP BY code
 )
 SELECT code, CAST(coalesce(COLUMNS(* EXCLUDE (code)), 0) AS BIGINT)
