@@ -427,7 +427,7 @@ def test_jvm_refuses_an_archive_without_a_word(tmp_path: Path) -> None:
     """One of another class path, which it would warn of on standard output, changes nothing of what a JVM says."""
     written = tmp_path / "classes.jsa"
     (launcher,) = Path(os.environ["SPARK_HOME"], "jars").glob("spark-launcher_*.jar")
-    jars = [shutil.copy(launcher, tmp_path / name) for name in ("a.jar", "b.jar")]
+    jars = [str(shutil.copy(launcher, tmp_path / name)) for name in ("a.jar", "b.jar")]
 
     def said(jar: str, *options: str) -> str:
         command = ["java", *options, "-cp", jar, "org.apache.spark.launcher.Main"]
