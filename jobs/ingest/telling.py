@@ -102,16 +102,18 @@ def _hashed(rows: DuckDBPyRelation) -> pa.Table:
 
 def _among(wanted: pa.Table, columns: str, where: str, rows: DuckDBPyRelation) -> pa.Table:
     """Return columns of rows among the `wanted`, which have some columns in common with them."""
-    own = rows.filter(where).join(connection().from_arrow(wanted), ", ".join(wanted.column_names), how="semi")
-    return own.project(columns).to_arrow_table()
+    return _own(wanted, where, rows).project(columns).to_arrow_table()
 
 
 def _told(among: pa.Table, rows: DuckDBPyRelation) -> pa.Table:
     """Return when it was answered whether there is a route, as `TOLD`: of an answer hardly more than its position."""
-    own = rows.filter(_ROUTES).join(connection().from_arrow(among), ", ".join(among.column_names), how="semi")
     shown = "namesrv_id, code, subject, response_code = 0 AS is_shown"
-    told = own.aggregate(f"{shown}, list(seq) AS seqs", "namesrv_id, code, subject, is_shown")
+    told = _own(among, _ROUTES, rows).aggregate(f"{shown}, list(seq) AS seqs", "namesrv_id, code, subject, is_shown")
     return told.to_arrow_table().cast(TOLD)
+
+
+def _own(wanted: pa.Table, where: str, rows: DuckDBPyRelation) -> DuckDBPyRelation:
+    return rows.filter(where).join(connection().from_arrow(wanted), ", ".join(wanted.column_names), how="semi")
 
 
 _CLUSTERS: Final = pa.schema([("namesrv_id", STRING), ("seq", LONG), ("event_id", STRING), ("body", pa.uint64())])

@@ -274,13 +274,14 @@ def beats_during(
     """Return single beats of one table, as `BeatsDuring`; `at`: the column that says when."""
     same = f"beats.broker_addr IS NOT DISTINCT FROM during.broker_addr AND {at} > during.after AND {at} <= during.last"
     spans = _spans(during)
-    is_some = len(spans) < _MANY and sum((last - after for after, last in spans), dt.timedelta()) < _MOST_OF_A_DAY
-    when = reduce(or_, ((Column(at) > Constant(after)) & (Column(at) <= Constant(last)) for after, last in spans))
+    when = Constant(value=True)
+    if len(spans) < _MANY and sum((last - after for after, last in spans), dt.timedelta()) < _MOST_OF_A_DAY:
+        # Files are read only where one of the spans lies.
+        when = reduce(or_, ((Column(at) > Constant(after)) & (Column(at) <= Constant(last)) for after, last in spans))
 
     def wanted(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-        # Files are read only where one of the spans lies.
-        some = rows.filter(when) if is_some else rows
-        return some.set_alias("beats").join(connection().from_arrow(during).set_alias("during"), same, how="semi")
+        own = connection().from_arrow(during).set_alias("during")
+        return rows.filter(when).set_alias("beats").join(own, same, how="semi")
 
     return work.today.of(work.namesrv_id).few(TABLES[kind], columns, wanted)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -112,11 +113,8 @@ class Alike:
 
     def _without(self, is_plain: Truths) -> tuple[Lines | None, list[tuple[int, bytes]]]:
         """Return `columns` of the plain ones, and the others with their numbers."""
-        plain = Alike(self.shape)
-        for index in np.flatnonzero(is_plain).tolist():
-            plain.numbers.append(self.numbers[index])
-            plain.known.append(self.known[index])
-            plain.values.append(self.values[index])
+        numbers, known = [*compress(self.numbers, is_plain)], [*compress(self.known, is_plain)]
+        plain = Alike(self.shape, numbers, known, [*compress(self.values, is_plain)])
         careful = np.flatnonzero(~is_plain).tolist()
         others = [(self.numbers[index], self.known[index].line(self.values[index])) for index in careful]
         return plain.columns()[0], others

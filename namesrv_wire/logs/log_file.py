@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
-from namesrv_wire.logs.known_lines import TOPICS, Cut, KnownLines, Shape, cuts_of, line_in
+from namesrv_wire.logs.known_lines import TOPICS, Cut, KnownLine, KnownLines, Shape, cuts_of, line_in
 from namesrv_wire.logs.line_columns import Alike, Lines
 from namesrv_wire.packets.container import GZIP_MAGIC
 from namesrv_wire.rows import Row, Values, digest_id, quarantine_row
@@ -105,20 +105,15 @@ class _Reader:
         """Read lines that follow those that were read."""
         if text.content is None:
             return
-        cuts, alike = cuts_of(text.content, text.start, text.end), self._alike
+        cuts = cuts_of(text.content, text.start, text.end)
         first = self.block.first + self.block.count
         self.block.count += len(cuts)
         self.block.frames += len(cuts)
         for number, (known, cut) in enumerate(zip(_KNOWN[0].of_all(cuts), cuts, strict=True), first):
             if known is None or known.topics is not None:
                 self._read_one(number, cut, text.beyond)
-                continue
-            found = alike.get(known.shape)
-            if found is None:
-                found = alike[known.shape] = Alike(known.shape)
-            found.numbers.append(number)
-            found.known.append(known)
-            found.values.append(known.shape.own(cut))
+            else:
+                self._add(number, known, known.shape.own(cut))
 
     def _read_one(self, number: int, cut: Cut, beyond: int) -> None:
         """Read a line of which it is not told at once what it says."""
@@ -133,7 +128,12 @@ class _Reader:
             return
         if known.topics is not None and _is_news(known.topics, self._told):
             self.block.rows.append((number, known.topics))
-        found = self._alike.setdefault(known.shape, Alike(known.shape))
+        self._add(number, known, values)
+
+    def _add(self, number: int, known: KnownLine, values: Cut) -> None:
+        found = self._alike.get(known.shape)
+        if found is None:
+            found = self._alike[known.shape] = Alike(known.shape)
         found.numbers.append(number)
         found.known.append(known)
         found.values.append(values)
