@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
@@ -21,7 +22,9 @@ from jobs.ingest.tasks import rarely_collected
 P = TypeVar("P")
 R = TypeVar("R")
 _ADAPTIVE = "spark.sql.adaptive.enabled"
-_DONE = pa.schema([("number", pa.int32()), ("done", pa.binary())])
+_DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
+# Pieces of work are much alike, and all go to each task.
+_QUICKLY = 1
 
 
 class Passes(Protocol):
@@ -67,11 +70,11 @@ class OnSpark:
         if not work:
             return []
         spark = self._session()
-        numbers = pa.array(range(len(work)), pa.int32())
-        pieces = pa.table({"number": numbers, "work": pa.array(map(pickle.dumps, work), pa.binary())})
-        placed = spark.createDataFrame(pieces).repartitionById(len(work), "number")
+        pieces = [zlib.compress(pickle.dumps(piece), _QUICKLY) for piece in work]
+        # Spark knows that each number is in one part alone, and moves none to make groups of them.
+        numbers = spark.range(0, len(work), 1, len(work)).withColumnRenamed("id", "number")
         with _planned_once(spark):
-            done = placed.groupBy("number").applyInArrow(_calling(task), "number INT, done BINARY").toArrow()
+            done = numbers.groupBy("number").applyInArrow(_calling(task, pieces), "number LONG, done BINARY").toArrow()
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
@@ -106,14 +109,16 @@ def _called(task: Callable[[P], R], piece: P) -> R | JobError:
         return error
 
 
-def _calling(task: Callable[[P], R]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _calling(
+    task: Callable[[P], R], pieces: Sequence[bytes]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Behind each task Spark's worker has Python look through all that is there, modules too, while the next one waits.
         gc.freeze()
         for batch in batches:
-            for row in batch.to_pylist():
-                piece = pickle.loads(row["work"])  # noqa: S301  as above
+            for number in batch.column("number").to_pylist():
+                piece = pickle.loads(zlib.decompress(pieces[number]))  # noqa: S301  as above
                 done = pickle.dumps(_called(task, piece))
-                yield pa.RecordBatch.from_pylist([{"number": row["number"], "done": done}], schema=_DONE)
+                yield pa.RecordBatch.from_pylist([{"number": number, "done": done}], schema=_DONE)
 
     return call

@@ -54,3 +54,17 @@ def test_random_fleets_are_the_same_to_both(seed: int, tmp_path: Path, spark: Sp
         one, other = said.values()
         assert one.status == "published"
         assert (other.digests, other.verify, other.findings) == (one.digests, one.verify, one.findings)
+
+
+def test_a_pass_is_one_stage_of_a_task_for_each_piece(spark: SparkSession) -> None:
+    """Pieces of work, however different in size, are each called once, in a job of Spark's without a shuffle."""
+    spark.sparkContext.setJobGroup("a pass", "of seven pieces")
+    try:
+        done = OnSpark(lambda: spark).each(len, [b"x" * 10**number for number in range(7)])
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    status = spark.sparkContext.statusTracker()
+    (job,) = status.getJobIdsForGroup("a pass")
+    stages = [status.getStageInfo(stage) for stage in status.getJobInfo(job).stageIds]
+    assert [(stage.numTasks, stage.numCompletedTasks) for stage in stages if stage] == [(7, 7)]
+    assert done == [10**number for number in range(7)]
