@@ -224,8 +224,8 @@ def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     today = {table.name: own.rows(table) for table in _ANSWERED}
 
     def singles(wanted: pa.Table) -> pa.Table:
-        found = own.each(bronze.ROUTE_OBSERVATIONS, partial(singles_from, wanted=wanted))
-        return pa.concat_tables([SINGLES.empty_table(), *found])
+        found = own.ask(bronze.ROUTE_OBSERVATIONS, partial(singles_from, wanted=wanted))
+        return SINGLES.empty_table() if found is None else found
 
     given = VerifyInput(
         of.namesrv_id,

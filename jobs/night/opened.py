@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
-from jobs.store.files import DataFile, ask_file, bounds_of, read_files
+from jobs.store.files import DataFile, ask_files, bounds_of, read_files
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import derived_of, empty
 from schemas import bronze, gold
@@ -93,21 +93,22 @@ class OfNamesrv:
     def few(
         self, table: Table, columns: Sequence[str], wanted: Callable[[DuckDBPyRelation], DuckDBPyRelation]
     ) -> pa.Table:
-        """Return columns of few of its rows, those `wanted` of each file: DuckDB looks at what tells them first.
+        """Return columns of few of its rows, those that are `wanted`: DuckDB looks at what tells them first.
 
         A key that is not stored is made of these rows alone: `wanted` does not see it.
         """
         made = {name: f"{sql} AS {name}" for name, sql in derived_of(table).items()}
         shown = ", ".join(made.get(name, name) for name in columns)
         none = empty(table).select(columns)
-        found = self.each(table, lambda rows: wanted(rows).project(shown).to_arrow_table().cast(none.schema))
-        return pa.concat_tables([none, *found])
+        found = self.ask(table, lambda rows: wanted(rows).project(shown).to_arrow_table().cast(none.schema))
+        return none if found is None else found
 
-    def each(self, table: Table, ask: Callable[[DuckDBPyRelation], pa.Table]) -> Iterator[pa.Table]:
-        """Yield what `ask` makes of its rows of each file of a table, without a key that is not stored."""
+    def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], pa.Table]) -> pa.Table | None:
+        """Return what `ask` makes of its rows of a table, without a key that is not stored; None if there is no file."""
         own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)
-        for file in self._files(table):
-            yield ask_file(self.files.root, table, file, lambda rows: ask(rows.filter(own)), is_whole=False)
+        if not (files := [*self._files(table)]):
+            return None
+        return ask_files(self.files.root, table, files, lambda rows: ask(rows.filter(own)), is_whole=False)
 
     def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
         """Return its rows of several tables by name, each read when it is asked for."""

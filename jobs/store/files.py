@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial, reduce
+from itertools import groupby
 from operator import and_
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -161,22 +162,35 @@ def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
         raise unreadable(root, table, file.path, error) from error
 
 
-def relation_of(root: str, table: Table, file: DataFile, *, is_whole: bool = True) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a data file, with the columns of `table`, as this thread's DuckDB reads them when it is asked.
+def relation_of(
+    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool = True
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows of data files, file after file, with the columns of `table`, as this thread's DuckDB reads them when asked.
 
     It reads files of ours itself, much faster than through Arrow. Unless it `is_whole`, without a key that is not stored.
-    Raises TamperedError if the file cannot be opened.
+    Raises TamperedError if a file cannot be opened.
     """
-    dataset = _dataset(root, table, [file])
-    (fragment,) = dataset.get_fragments()
+    alike = groupby(files, lambda file: (_is_read_here(root, table, file), file.day))
+    parts = [_relation(root, table, [*some], is_whole=is_whole, is_ours=is_ours) for (is_ours, _), some in alike]
+    return reduce(duckdb.DuckDBPyRelation.union, parts)
+
+
+def _is_read_here(root: str, table: Table, file: DataFile) -> bool:
+    """Return whether DuckDB reads a file itself: it lies on this machine, and has just the columns that we write."""
+    (fragment,) = _dataset(root, table, [file]).get_fragments()
     try:
-        is_ours = fragment.physical_schema.equals(_stored(table))
+        return local_path(root) is not None and fragment.physical_schema.equals(_stored(table))
     except (OSError, pa.ArrowException) as error:
         raise unreadable(root, table, file.path, error) from error
-    made = derived_of(table)
-    if is_ours and local_path(root) is not None:
-        rows = connection().read_parquet(fragment.path, hive_partitioning=False)
-        made |= {} if file.day is None else {"day": f"DATE '{file.day}'"}
+
+
+def _relation(
+    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool, is_ours: bool
+) -> duckdb.DuckDBPyRelation:
+    dataset, made = _dataset(root, table, files), derived_of(table)
+    if is_ours:
+        rows = connection().read_parquet(dataset.files, hive_partitioning=False)
+        made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
     else:
         rows = connection().from_arrow(dataset)
     names = [name for name in table.column_names if is_whole or name not in table.key or name not in made]
@@ -252,14 +266,24 @@ def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
     return {name for name in found if name is not None}
 
 
-def ask_file(
-    root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T], *, is_whole: bool = True
-) -> T:
+def ask_file(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
     """Return what `ask` makes of the rows of a data file, as `relation_of` gives them. Raises as `read_files`."""
+    return ask_files(root, table, [file], ask)
+
+
+def ask_files(
+    root: str,
+    table: Table,
+    files: Sequence[DataFile],
+    ask: Callable[[duckdb.DuckDBPyRelation], T],
+    *,
+    is_whole: bool = True,
+) -> T:
+    """Return what `ask` makes of the rows of one or more data files, as `relation_of` gives them. Raises as `read_files`."""
     try:
-        return ask(relation_of(root, table, file, is_whole=is_whole))
+        return ask(relation_of(root, table, files, is_whole=is_whole))
     except (duckdb.Error, OSError):
-        for _ in batches_of(root, table, [file]):
+        for _ in batches_of(root, table, files):
             pass
         raise
 

@@ -61,10 +61,12 @@ def run_of(kind: str, owner: str | None, numbers: Numbers) -> Run:
 
 def _distinct(numbers: Numbers) -> tuple[Numbers, Numbers]:
     """Return the different ones of some numbers in order, and those that are left over."""
+    if (numbers[1:] > numbers[:-1]).all():
+        return numbers, numbers[:0]
     # Mostly they are in order, or a few runs of them are, which are merged.
     ordered = numbers if rises(numbers) else np.sort(numbers, kind="stable")
     is_again = np.concatenate([[False], ordered[1:] == ordered[:-1]])
-    return (ordered[~is_again], ordered[is_again]) if is_again.any() else (ordered, ordered[:0])
+    return ordered[~is_again], ordered[is_again]
 
 
 def overlaps(runs: Sequence[Run]) -> list[Stretch]:

@@ -58,13 +58,15 @@ def test_random_fleets_are_the_same_to_both(seed: int, tmp_path: Path, spark: Sp
 
 def test_a_pass_is_one_stage_of_a_task_for_each_piece(spark: SparkSession) -> None:
     """Pieces of work, however different in size, are each called once, in a job of Spark's without a shuffle."""
-    spark.sparkContext.setJobGroup("a pass", "of seven pieces")
+    context = spark.sparkContext
+    context.setJobGroup("a pass", "of seven pieces")
     try:
         done = OnSpark(lambda: spark).each(len, [b"x" * 10**number for number in range(7)])
     finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
-    status = spark.sparkContext.statusTracker()
-    (job,) = status.getJobIdsForGroup("a pass")
-    stages = [status.getStageInfo(stage) for stage in status.getJobInfo(job).stageIds]
+        context.setLocalProperty("spark.jobGroup.id", "")
+    status = context.statusTracker()
+    (job,) = map(status.getJobInfo, status.getJobIdsForGroup("a pass"))
+    assert job is not None
+    stages = [status.getStageInfo(stage) for stage in job.stageIds]
     assert [(stage.numTasks, stage.numCompletedTasks) for stage in stages if stage] == [(7, 7)]
     assert done == [10**number for number in range(7)]
