@@ -331,6 +331,13 @@ def checkout(bin_dir: Path, tmp_path: Path) -> Path:
     return folder
 
 
+def test_what_is_compiled_is_kept(bin_dir: Path, checkout: Path) -> None:
+    """A shell that wants no bytecode written is not heard: each process of a job would compile all modules anew."""
+    done = start(bin_dir, "env", script=checkout / "functions.sh", environment={"PYTHONDONTWRITEBYTECODE": "1"})
+    assert f"PYTHONPATH={checkout}" in done.stdout.splitlines()
+    assert "PYTHONDONTWRITEBYTECODE" not in done.stdout
+
+
 def archive(bin_dir: Path, checkout: Path, demo: str) -> subprocess.CompletedProcess[str]:
     """Have the wrapper make its archive with a Python that does `demo` for the demo."""
     python = checkout / ".venv" / "bin" / "python"
