@@ -6,11 +6,13 @@ import gzip
 import itertools
 import random
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from jobs.ingest import stretches
 from jobs.ingest.ingest import ingest
+from jobs.ingest.ingested import Ingested
 from namesrv_wire import Segment
 from tests.examples import first_quick
 from tests.ingest.given import content, house_at, stored
@@ -22,6 +24,22 @@ from tests.wire.test_many import connections, frames
 
 __all__ = ["here", "small"]
 _FILES, _FRAMES = 24, 2_000
+
+
+class One(NamedTuple):
+    """What reading the whole in one file counts, and the events and answers that it leaves."""
+
+    read: Ingested
+    content: dict[str, list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> One:
+    """Read the bundled capture in one file, by one task."""
+    folder = tmp_path_factory.mktemp("one")
+    whole = folder / "whole.pcap"
+    whole.write_bytes(HEAD + b"".join(WHOLE))
+    return One(ingest(house_at(folder / "w", "run"), [str(whole)]), content(folder / "w"))
 
 
 def rotated(folder: Path, seed: int) -> list[Path]:
@@ -40,32 +58,31 @@ def rotated(folder: Path, seed: int) -> list[Path]:
 
 @pytest.mark.usefixtures("small", "here")
 @pytest.mark.parametrize("width", first_quick(2, 1, 7))
-def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, width: int) -> None:
+def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One, width: int) -> None:
     """Ids, positions and times of all events and answers are those of the whole in one file, by so many tasks."""
-    whole = tmp_path / "whole.pcap"
-    whole.write_bytes(HEAD + b"".join(WHOLE))
-    one = ingest(house_at(tmp_path / "one", "run"), [str(whole)])
     read = ingest(house_at(tmp_path / "w", "run"), [str(path) for path in rotated(tmp_path, width)], width=width)
     assert (read.unaccounted, read.errors) == (0, [])
-    assert (read.frames, read.packets, read.events, read.duplicates) == (one.frames, one.packets, one.events, 0)
-    assert content(tmp_path / "w") == content(tmp_path / "one")
+    assert (read.frames, read.packets, read.events, read.duplicates) == (
+        one.read.frames,
+        one.read.packets,
+        one.read.events,
+        0,
+    )
+    assert content(tmp_path / "w") == one.content
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small", "here")
-def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path) -> None:
+def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path, one: One) -> None:
     """Each file is a night, and they come in any order: all frames are accounted for, and no row is there twice."""
     total = 0
     for number, path in enumerate(rotated(tmp_path, 0)):
         read = ingest(house_at(tmp_path / "w", f"run{number}"), [str(path)])
         assert (read.unaccounted, read.duplicates) == (0, 0)
         total += read.frames
-    whole = tmp_path / "whole.pcap"
-    whole.write_bytes(HEAD + b"".join(WHOLE))
-    one = ingest(house_at(tmp_path / "one", "run"), [str(whole)])
-    assert total == one.frames
+    assert total == one.read.frames
     kept = content(tmp_path / "w")
-    for table, rows in content(tmp_path / "one").items():
+    for table, rows in one.content.items():
         assert len({row[0] for row in kept[table]}) == len(kept[table])
         # What was asked in one file and answered in the next one, of which the first came later, has lost the other half.
         assert len(rows) - len(kept[table]) <= 3 * _FILES

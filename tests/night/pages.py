@@ -56,6 +56,14 @@ class Block(NamedTuple):
         return COMMAND in self.lines
 
     @property
+    def commands(self) -> set[str]:
+        """Return what is typed, without comments and with less to do."""
+        lines = self.lines.replace("\\\n", " ")
+        for long, short in _LESS:
+            lines = re.sub(long, short, lines)
+        return {" ".join(line.partition(" # ")[0].split()) for line in lines.splitlines()} - {""}
+
+    @property
     def needs_java(self) -> bool:
         """Return whether one of the commands starts a JVM."""
         return bool(re.search(r"\.sh (demo|sql|nightly|serve|register|oracle|bench)", self.lines))
@@ -75,7 +83,17 @@ def _blocks(page: str) -> list[Block]:
     return [block for block in found if block.is_ours]
 
 
+def _different(blocks: list[Block]) -> list[Block]:
+    """Return the blocks without those of which all commands stand in one other, that takes as many or more: typed once will do."""
+    found: list[Block] = []
+    for block in sorted(blocks, key=lambda block: (-len(block.commands), not block.answer)):
+        if block.answer or not any(block.commands <= other.commands for other in found):
+            found.append(block)
+    return [block for block in blocks if block in found]
+
+
 BLOCKS = [block for page in PAGES for block in _blocks(page)]
+DIFFERENT = _different(BLOCKS)
 
 
 def user_folder(folder: Path, page: str, whole: Capture) -> Path:

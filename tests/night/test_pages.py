@@ -11,7 +11,7 @@ import pytest
 from jobs.ask.engine import Answers
 from schemas.dialect import duckdb_queries
 from tests.night.nights import CHECKOUT, Capture
-from tests.night.pages import BLOCKS, PAGES, Block, named, typed, user_folder
+from tests.night.pages import BLOCKS, DIFFERENT, PAGES, Block, named, typed, user_folder
 
 _SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 STATEMENTS = [
@@ -24,11 +24,14 @@ STATEMENTS = [
 
 
 def test_there_is_something_to_ask() -> None:
-    """The pages have statements, commands and answers, or these tests would see nothing."""
+    """The pages have statements, commands and answers, or these tests would see nothing; each command is typed somewhere."""
     assert len(STATEMENTS) > 15
     assert sum(block.lines.count("spark-submit.sh ") for block in BLOCKS) > 50
     assert sum(bool(block.answer) for block in BLOCKS) > 2
     assert not [block for block in BLOCKS if block.answer and block.needs_java]
+    typed_once = set[str]().union(*(block.commands for block in DIFFERENT))
+    assert typed_once == set[str]().union(*(block.commands for block in BLOCKS))
+    assert len(typed_once) > 40
 
 
 @pytest.mark.slow
@@ -40,7 +43,7 @@ def test_every_statement_of_the_pages_can_be_asked(whole: Capture, sql: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [block for block in BLOCKS if not block.needs_java], ids=named)
+@pytest.mark.parametrize("block", [block for block in DIFFERENT if not block.needs_java], ids=named)
 def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: Path) -> None:
     """As they stand there, through the wrapper; where an answer is shown below them, they give it line by line."""
     done = typed(block, user_folder(tmp_path, block.page, whole))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.night.nights import Capture
-from tests.night.pages import BLOCKS, Block, named, typed, user_folder
+from tests.night.pages import BLOCKS, DIFFERENT, Block, named, typed, user_folder
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -19,7 +19,7 @@ TESTED_IN_TEST_SERVE = ("./spark-submit.sh serve", "./spark-submit.sh register")
     "block",
     [
         block
-        for block in BLOCKS
+        for block in DIFFERENT
         if block.needs_java and block.lines != SHELL and not block.lines.startswith(TESTED_IN_TEST_SERVE)
     ],
     ids=named,
