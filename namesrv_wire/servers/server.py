@@ -138,7 +138,7 @@ class Server:
             self._give_up_holes(connection)
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
-            self._flags(connection, segment.flags, silent_ns, from_server=from_server)
+            self._flags(connection, segment, silent_ns, from_server=from_server)
         return True
 
     def go_on(
@@ -245,6 +245,16 @@ class Server:
         self._add(connection)
         return connection
 
+    def left(self, client: str) -> Connection:
+        """Note the name server's FIN on a connection of which nothing was seen: what its client sends now reaches nobody.
+
+        It may be a copy of an earlier one, whose process has stopped since: when the connection ended, nobody knows.
+        """
+        connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
+        self._add(connection)
+        self._ended(connection)
+        return connection
+
     def replaced(self, connection: Connection) -> None:
         """Note that the client's port was used for a new connection: the old one is dead."""
         if connection.closed_ns is None:
@@ -313,15 +323,18 @@ class Server:
                 return
         idle.heard(connection, time_ns)
 
-    def _flags(self, connection: Connection, flags: int, silent_ns: int, *, from_server: bool) -> None:
+    def _flags(self, connection: Connection, segment: Segment, silent_ns: int, *, from_server: bool) -> None:
         """Apply a FIN or RST.
 
         A close takes effect with the name server's own FIN or RST, an exception with the client's RST.
         """
         if connection.closed_ns is not None:
             return
+        if from_server and connection.is_nobodys(segment):
+            self._reached_nobody(connection)
+            return
         if not from_server:
-            if flags & RST:
+            if segment.flags & RST:
                 if not self._end_if_overdue(connection, silent_ns):
                     self._close(connection, "client", ("exception", "close"), silent_ns)
             elif connection.client_fin_ns is None:
@@ -423,6 +436,12 @@ class Server:
             silent = self.idle.limit_ns // 1_000_000
             rows.append(channel_row(shared, kind, "timer", connection.client, silent, connection.unanswered))
         return rows
+
+    def _reached_nobody(self, connection: Connection) -> None:
+        """Take back what came on a connection that had ended before the capture."""
+        self._flush(connection)
+        self.exchange.withdraw(connection)
+        self._ended(connection)
 
     def _ended(self, connection: Connection) -> None:
         if connection.is_silent:

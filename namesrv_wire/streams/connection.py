@@ -226,6 +226,17 @@ class Connection:
         stream = self.half(from_server=from_server).stream
         return stream.takes(segment.seq, size, self.acks[from_server], fin=fin, rst=rst)
 
+    def is_nobodys(self, segment: Segment) -> bool:
+        """Return whether a segment of the server is a RST of its kernel, which knows of no such connection.
+
+        Such a one has no acknowledgement, and the number that the client's last segment asks for: what that brought reached
+        nobody. Of a connection whose beginning was not seen this is told where the server has not said anything else.
+
+        Source: RFC 9293, 3.10.7.1.
+        """
+        is_unheard = self.syn_seq is None and self.acks[0] is None and not self.from_server.stream.position
+        return is_unheard and segment.flags & (RST | ACK) == RST and segment.seq == self.acks[1]
+
     def is_over_with(self, segment: Segment, *, from_server: bool) -> bool:
         """Return whether a segment says that the SYN/ACK nobody had asked for was none that anybody can send.
 
