@@ -194,15 +194,20 @@ class Exchange:
                 self.ledger.emit(pending.row)
         connection.orphans.clear()
 
-    def withdraw(self, connection: Connection) -> None:
-        """Take back the unanswered requests of a connection: they reached nobody. What an earlier end has counted stays so."""
+    def withdraw(self, connection: Connection, after_ns: int) -> None:
+        """Take back a connection's unanswered requests from behind a time: they reached nobody.
+
+        What an earlier end of capture has counted stays so.
+        """
         tally, provisional = self.ledger.tally, self.ledger.provisional
         for pending in [*connection.orphans, *connection.pending.values()]:
-            if pending.row is not None and pending.row.event_id not in provisional:
+            if pending.time_ns > after_ns and pending.row is not None and pending.row.event_id not in provisional:
                 tally.events[pending.row.table] -= 1
                 tally.ignored[_after_close(pending.code)] += 1
-        connection.orphans.clear()
-        connection.pending.clear()
+        connection.orphans = [pending for pending in connection.orphans if pending.time_ns <= after_ns]
+        connection.pending = {
+            opaque: pending for opaque, pending in connection.pending.items() if pending.time_ns <= after_ns
+        }
 
     def _configured(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
         """Write what the name server says of its configuration, without secrets; behind it, what that tells of its life."""

@@ -129,6 +129,7 @@ class Server:
             cuts = mine.push(segment.seq, segment.payload, segment.lost, time_ns)
             advanced = mine.stream.position > before
             if advanced:
+                self._note_taken(connection, segment.seq, from_server=from_server)
                 self.heard(connection, from_server=from_server)
             else:
                 self.ledger.tally.copied_segments += not mine.stream.chunks
@@ -138,7 +139,7 @@ class Server:
             self._give_up_holes(connection)
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
-            self._flags(connection, segment, silent_ns, from_server=from_server)
+            self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
 
     def go_on(
@@ -172,6 +173,7 @@ class Server:
             size, cutter = len(data), half.cutter
             stream.next_seq = (seq + size) & 0xFFFFFFFF
             stream.position += size
+            self._note_taken(connection, seq, from_server=from_server)
             self.heard(connection, from_server=from_server)
             if cutter.synced and not cutter.buffer and int.from_bytes(data[:4], "big") == size - 4 and size >= 8:
                 position = cutter.position
@@ -181,6 +183,13 @@ class Server:
                 for cut in cutter.feed(data):
                     self.exchange.frame(connection, cut, from_server=from_server)
         return True
+
+    def _note_taken(self, connection: Connection, seq: int, *, from_server: bool) -> None:
+        """Note, of new bytes, when the last ones before came if the client's up to these are acknowledged."""
+        if from_server:
+            connection.taken_ns = self.ledger.time_ns
+        elif connection.acks[0] == seq:
+            connection.taken_ns = connection.last_byte_ns
 
     def _give_up_holes(self, connection: Connection) -> None:
         for from_server, half in enumerate((connection.from_client, connection.from_server)):
@@ -323,23 +332,29 @@ class Server:
                 return
         idle.heard(connection, time_ns)
 
-    def _flags(self, connection: Connection, segment: Segment, silent_ns: int, *, from_server: bool) -> None:
+    def _ends(self, connection: Connection, segment: Segment, silent_ns: int, *, from_server: bool) -> None:
         """Apply a FIN or RST.
 
         A close takes effect with the name server's own FIN or RST, an exception with the client's RST.
         """
         if connection.closed_ns is not None:
             return
-        if from_server and connection.is_nobodys(segment):
+        if from_server:
+            self._server_ends(connection, segment, silent_ns)
+        elif segment.flags & RST:
+            if not self._end_if_overdue(connection, silent_ns):
+                self._close(connection, "client", ("exception", "close"), silent_ns)
+        elif connection.client_fin_ns is None:
+            connection.client_fin_ns = self.ledger.time_ns
+
+    def _server_ends(self, connection: Connection, segment: Segment, silent_ns: int) -> None:
+        """Apply the name server's own FIN or RST. What its side has not acknowledged by then it has not got."""
+        if connection.is_nobodys(segment):
             self._reached_nobody(connection)
             return
-        if not from_server:
-            if segment.flags & RST:
-                if not self._end_if_overdue(connection, silent_ns):
-                    self._close(connection, "client", ("exception", "close"), silent_ns)
-            elif connection.client_fin_ns is None:
-                connection.client_fin_ns = self.ledger.time_ns
-            return
+        if connection.has_untaken:
+            self.exchange.withdraw(connection, connection.taken_ns)
+            silent_ns = self.ledger.time_ns - connection.taken_ns
         verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)
         self.idle.active(self.ledger.time_ns)
         if verdict == "timer":
@@ -440,7 +455,7 @@ class Server:
     def _reached_nobody(self, connection: Connection) -> None:
         """Take back what came on a connection that had ended before the capture."""
         self._flush(connection)
-        self.exchange.withdraw(connection)
+        self.exchange.withdraw(connection, 0)
         self._ended(connection)
 
     def _ended(self, connection: Connection) -> None:

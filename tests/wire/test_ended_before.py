@@ -1,4 +1,4 @@
-"""Connections that had ended before anything of them was seen: what a client goes on to send there reaches nobody."""
+"""Connections that have ended, though the packet that said so was lost: what a client goes on to send there reaches nobody."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from namesrv_wire.packets.capture import ACK, RST, Segment
 from namesrv_wire.protocol.frames import ONE_WAY
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
-from tests.wire.forge import BROKER, NAMESRV, REGISTER, Talk, final, of_table, request, response, rows_of
+from tests.wire.forge import BROKER, NAMESRV, REGISTER, SECOND_NS, Talk, final, of_table, request, response, rows_of
 
 _ALIVE = Talk(client="10.0.0.9:7").open().exchange(105, {"topic": "T"}).segments
 
@@ -67,13 +67,43 @@ def test_what_the_kernel_answers_with_a_reset_is_only_counted() -> None:
     assert all(each == keys[0] for each in keys)
 
 
-@pytest.mark.parametrize("case", ["of the process", "another number", "taken before", "opened"])
+@pytest.mark.parametrize("is_fin", [True, False])
+def test_what_the_server_had_not_got_when_it_ended_a_connection_is_only_counted(*, is_fin: bool) -> None:
+    """Its FIN does not acknowledge what the capture saw and a filter dropped, nor does its kernel's RST; silence counts on."""
+    talk = Talk(start_ns=_ALIVE[-1].time_ns + 1).open().exchange(105, {"topic": "T"}).wait(31 * SECOND_NS)
+    if is_fin:
+        talk.ask(REGISTER).server_fin()
+        talk.segments[-1] = talk.segments[-1]._replace(ack=talk.segments[-2].seq)
+    else:
+        kernels_rst(talk.ask(REGISTER))
+    rows, ignored = told(talk)
+    assert not of_table(rows, "registrations")
+    (end,) = of_table(rows, "channel_events")
+    assert (end["kind"], end["closed_by"], end["silent_ms"] // 1_000, end["pending_requests"]) == (
+        "close",
+        "namesrv",
+        31,
+        0,
+    )
+    assert ignored["request:103:after_close"] == 1
+    segments = [*_ALIVE, *talk.segments]
+    keys = [{key for key in each if key[0] != "topic_configs"} for each in over_files(segments)]
+    assert all(each == keys[0] for each in keys)
+
+
+def test_what_came_before_is_taken_though_it_has_no_answer() -> None:
+    """A request is acknowledged, the next one is not: with the end, the first took effect, and only it."""
+    talk = Talk(start_ns=_ALIVE[-1].time_ns + 1).open().ask(REGISTER)._add(True, ACK)
+    talk.ask(request(104, BROKER, opaque=9))
+    rows, ignored = told(kernels_rst(talk))
+    assert (len(of_table(rows, "registrations")), len(of_table(rows, "unregistrations"))) == (1, 0)
+    assert ignored["request:104:after_close"] == 1
+
+
+@pytest.mark.parametrize("case", ["of the process", "another number", "taken before"])
 def test_any_other_reset_ends_a_connection_whose_last_request_counts(case: str) -> None:
-    """One with an acknowledgement, or for something else; and where the server took bytes, or the beginning was seen."""
-    talk = Talk(start_ns=_ALIVE[-1].time_ns + 1)
-    if case == "opened":
-        talk.open()
-    talk.ask(REGISTER)
+    """One with an acknowledgement, or for something else; and where the server took bytes."""
+    talk = Talk(start_ns=_ALIVE[-1].time_ns + 1).ask(REGISTER)
     if case == "taken before":
         talk._add(True, ACK)
     if case == "of the process":
