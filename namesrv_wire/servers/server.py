@@ -121,7 +121,7 @@ class Server:
             self.ledger.tally.strange_segments += 1
             return True
         if segment.flags & ACK:
-            connection.acks[not from_server] = segment.ack
+            connection.note_ack(segment.ack, from_server=from_server)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
@@ -129,7 +129,6 @@ class Server:
             cuts = mine.push(segment.seq, segment.payload, segment.lost, time_ns)
             advanced = mine.stream.position > before
             if advanced:
-                self._note_taken(connection, segment.seq, from_server=from_server)
                 self.heard(connection, from_server=from_server)
             else:
                 self.ledger.tally.copied_segments += not mine.stream.chunks
@@ -168,12 +167,11 @@ class Server:
         if seq != stream.next_seq or client.stream.chunks or server.stream.chunks:
             return False
         if flags & ACK:
-            connection.acks[not from_server] = ack
+            connection.note_ack(ack, from_server=from_server)
         if data:
             size, cutter = len(data), half.cutter
             stream.next_seq = (seq + size) & 0xFFFFFFFF
             stream.position += size
-            self._note_taken(connection, seq, from_server=from_server)
             self.heard(connection, from_server=from_server)
             if cutter.synced and not cutter.buffer and int.from_bytes(data[:4], "big") == size - 4 and size >= 8:
                 position = cutter.position
@@ -183,13 +181,6 @@ class Server:
                 for cut in cutter.feed(data):
                     self.exchange.frame(connection, cut, from_server=from_server)
         return True
-
-    def _note_taken(self, connection: Connection, seq: int, *, from_server: bool) -> None:
-        """Note, of new bytes, when the last ones before came if the client's up to these are acknowledged."""
-        if from_server:
-            connection.taken_ns = self.ledger.time_ns
-        elif connection.acks[0] == seq:
-            connection.taken_ns = connection.last_byte_ns
 
     def _give_up_holes(self, connection: Connection) -> None:
         for from_server, half in enumerate((connection.from_client, connection.from_server)):
@@ -316,6 +307,8 @@ class Server:
         """
         time_ns, idle = self.ledger.time_ns, self.idle
         connection.last_source = self.ledger.source
+        if not from_server and not connection.taken_ns:
+            connection.taken_ns = connection.last_byte_ns
         if from_server:
             assert self.life is not None
             if self.life.burst is not None:
@@ -352,7 +345,7 @@ class Server:
         if connection.is_nobodys(segment):
             self._reached_nobody(connection)
             return
-        if connection.has_untaken:
+        if connection.taken_ns:
             self.exchange.withdraw(connection, connection.taken_ns)
             silent_ns = self.ledger.time_ns - connection.taken_ns
         verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)

@@ -194,8 +194,8 @@ class Connection:
         self.times: dict[int, tuple[int, int]] = {}
         """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
         self.last_byte_ns = opened_ns
-        self.taken_ns = opened_ns
-        """When a byte came for the last time before the first of the client's that are not acknowledged."""
+        self.taken_ns = 0
+        """When a byte came for the last time before those of the client that are not acknowledged; 0: all are."""
         self.last_source = source
         self.client_fin_ns: int | None = None
         self.closed_ns: int | None = None
@@ -241,13 +241,11 @@ class Connection:
         is_unheard = self.syn_seq is None and self.acks[0] is None and not self.from_server.stream.position
         return is_unheard and segment.flags & (RST | ACK) == RST and segment.seq == self.acks[1]
 
-    @property
-    def has_untaken(self) -> bool:
-        """Whether bytes of the client are not acknowledged: as long as the server's side says nothing else, it has not got them."""
-        stream, acked = self.from_client.stream, self.acks[0]
-        if acked is None:
-            return self.syn_seq is not None and stream.position > 0
-        return stream.ahead(acked) < 0
+    def note_ack(self, ack: int, *, from_server: bool) -> None:
+        """Note an acknowledgement: of the client's bytes the name server's side has got those before it."""
+        self.acks[not from_server] = ack
+        if from_server and self.taken_ns and self.from_client.stream.ahead(ack) >= 0:
+            self.taken_ns = 0
 
     def is_over_with(self, segment: Segment, *, from_server: bool) -> bool:
         """Return whether a segment says that the SYN/ACK nobody had asked for was none that anybody can send.
@@ -294,7 +292,6 @@ class Connection:
         """Return the state as JSON values, as far as it matters after `time_ns`."""
         state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in _NOT_AS_IT_IS}
         state["last_source"] = list(self.last_source)
-        state["taken_ns"] = self.taken_ns if self.has_untaken else 0  # else the next byte tells
         if self.closed_ns is not None:
             state |= _ENDED
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
