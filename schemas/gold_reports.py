@@ -217,7 +217,8 @@ ORDER_DECISIONS = Table(
             "register_and_close (a request without response on a connection that closes at once), "
             "removal_and_registration (a broker's new registration while its old connection ends), "
             "ends_of_shared_channel (each event of its end takes down one of the brokers of a connection, or finds the same one "
-            "again), overlapping_requests, burst_order (a name server that stood still and goes on)",
+            "again), overlapping_requests, one_way_and_request (nothing answers the first of them), "
+            "burst_order (a name server that stood still and goes on)",
         ),
         required("effect_time", TIMESTAMP, "When"),
         required("channel_ids", STRINGS, "Connections concerned"),

@@ -9,13 +9,19 @@ from typing import NamedTuple, TypeVar
 
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, verify
-from namesrv_core.inference.races import Day, Move
-from namesrv_core.machine.events import ChannelDestroyed, NamesrvStarted
-from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.inference.races import Day, Move, owners_of
+from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, NamesrvStarted, QueryDataVersion
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.schedule import TICK_LATE_NS
 from namesrv_core.replay.loop import TimedEvent, replay
 
 _Timed = TypeVar("_Timed", TimedEvent, Observed)
+_BEATS = (BrokerHeartbeat, QueryDataVersion)
+_FIRST_NS = NS_PER_MS
+"""So much before the end of a stall, where scans are made up for, stands what came before them."""
 
 
 class Chunk(NamedTuple):
@@ -85,14 +91,36 @@ def replayed(
 
 
 def thawed(day: Day) -> Day:
-    """Return the day with what came while the name server stood still at the end of that: nothing took effect before."""
-    moves = [
-        Move(timed.event_id, stall.until_seq, -1)
-        for stall in day.schedule.stalls
-        for timed in between(day.timed_events, stall.from_seq, stall.until_seq - 1)
-        if timed.event_id in day.received or type(timed.event) is ChannelDestroyed
-    ]
+    """Return the day with what came while the name server stood still at the end of that: nothing took effect before.
+
+    Beats of a broker whose connection goes on come first, also if they were answered a little later: had the scan that the
+    server made up for met the entry without them, it would have closed the connection.
+    """
+    moves = []
+    owners = owners_of(day.namesrv, day.start(), day.timed_events) if day.schedule.stalls else {}
+    for stall in day.schedule.stalls:
+        until_seq = stall.until_seq + TICK_LATE_NS
+        waited = between(day.timed_events, stall.from_seq, until_seq)
+        ended = {
+            key
+            for timed in waited
+            if type(timed.event) is ChannelDestroyed
+            for key in owners.get(timed.event.channel_id, ())
+        }
+        for timed in waited:
+            if day.received.get(timed.event_id, timed.seq) >= stall.until_seq:
+                continue
+            if isinstance(timed.event, _BEATS) and _key_of(day, timed.event) not in ended:
+                moves.append(Move(timed.event_id, stall.until_seq - _FIRST_NS, -1))
+            elif timed.seq < stall.until_seq and (
+                timed.event_id in day.received or type(timed.event) is ChannelDestroyed
+            ):
+                moves.append(Move(timed.event_id, stall.until_seq, -1))
     return day._replace(timed_events=ordered(day.timed_events, moves)) if moves else day
+
+
+def _key_of(day: Day, beat: BrokerHeartbeat | QueryDataVersion) -> LiveKey:
+    return live_key_of(day.namesrv, beat.cluster_name, beat.broker_addr)
 
 
 def between(items: Sequence[_Timed], after: int, until: int) -> Sequence[_Timed]:

@@ -31,6 +31,8 @@ def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
 
 def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
     """Apply what `step` said that `event` does: its changes, the lease that it renews, the maps of a new process."""
+    if type(event) is events.RegisterBroker:
+        registry.cluster_addr_table.look_up(event.cluster_name)
     if taken.changes:
         registry.apply(taken.changes, at_ms, dict(event.beats) if isinstance(event, events.StateKnown) else None)
     if taken.refreshed is not None:

@@ -26,7 +26,7 @@ from namesrv_core.machine.rows import LiveKey
 from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_day.arrow.rows import with_columns
 from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
+from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, known_until, namesrv_day
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.hours.condense import hours_from, leases_from
 from namesrv_day.replay.slices import history_rows
@@ -108,11 +108,11 @@ class Sequential:
         settled = settings_of(settings)
         namesrv = namesrv_of(settled, day_start_seq(given.day))
         is_given = any(setting.name == IDLE_LIMIT and setting.source is Source.GIVEN for setting in settled)
-        ends = under_idle_limit(frame(given.today, bronze.CHANNEL_EVENTS), namesrv, is_given=is_given)
         live = self.rows(gold.BROKER_LIVE_HISTORY.name)
         live = with_columns(live, last_update_time=live["last_update_timestamp"])
         hours = _hours(live, {table.name: given.raw_beats(table.name) for table in BEATS})
         given = replace(given, today={**given.today, "hours": hours}, carried={gold.BROKER_LIVE_HISTORY.name: live})
+        ends = under_idle_limit(given, namesrv, is_given=is_given)
         closes = [expiry.seq for expiry in scan_closes(given, ends, namesrv)]
         until_seq = known_until(given, pc.max(hours["last_us"]).as_py())
         return namesrv_day(given, namesrv, Ticks(phases_of(settled), closes, stalls(given)), until_seq), ends

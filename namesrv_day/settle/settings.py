@@ -29,6 +29,7 @@ from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_o
 from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import SettleInput, frame
+from namesrv_day.settle.stalls import stalls
 from namesrv_wire.codes import version_name
 from namesrv_wire.streams.closing import LATE_NS
 from schemas import bronze, codec, gold
@@ -95,31 +96,41 @@ def _addresses(addresses: pa.Table, namesrv_id: str) -> Iterable[Setting]:
         yield Setting(ADDRESSES, value, source, 0, 0, value, evidence, *counts)
 
 
-def under_idle_limit(channel_events: pa.Table, namesrv: Namesrv, *, is_given: bool) -> pa.Table:
-    """Return ends of connections as the idle limits of `namesrv` have them, in order of `seq`. `is_given`: by conf/.
+def under_idle_limit(given: SettleInput, namesrv: Namesrv, *, is_given: bool) -> pa.Table:
+    """Return the day's ends of connections as the idle limits of `namesrv` have them, in order. `is_given`: by conf/.
 
     Captures are read with the default limit or the one given. Where it turns out to be longer, what the timer is said
-    to have done did not happen, and the packet that came later was the end.
+    to have done did not happen, and the packet that came later was the end. Where it is shorter, a connection that was
+    silent for longer had ended when the limit did, and the packet that told so was lost.
     """
+    channel_events = frame(given.today, bronze.CHANNEL_EVENTS)
     # A connection keeps the limit with which it was opened.
     begins = [(0, namesrv), *namesrv.later]
     limits = [
         {"from_seq": seq, "until_seq": until_seq, "limit_ms": one.config.channel_max_idle_ms}
         for (seq, one), until_seq in zip(begins, [*(seq for seq, _ in namesrv.later), None], strict=True)
         if not is_given
-        if one.config.channel_max_idle_ms is None or one.config.channel_max_idle_ms > CHANNEL_MAX_IDLE_MS
+        if one.config.channel_max_idle_ms != CHANNEL_MAX_IDLE_MS
     ]
     if not limits:
         return channel_events.filter(pc.field("kind") != "late_close")
+    stood = [{"from_seq": stall.from_seq, "until_seq": stall.until_seq} for stall in stalls(given)]
     found = ask(
         query("settle/under_limits"),
-        {"ends": channel_events, "limits": pa.Table.from_pylist(limits, schema=_LIMITS)},
+        {
+            "ends": channel_events,
+            "limits": pa.Table.from_pylist(limits, schema=_LIMITS),
+            "stalls": pa.Table.from_pylist(stood, schema=_STALLS),
+        },
+        default_ms=CHANNEL_MAX_IDLE_MS,
         late_ms=LATE_NS // NS_PER_MS,
+        day_seq=day_start_seq(given.day),
     )
     return found.cast(channel_events.schema)
 
 
-_LIMITS = pa.schema([("from_seq", pa.int64()), ("until_seq", pa.int64()), ("limit_ms", pa.int64())])
+_STALLS = pa.schema([("from_seq", pa.int64()), ("until_seq", pa.int64())])
+_LIMITS = _STALLS.append(pa.field("limit_ms", pa.int64()))
 
 
 def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:

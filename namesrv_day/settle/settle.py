@@ -99,8 +99,7 @@ def _under(given: SettleInput, known: Known, scans: evidence.Scans) -> Replayabl
 
 
 def _ends(given: SettleInput, known: Known) -> pa.Table:
-    recorded = frame(given.today, bronze.CHANNEL_EVENTS)
-    return under_idle_limit(recorded, namesrv_on(known, given.day), is_given=IDLE_LIMIT in known.given)
+    return under_idle_limit(given, namesrv_on(known, given.day), is_given=IDLE_LIMIT in known.given)
 
 
 def _with(known: Known, votes: list[Votes]) -> Known:

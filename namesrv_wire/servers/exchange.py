@@ -64,7 +64,7 @@ class Exchange:
             code = connection.reverse.pop(opaque, None)
             tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
         elif connection.closed_ns is not None:
-            tally.ignored[f"request:{frame.code}:after_close"] += 1
+            tally.ignored[_after_close(frame.code)] += 1
         elif frame.code in EVENT_TABLES:
             self._event(connection, known, opaque, Cut(position, data))
         else:
@@ -194,6 +194,21 @@ class Exchange:
                 self.ledger.emit(pending.row)
         connection.orphans.clear()
 
+    def withdraw(self, connection: Connection, after_ns: int) -> None:
+        """Take back a connection's unanswered requests from behind a time: they reached nobody.
+
+        What an earlier end of capture has counted stays so.
+        """
+        tally, provisional = self.ledger.tally, self.ledger.provisional
+        for pending in [*connection.orphans, *connection.pending.values()]:
+            if pending.time_ns > after_ns and pending.row is not None and pending.row.event_id not in provisional:
+                tally.events[pending.row.table] -= 1
+                tally.ignored[_after_close(pending.code)] += 1
+        connection.orphans = [pending for pending in connection.orphans if pending.time_ns <= after_ns]
+        connection.pending = {
+            opaque: pending for opaque, pending in connection.pending.items() if pending.time_ns <= after_ns
+        }
+
     def _configured(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
         """Write what the name server says of its configuration, without secrets; behind it, what that tells of its life."""
         observed, ledger = known.observed(), self.ledger
@@ -211,3 +226,8 @@ class Exchange:
         place = Place(*self.ledger.source, self.ledger.time_ns)
         evidence = f"version {version} in the header of an answer: {version_name(version)}"
         self.ledger.fact("identified", self.ledger.slot(), place, version, evidence)
+
+
+def _after_close(code: int) -> str:
+    """Return what a request is counted as that came when its connection had ended."""
+    return f"request:{code}:after_close"

@@ -117,7 +117,7 @@ class Outline(Transcript):
         if not server.begin(time_ns, (source_file, packets.number(at))):
             return
         if packets.flags[at] & ACK:
-            connection.acks[not from_server] = packets.ack[at]
+            connection.note_ack(packets.ack[at], from_server=from_server)
         if not size:
             return
         half = connection.from_server if from_server else connection.from_client

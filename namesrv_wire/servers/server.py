@@ -121,7 +121,7 @@ class Server:
             self.ledger.tally.strange_segments += 1
             return True
         if segment.flags & ACK:
-            connection.acks[not from_server] = segment.ack
+            connection.note_ack(segment.ack, from_server=from_server)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
@@ -138,7 +138,7 @@ class Server:
             self._give_up_holes(connection)
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
-            self._flags(connection, segment.flags, silent_ns, from_server=from_server)
+            self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
 
     def go_on(
@@ -167,7 +167,7 @@ class Server:
         if seq != stream.next_seq or client.stream.chunks or server.stream.chunks:
             return False
         if flags & ACK:
-            connection.acks[not from_server] = ack
+            connection.note_ack(ack, from_server=from_server)
         if data:
             size, cutter = len(data), half.cutter
             stream.next_seq = (seq + size) & 0xFFFFFFFF
@@ -245,6 +245,16 @@ class Server:
         self._add(connection)
         return connection
 
+    def left(self, client: str) -> Connection:
+        """Note the name server's FIN on a connection of which nothing was seen: what its client sends now reaches nobody.
+
+        It may be a copy of an earlier one, whose process has stopped since: when the connection ended, nobody knows.
+        """
+        connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
+        self._add(connection)
+        self._ended(connection)
+        return connection
+
     def replaced(self, connection: Connection) -> None:
         """Note that the client's port was used for a new connection: the old one is dead."""
         if connection.closed_ns is None:
@@ -297,6 +307,8 @@ class Server:
         """
         time_ns, idle = self.ledger.time_ns, self.idle
         connection.last_source = self.ledger.source
+        if not from_server and not connection.taken_ns:
+            connection.taken_ns = connection.last_byte_ns
         if from_server:
             assert self.life is not None
             if self.life.burst is not None:
@@ -313,20 +325,29 @@ class Server:
                 return
         idle.heard(connection, time_ns)
 
-    def _flags(self, connection: Connection, flags: int, silent_ns: int, *, from_server: bool) -> None:
+    def _ends(self, connection: Connection, segment: Segment, silent_ns: int, *, from_server: bool) -> None:
         """Apply a FIN or RST.
 
         A close takes effect with the name server's own FIN or RST, an exception with the client's RST.
         """
         if connection.closed_ns is not None:
             return
-        if not from_server:
-            if flags & RST:
-                if not self._end_if_overdue(connection, silent_ns):
-                    self._close(connection, "client", ("exception", "close"), silent_ns)
-            elif connection.client_fin_ns is None:
-                connection.client_fin_ns = self.ledger.time_ns
+        if from_server:
+            self._server_ends(connection, segment, silent_ns)
+        elif segment.flags & RST:
+            if not self._end_if_overdue(connection, silent_ns):
+                self._close(connection, "client", ("exception", "close"), silent_ns)
+        elif connection.client_fin_ns is None:
+            connection.client_fin_ns = self.ledger.time_ns
+
+    def _server_ends(self, connection: Connection, segment: Segment, silent_ns: int) -> None:
+        """Apply the name server's own FIN or RST. What its side has not acknowledged by then it has not got."""
+        if connection.is_nobodys(segment):
+            self._reached_nobody(connection)
             return
+        if connection.taken_ns:
+            self.exchange.withdraw(connection, connection.taken_ns)
+            silent_ns = self.ledger.time_ns - connection.taken_ns
         verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)
         self.idle.active(self.ledger.time_ns)
         if verdict == "timer":
@@ -423,6 +444,12 @@ class Server:
             silent = self.idle.limit_ns // 1_000_000
             rows.append(channel_row(shared, kind, "timer", connection.client, silent, connection.unanswered))
         return rows
+
+    def _reached_nobody(self, connection: Connection) -> None:
+        """Take back what came on a connection that had ended before the capture."""
+        self._flush(connection)
+        self.exchange.withdraw(connection, 0)
+        self._ended(connection)
 
     def _ended(self, connection: Connection) -> None:
         if connection.is_silent:

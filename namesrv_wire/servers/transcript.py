@@ -406,6 +406,8 @@ class Transcript:
             connection = server.joined(client)
             self._flows.enter(server, connection)
             server.segment(connection, segment, from_server=from_server)
+        elif flags & FIN and from_server and flow is None:
+            self._flows.enter(server, server.left(client))
 
     def _syn_ack(self, server: Server, client: str, segment: Segment) -> None:
         handshake = ((segment.ack - 1) & 0xFFFFFFFF, segment.seq)

@@ -129,6 +129,7 @@ _ENDED: Final[Values] = {
     "idle_seq": 0,
     "last_byte_ns": 0,
     "last_source": ["", 0],
+    "taken_ns": 0,
 }
 """What a dump says of a connection that has ended, of which this does not matter any more."""
 
@@ -164,6 +165,7 @@ class Connection:
         "side",
         "sighted_in",
         "syn_seq",
+        "taken_ns",
         "times",
         "unasked",
     )
@@ -192,6 +194,8 @@ class Connection:
         self.times: dict[int, tuple[int, int]] = {}
         """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
         self.last_byte_ns = opened_ns
+        self.taken_ns = 0
+        """When a byte came for the last time before those of the client that are not acknowledged; 0: all are."""
         self.last_source = source
         self.client_fin_ns: int | None = None
         self.closed_ns: int | None = None
@@ -225,6 +229,23 @@ class Connection:
         fin, rst, size = bool(segment.flags & FIN), bool(segment.flags & RST), len(segment.payload) + segment.lost
         stream = self.half(from_server=from_server).stream
         return stream.takes(segment.seq, size, self.acks[from_server], fin=fin, rst=rst)
+
+    def is_nobodys(self, segment: Segment) -> bool:
+        """Return whether a segment of the server is a RST of its kernel, which knows of no such connection.
+
+        Such a one has no acknowledgement, and the number that the client's last segment asks for: what that brought reached
+        nobody. Of a connection whose beginning was not seen this is told where the server has not said anything else.
+
+        Source: RFC 9293, 3.10.7.1.
+        """
+        is_unheard = self.syn_seq is None and self.acks[0] is None and not self.from_server.stream.position
+        return is_unheard and segment.flags & (RST | ACK) == RST and segment.seq == self.acks[1]
+
+    def note_ack(self, ack: int, *, from_server: bool) -> None:
+        """Note an acknowledgement: of the client's bytes the name server's side has got those before it."""
+        self.acks[not from_server] = ack
+        if from_server and self.taken_ns and self.from_client.stream.ahead(ack) >= 0:
+            self.taken_ns = 0
 
     def is_over_with(self, segment: Segment, *, from_server: bool) -> bool:
         """Return whether a segment says that the SYN/ACK nobody had asked for was none that anybody can send.
@@ -298,6 +319,7 @@ class Connection:
             "asked_cut",
         ):
             setattr(connection, name, state[name])
+        connection.taken_ns = state.get("taken_ns", 0)
         connection.beats, connection.lease_ms = bool(state.get("beats")), state.get("lease_ms")
         connection.unasked = None if state.get("unasked") is None else tuple(state["unasked"])
         connection.side, connection.client_seen = state.get("side"), set(state.get("client_seen", ()))

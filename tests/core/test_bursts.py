@@ -53,6 +53,12 @@ def route(queues: int, addrs: str = f'"0":"{A}"') -> Answer:
     return Answer(0, f'{{"brokerDatas":[{group}],"filterServerTable":{{}},"queueDatas":[{shown}]}}')
 
 
+def leased(timed: TimedEvent, lease_ms: int) -> TimedEvent:
+    """Return a registration with a lease of its own."""
+    assert isinstance(timed.event, events.RegisterBroker)
+    return timed._replace(event=timed.event._replace(heartbeat_timeout_ms=lease_ms))
+
+
 def asked(ms: float, event_id: str, question: Question, answered: Answer, since_ms: float | None = None) -> Observed:
     return Observed(
         event_id, round((ms if since_ms is None else since_ms) * MS), round(ms * MS) + 1, question, answered
@@ -92,21 +98,42 @@ def test_nothing_takes_effect_while_the_name_server_stands_still() -> None:
     assert explained_by(given) == {"waited"}
 
 
+@pytest.mark.parametrize("ended", [[], ["c1"]])
+def test_a_scan_that_is_made_up_for_expires_whose_connection_it_closes(ended: list[str]) -> None:
+    """Two leases have ended, and a beat of each has waited: the broker whose connection goes on was renewed before the scan."""
+    leases = [
+        version(1_000, "a", 1, 4, channel="c1"),
+        registration(1_001, "b", "c2", addr=B, name="broker-b", topic="U"),
+    ]
+    burst = [
+        *(leased(each, 2_000) for each in leases),
+        at(THAW + 2, "of-a", events.BrokerHeartbeat("C", A)),
+        at(THAW + 2, "of-b", events.BrokerHeartbeat("C", B)),
+        *(close(THAW, channel, channel) for channel in ["c2", *ended]),
+    ]
+    shown = topics() if ended else topics("TBW102", "T")
+    given = frozen(
+        day(burst, [asked(THAW + 500, "later", Question(206), shown)], {"of-a": 3_000, "of-b": 3_000}, V5_4_0)
+    )
+    schedule = ScanSchedule([ScanEpoch(0, -1_000 * MS)], 5_000, [THAW * MS], given.schedule.stalls)
+    assert unmatched(given._replace(schedule=schedule)) == set()
+
+
 def test_a_request_without_response_may_be_worked_off_long_after_its_connection_ended() -> None:
     """Its client had gone away; a later registration of the same broker had been answered, and what the older one says stays."""
     burst = [
         version(1_000, "before", 1, 4),
         version(THAW, "old", 2, 16, channel="gone"),
         close(THAW, "gone", "gone"),
-        version(THAW + 30, "new", 3, 8, channel="c2"),
+        version(THAW + 150, "new", 3, 8, channel="c2"),
     ]
-    received = {"before": 999, "new": THAW + 20}
-    later = [asked(THAW + ms, f"later-{ms}", Question(105, "T"), route(16)) for ms in (100, 200, 300)]
-    slow = asked(THAW + 40, "slow", Question(105, "T"), route(16), 2_500)
+    received = {"before": 999, "new": THAW + 140}
+    later = [asked(THAW + ms, f"later-{ms}", Question(105, "T"), route(16)) for ms in (200, 300, 400)]
+    slow = asked(THAW + 160, "slow", Question(105, "T"), route(16), 2_500)
     given = frozen(day(burst, [slow, *later], received, V5_4_0))
     assert explained_by(given) == {"slow"}
     assert unmatched(given) == set()
-    assert evidence(decide(given)[0][0]) == ("burst_order", 1, ("later-100", "later-200", "later-300"), ())
+    assert evidence(decide(given)[0][0]) == ("burst_order", 1, ("later-200", "later-300", "later-400"), ())
 
 
 def test_orders_of_two_brokers_meet_in_the_instant_that_an_answer_shows() -> None:

@@ -157,6 +157,16 @@ def test_overlapping_requests_are_weighed() -> None:
     assert [(m.event_id, m.seq) for m in moved] == [("delete", 1_000 * MS), ("register", 1_000 * MS + 1)]
 
 
+def test_a_one_way_request_that_lags_is_told_only_if_answers_show_it() -> None:
+    """It came 20 ms before the deletion of its topic, which was answered, and brings the topic back."""
+    requests = [registration(1_000, "one-way"), at(1_021, "delete", events.DeleteTopic("T", None))]
+    (decided,), moved = decide(day(requests, polled([(2_000, there())]), {"delete": 1_020}))
+    assert evidence(decided) == ("one_way_and_request", 1, ("a2000",), ())
+    assert moved == [Placed("delete", 1_021 * MS, None), Placed("one-way", 1_021 * MS + 1, None)][1:]
+    assert decide(day(requests, polled([(2_000, topics("TBW102"))]), {"delete": 1_020})) == ([], [])
+    assert races_of(day([requests[0], requests[1]._replace(seq=1_102 * MS)], [], {"delete": 1_101})) == []
+
+
 # A broker's old connection ends while its registration over a new one is under way.
 MOVED_ON = [registration(1_000, "old"), close(5_000, "close"), registration(5_020, "new", "c1")]
 

@@ -11,13 +11,17 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile, Registry
+from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, string_map, table_size_for
-from namesrv_core.machine.rows import LiveKey, live_key_hash
+from namesrv_core.machine.rows import LiveKey, TopicTable, live_key_hash
+from namesrv_core.machine.step import apply_step, step
 
 with gzip.open(Path(__file__).parent / "java_maps.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
     RECORDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]
@@ -335,3 +339,27 @@ def test_a_bucket_in_another_order_is_told_in_the_shape_of_a_map_and_made_of_it(
     fresh.reshape(shape)
     assert fresh.java_keys() == grown.java_keys()
     assert fresh.shape_unlike(grown) is None
+
+
+def registered(profile: Profile, clusters: Sequence[str]) -> Registry:
+    """Return the registry in which a broker of each cluster has registered, one after the other."""
+    registry, namesrv = Registry(profile), Namesrv(profile)
+    for cluster in clusters:
+        broker = RegisterBroker(cluster, f"{cluster}:1", cluster, 0, None, None, TopicTable([]), None, None)
+        apply_step(registry, broker, step(registry, broker, 0, namesrv), 0, namesrv)
+    return registry
+
+
+def test_a_registration_that_finds_its_cluster_may_make_a_tree_of_the_bucket() -> None:
+    """The eighth of one hash registers again and changes nothing; the ninth then stands in front of all, else behind them."""
+    clusters = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)][:9]
+    assert registered(V5_4_0, clusters).cluster_addr_table.java_keys() == clusters
+    found = registered(V5_4_0, [*clusters[:8], clusters[7], clusters[8]])
+    assert found.cluster_addr_table.java_keys() == [clusters[8], *clusters[:8]]
+
+
+def test_a_registration_that_finds_its_cluster_may_make_a_hash_map_grow() -> None:
+    """One more than fit is in the table; it grows when any cluster is looked up again."""
+    clusters = [f"cluster-{number}" for number in range(25)]
+    assert registered(V4_9_7, clusters).cluster_addr_table.capacity == 32
+    assert registered(V4_9_7, [*clusters, clusters[0]]).cluster_addr_table.capacity == 64

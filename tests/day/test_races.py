@@ -158,7 +158,8 @@ def raced(rows: dict[str, list[Row]]) -> bool:
     kinds = {"registrations", "unregistrations", "admin_events"}
     requests = [(kind, r, r["event_time"] * 1_000) for kind in kinds for r in rows.get(kind, ())]
     closes = rows.get("channel_events", [])
-    effects = [(r["seq"], r.get("broker_name"), LAG_NS) for _, r, _ in requests]
+    lags = [REMOVAL_LAG_NS if r["response_code"] is None else LAG_NS for _, r, _ in requests]
+    effects = [(r["seq"], r.get("broker_name"), lag) for (_, r, _), lag in zip(requests, lags, strict=True)]
     owned = {(r["channel_id"], r["broker_name"]) for r in rows.get("registrations", ())}
     ends = [(c["seq"], name) for c in closes for channel, name in owned if c["channel_id"] == channel]
     effects += [(*end, LAG_NS) for end in ends]
