@@ -89,7 +89,6 @@ class Addresses:
     def conclude_staged(self, staged: Staging, days: Collection[dt.date]) -> None:
         """Conclude what rows of `days` tell, with those that are staged, and have these leave with the ids that follow."""
         is_new = True
-        # Others write beside this process next.
         with apart():
             while is_new:
                 self._changed |= self._renamed()

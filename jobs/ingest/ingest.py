@@ -76,11 +76,14 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
+        pa.default_memory_pool().release_unused()
         settle_staged(house, staging, has_logs=has_logs)
         addresses.state(reading.stated)
         # Rows that are written with their names need not be written again. Of what is stored already one row may go, or stay.
         if is_concluded := bool(days := days_if_new(house, staging)):
             addresses.conclude_staged(staging, days)
+        # Others write beside this process now.
+        pa.default_memory_pool().release_unused()
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         write_staged(house, staging, result, last_day, width)
         is_concluded &= result.reasons.keys().isdisjoint((BROKEN_RULE, Reason.SEQ_TAKEN.value))

@@ -57,7 +57,10 @@ def _give_back() -> None:
 
 @contextmanager
 def given_back() -> Iterator[None]:
-    """Have the system get what Arrow needs no more: a pool of its own keeps it, and others write and read beside this process."""
+    """Have the system get what Arrow needs no more: a pool of its own keeps it, and others write and read beside this process.
+
+    What its allocator keeps all the same, `release_unused` of the pool gives back.
+    """
     before = pa.default_memory_pool()
     _give_back()
     try:
