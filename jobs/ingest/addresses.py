@@ -24,6 +24,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.across import addresses
 from namesrv_day.across.addresses import PLACED, Pair
 from namesrv_day.arrow.rows import rows_of, table_of, with_columns
+from namesrv_day.arrow.sql import apart
 from schemas import bronze
 from schemas.table import Table
 from schemas.times import day_of
@@ -88,10 +89,11 @@ class Addresses:
     def conclude_staged(self, staged: Staging, days: Collection[dt.date]) -> None:
         """Conclude what rows of `days` tell, with those that are staged, and have these leave with the ids that follow."""
         is_new = True
-        while is_new:
-            self._changed |= self._renamed()
-            staged.namesrv_of = self.namesrv_of
-            is_new = self._conclude(Recorded(self._house, days, staged), days)
+        with apart():
+            while is_new:
+                self._changed |= self._renamed()
+                staged.namesrv_of = self.namesrv_of
+                is_new = self._conclude(Recorded(self._house, days, staged), days)
 
     def apply(self, days: Collection[dt.date], *, is_concluded: bool = False) -> set[dt.date]:
         """Have all rows belong to the name servers whose addresses they were met at; `days` have new rows.
@@ -122,7 +124,7 @@ class Addresses:
         """Look at the rows of `days` for name servers that are one; return whether some were found."""
         house = self._house
         beats = rows.heard().filter(~pc.field("namesrv_id").isin(pa.array(sorted(self._listed), pa.string())))
-        pairs = addresses.compared(rows.telling(beats)) if addresses.may_be_one(beats) else []
+        pairs = rows.pairs(beats) if addresses.may_be_one(beats) else []
         groups, brokers = addresses.taken_as_one(pairs), Counter(beats["namesrv_id"].to_pylist())
         for group in groups:
             name, *others = sorted(group, key=lambda one: (one not in house.conf.namesrvs, -brokers[one], one))

@@ -27,7 +27,7 @@ from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
-from jobs.ingest.tasks import rarely_collected
+from jobs.ingest.tasks import given_back, rarely_collected
 from jobs.ingest.writing import days_if_new, settle_staged, write_staged
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
@@ -55,7 +55,7 @@ def ingest(
     Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
-    with at_hand(inputs) as files, at_hand(snapshots) as states, rarely_collected():
+    with at_hand(inputs) as files, at_hand(snapshots) as states, rarely_collected(), given_back():
         return _ingest(house, (files, states), tell, width)
 
 
@@ -76,12 +76,13 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
+        pa.default_memory_pool().release_unused()
         settle_staged(house, staging, has_logs=has_logs)
         addresses.state(reading.stated)
         # Rows that are written with their names need not be written again. Of what is stored already one row may go, or stay.
         if is_concluded := bool(days := days_if_new(house, staging)):
             addresses.conclude_staged(staging, days)
-        # What was asked so far is not asked again: others write beside this process now.
+        # Others write beside this process now.
         pa.default_memory_pool().release_unused()
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         write_staged(house, staging, result, last_day, width)

@@ -30,7 +30,7 @@ ROWS_AT_A_TIME = 250_000
 """Rows of stored files, or rows for one, that are in memory together."""
 _ROWS_ASKED, _BYTES_ASKED = 65_536, 16 << 20
 # What DuckDB needs beyond goes to files.
-_MEMORY = "128MB"
+_MEMORY = "64MB"
 
 
 @contextmanager
@@ -163,9 +163,10 @@ class Staging(Collector):
         """Yield columns of all staged rows of a table, copies among them, some at a time."""
         return together(rows for file in self._files[name] for rows in file.rows(columns, self.renamed))
 
-    def take(self, name: str, file: StagedFile) -> None:
-        """Note that somebody has taken the rows of a file: they are no more among `rows`."""
-        self._files[name].remove(file)
+    def take(self, name: str, files: Iterable[StagedFile]) -> None:
+        """Note that somebody has taken the rows of files: they are no more among `rows`."""
+        for file in files:
+            self._files[name].remove(file)
 
     def rows(self, name: str) -> Iterator[pa.Table]:
         """Yield the rows that are kept, some at a time, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""

@@ -12,6 +12,8 @@ from itertools import chain, islice
 from multiprocessing import get_context
 from typing import TypeVar
 
+import pyarrow as pa
+
 P = TypeVar("P")
 R = TypeVar("R")
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
@@ -35,7 +37,7 @@ def done(task: Callable[[P], R], work: Iterable[P], width: int) -> Generator[R, 
     # Not forked from here, where threads of a JVM's gateway may run; what all need is imported once.
     context = get_context("forkserver")
     context.set_forkserver_preload([*_TASKS])
-    with ProcessPoolExecutor(width, context) as pool:
+    with ProcessPoolExecutor(width, context, _give_back) as pool:
         waiting: deque[Future[R]] = deque()
         try:
             for piece in chain(first, pieces):
@@ -47,6 +49,24 @@ def done(task: Callable[[P], R], work: Iterable[P], width: int) -> Generator[R, 
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _give_back() -> None:
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+@contextmanager
+def given_back() -> Iterator[None]:
+    """Have the system get what Arrow needs no more: a pool of its own keeps it, and others write and read beside this process.
+
+    What its allocator keeps all the same, `release_unused` of the pool gives back.
+    """
+    before = pa.default_memory_pool()
+    _give_back()
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 @contextmanager

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 
 from jobs.ingest.staging import Staging
@@ -16,7 +15,7 @@ from jobs.store.files import ask_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day.across import addresses
-from namesrv_day.across.addresses import BEATS, ENDS, REGISTERED, TOLD
+from namesrv_day.across.addresses import BEATS, ENDS, REGISTERED, TOLD, Pair, Telling
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask, connection
 from schemas import bronze
@@ -35,12 +34,19 @@ class Recorded:
         self, table: Table, columns: str, asked: Callable[[DuckDBPyRelation], pa.Table], *, is_of_days: bool = True
     ) -> pa.Table:
         """Return what `asked` makes of these columns of rows, part by part."""
-        files = self._house.files(table, self._days if is_of_days else None)
-        parts = [ask_file(self._house.path, table, file, asked) for file in files]
+        parts = list(self._parts(table, columns, asked, is_of_days=is_of_days))
+        return pa.concat_tables(parts or [asked(connection().from_arrow(empty(table)))])
+
+    def _parts(
+        self, table: Table, columns: str, asked: Callable[[DuckDBPyRelation], pa.Table], *, is_of_days: bool = True
+    ) -> Iterator[pa.Table]:
+        """Yield what `asked` makes of these columns of each part of the rows."""
+        for file in self._house.files(table, self._days if is_of_days else None):
+            yield ask_file(self._house.path, table, file, asked)
         if self._staged is not None:
             names = [name.strip() for name in columns.split(",")]
-            parts += [asked(connection().from_arrow(rows)) for rows in self._staged.columns(table.name, names)]
-        return pa.concat_tables(parts or [asked(connection().from_arrow(empty(table)))])
+            for rows in self._staged.columns(table.name, names):
+                yield asked(connection().from_arrow(rows))
 
     def heard(self) -> pa.Table:
         """Return who beat at which name server, since when and until when, and when it answered, as `BEATS`."""
@@ -54,32 +60,25 @@ class Recorded:
         """Return the answers that show all brokers, with hashes of their bodies."""
         return self._asked(bronze.ROUTE_OBSERVATIONS, "namesrv_id, seq, event_id, code, response_code, body", _hashed)
 
-    def telling(self, beats: pa.Table) -> dict[str, pa.Table]:
-        """Return the columns of rows that tell whose addresses are whose, as `addresses.compared` takes them."""
+    def pairs(self, beats: pa.Table) -> list[Pair]:
+        """Return what rows tell of each two name servers that are heard, of whom `beats` says who beat there."""
         among = beats.select(["namesrv_id"])
 
-        def of(table: Table, columns: str, where: str, needs: str = "") -> pa.Table:
-            return self._asked(table, columns + needs, partial(_among, among, columns, where))
+        def each(table: Table, columns: str, where: str, needs: str = "") -> Iterator[pa.Table]:
+            return self._parts(table, columns + needs, partial(_among, among, columns, where))
 
-        given = {
-            "beats": beats,
-            "registrations": of(bronze.REGISTRATIONS, _REGISTERING, _ACCEPTED, ", response_code, refusal"),
-            "closes": of(bronze.CHANNEL_EVENTS, "namesrv_id, channel_id, seq", "kind = 'close'", ", kind"),
-            "left_by": of(bronze.UNREGISTRATIONS, "namesrv_id, broker_addr, seq", "TRUE"),
-        }
-        registered = ask(_REGISTERED, given, lease_ms=BROKER_CHANNEL_EXPIRED_MS).cast(REGISTERED)
-        answers = self._routes(among)
-        digests = pa.table({"topic_config_digest": pc.drop_null(pc.unique(registered["topic_config_digest"]))})
-        columns = "topic_config_digest, topics"
+        telling = Telling(beats, self._routes(among))
+        for some in each(bronze.REGISTRATIONS, _REGISTERING, _ACCEPTED, ", response_code, refusal"):
+            given = {"registrations": some}
+            telling.registered(ask(_REGISTERED, given, lease_ms=BROKER_CHANNEL_EXPIRED_MS).cast(REGISTERED))
+        for some in each(bronze.CHANNEL_EVENTS, "namesrv_id, channel_id, seq", "kind = 'close'", ", kind"):
+            telling.ended(_ended(some, "broker_addr"))
+        for some in each(bronze.UNREGISTRATIONS, "namesrv_id, broker_addr, seq", "TRUE"):
+            telling.ended(_ended(some, "channel_id"))
+        digests, columns = pa.table({"topic_config_digest": telling.digests}), "topic_config_digest, topics"
         named = partial(_among, digests, columns, "TRUE")
         configs = self._asked(bronze.TOPIC_CONFIGS_TABLE, columns, named, is_of_days=False)
-        return {
-            "beats": beats,
-            "registered": registered,
-            "ends": ask(_ENDS, given).cast(ENDS),
-            "answers": answers,
-            "topics": ask(_TOPICS, {"configs": configs, "answers": answers}),
-        }
+        return telling.compared(ask(_TOPICS, {"configs": configs, "answers": telling.answers}))
 
     def _routes(self, among: pa.Table) -> pa.Table:
         """Return the answers that are looked at of name servers: most are not, and of these neither body nor id is read."""
@@ -103,6 +102,10 @@ def _hashed(rows: DuckDBPyRelation) -> pa.Table:
 def _among(wanted: pa.Table, columns: str, where: str, rows: DuckDBPyRelation) -> pa.Table:
     """Return columns of rows among the `wanted`, which have some columns in common with them."""
     return _own(wanted, where, rows).project(columns).to_arrow_table()
+
+
+def _ended(rows: pa.Table, missing: str) -> pa.Table:
+    return rows.append_column(missing, pa.nulls(len(rows), STRING)).select(ENDS.names).cast(ENDS)
 
 
 def _told(among: pa.Table, rows: DuckDBPyRelation) -> pa.Table:
@@ -130,10 +133,6 @@ _REGISTERED: Final = """
 SELECT namesrv_id, broker_addr, broker_name, broker_id, topic_config_digest, channel_id,
     epoch_us(event_time) * 1000 AS received, seq, coalesce(heartbeat_timeout_ms, $lease_ms) AS lease_ms
 FROM registrations
-"""
-_ENDS: Final = """
-SELECT namesrv_id, channel_id, NULL AS broker_addr, seq FROM closes
-UNION ALL SELECT namesrv_id, NULL, broker_addr, seq FROM left_by
 """
 _TOPICS: Final = """
 SELECT DISTINCT topic_config_digest, topic FROM (SELECT topic_config_digest, unnest(topics).topic AS topic FROM configs)

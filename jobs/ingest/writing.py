@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -30,8 +31,8 @@ from schemas.rules import BROKEN_RULE
 from schemas.table import STRING, Table
 
 _BYTES_AT_A_TIME, _ROWS_PER_FILE = 48 << 20, 131_072
-_LARGE_BYTES = 1 << 20
-"""Of staged files, so large that a process writes each."""
+_LARGE_BYTES, _PART_BYTES = 1 << 20, 4 << 20
+"""Of staged files, so large together that a process writes them, and so large, about, that it writes no more at once."""
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 # What is filled in, besides.
 _NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
@@ -175,16 +176,15 @@ def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Va
     ]
     found = {table.name: Plain() for table in tables}
     parts = [
-        PlainPart(house.path, house.run_id, table.name, file, staging.renamed)
-        for table in tables
-        for file in (staging.files(table.name) if width > 1 else ())
-        if file.path.stat().st_size >= _LARGE_BYTES
+        PlainPart(house.path, house.run_id, table.name, files, staging.renamed)
+        for table in (tables if width > 1 else ())
+        for files in _large(staging.files(table.name))
     ]
     for part, plain in zip(parts, done(write_plain, parts, width), strict=True):
         if plain is not None:
             found[part.table].files.extend(plain.files)
             found[part.table].frames += plain.frames
-            staging.take(part.table, part.file)
+            staging.take(part.table, part.files)
     for table in tables:
         plain = found[table.name]
         for rows in _in_memory(_unrefused(staging, table, plain)):
@@ -232,19 +232,29 @@ class Plain:
 
 
 class PlainPart(NamedTuple):
-    """A staged file of a table, for a process that writes it into the warehouse at `root`; `renamed`: as of a `Staging`."""
+    """Staged files of a table, for a process that writes them into the warehouse at `root`; `renamed`: as of a `Staging`."""
 
     root: str
     run_id: str
     table: str
-    file: StagedFile
+    files: list[StagedFile]
     renamed: Mapping[str, str] | None
 
 
+def _large(files: Iterable[StagedFile]) -> Iterator[list[StagedFile]]:
+    """Yield those that follow on each other together, as many as are large; such as are small even together are left out."""
+    of = accumulate(((file, file.path.stat().st_size) for file in files), lambda before, at: (at[0], before[1] + at[1]))
+    for _, part in groupby(of, key=lambda file: file[1] // _PART_BYTES):
+        some = [file for file, _ in part]
+        if sum(file.path.stat().st_size for file in some) >= _LARGE_BYTES:
+            yield some
+
+
 def write_plain(part: PlainPart) -> Plain | None:
-    """Write the rows of a staged file as data files; None, if some break a rule."""
+    """Write the rows of staged files as data files; None, if some break a rule."""
     table, found = WRITTEN[part.table], Plain()
-    for rows in _in_memory(together(part.file.rows(None, part.renamed))):
+    staged = (rows for file in part.files for rows in file.rows(None, part.renamed))
+    for rows in _in_memory(together(staged)):
         if pc.any(pc.greater(pc.list_value_length(reasons(rows, table.name)), 0)).as_py():
             return None
         found.files += _of_days(rows, part.root, table, part.run_id)

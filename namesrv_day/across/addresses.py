@@ -7,13 +7,14 @@ process unless it registers there, too. So each answer is held against the broke
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
@@ -37,6 +38,8 @@ MAX_ANSWERS: Final = 1_000
 """Answers of each request code that are looked at of one address, spread over the time."""
 SHOWN: Final = 5
 """Answers that are kept as evidence."""
+REGISTRATIONS_AT_A_TIME: Final = 20_000
+"""So many, about, are held against answers together."""
 BEATS: Final = pa.schema([("namesrv_id", STRING), ("broker_addr", STRING), ("first_seq", LONG), ("last_seq", LONG)])
 """When a broker was heard by a name server, as far as it is known to be one; without broker: what else was heard of it."""
 REGISTERED: Final = pa.schema(
@@ -61,6 +64,8 @@ TOLD: Final = pa.schema(
 """Positions of answers to 105 and 106 that show a route (`is_shown`) or that there is none."""
 ENDS: Final = pa.schema([("namesrv_id", STRING), ("channel_id", STRING), ("broker_addr", STRING), ("seq", LONG)])
 """Ends of connections (without `broker_addr`), and unregistrations."""
+_BROKERS: Final = pa.schema([("broker_name", STRING), ("broker_id", LONG), ("broker_addr", STRING), ("lease_ms", LONG)])
+_STALLS: Final = pa.schema([("namesrv_id", STRING), ("from_seq", LONG), ("until_seq", LONG)])
 
 _STILL_NS: Final = 100 * NS_PER_MS
 """An answer is judged by a registration that took effect so long before its question arrived."""
@@ -130,22 +135,96 @@ def sampled(answers: pa.Table) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def compared(tables: Mapping[str, pa.Table]) -> list[Pair]:
-    """Return what answers say of each two name servers, as far as they say anything.
+class Telling:
+    """What may tell something of name servers, picked part by part: of most rows no more is kept than what holds of all.
 
-    `tables`: `beats`, `registered` and `ends`, with the columns `BEATS`, `REGISTERED` and `ENDS`; `answers` to 105 and 106, sampled
-    (namesrv_id, code, subject, request_seq, seq, event_id, body, response_version; no body: there is no route); `topics` that
-    registrations name (topic_config_digest, topic). Two that answer as different releases are not one.
+    `beats`: `BEATS`. `answers` to 105 and 106, sampled (namesrv_id, code, subject, request_seq, seq, event_id, body,
+    response_version; no body: there is no route).
     """
-    values: dict[str, float] = {
-        "still": _STILL_NS,
-        "fresh_ns": _FRESH_NS,
-        "lease_ns": BROKER_CHANNEL_EXPIRED_MS * NS_PER_MS,
-        "stall_ns": STALL_NS,
-    }
-    values |= {"against_share": AGAINST_SHARE, "against_few": AGAINST_FEW, "both_share": BOTH_SHARE}
-    found = ask(query("across/judged"), {**tables, "pairs": _pairs(tables["beats"])}, **values, shown=SHOWN).to_pylist()
-    return [Pair(**{**row, "evidence": tuple(row["evidence"])}) for row in found]
+
+    def __init__(self, beats: pa.Table, answers: pa.Table) -> None:
+        bodies = answers["body"].combine_chunks().dictionary_encode()
+        texts = pa.table({"body": pa.array(range(len(bodies.dictionary)), pa.int32()), "text": bodies.dictionary})
+        self._shown = ask(query("across/shown"), {"bodies": texts})
+        self.beats = beats
+        self.answers = answers.drop_columns(["body"]).append_column("body", bodies.indices)
+        names = pc.count_distinct(beats["namesrv_id"]).as_py()
+        heard_at = beats.select(["broker_addr", "namesrv_id"]).group_by("broker_addr", use_threads=False)
+        heard = heard_at.aggregate([("namesrv_id", "count_distinct")])
+        self._missing = heard.filter(pc.less(heard["namesrv_id_count_distinct"], names))["broker_addr"].combine_chunks()
+        self._reach = _Reach(answers)
+        self._brokers, self._stalls = [_BROKERS.empty_table()], [_STALLS.empty_table()]
+        self._registered, self._ends = [_compact(REGISTERED.empty_table())], [_compact(ENDS.empty_table())]
+
+    def registered(self, rows: pa.Table) -> None:
+        """Take in registrations, as `REGISTERED`. Such as no answer can show, or all addresses do, tell nothing."""
+        brokers = rows.group_by(["broker_name", "broker_id", "broker_addr"], use_threads=False)
+        self._brokers.append(brokers.aggregate([("lease_ms", "max")]).rename_columns(_BROKERS.names).cast(_BROKERS))
+        stalled = rows.filter(pc.greater_equal(pc.subtract(rows["seq"], rows["received"]), STALL_NS))
+        self._stalls.append(stalled.select(["namesrv_id", "received", "seq"]).rename_columns(_STALLS.names))
+        is_missing = pc.is_in(rows["broker_addr"], value_set=self._missing)
+        self._registered.append(_compact(self._reach.of(rows.filter(is_missing))))
+
+    def ended(self, rows: pa.Table) -> None:
+        """Take in ends, as `ENDS`."""
+        self._ends.append(_compact(self._reach.of(rows)))
+
+    def compared(self, topics: pa.Table) -> list[Pair]:
+        """Return what answers say of each two name servers, as far as they say anything.
+
+        `topics` that registrations name (topic_config_digest, topic). Two that answer as different releases are not one.
+        """
+        values = {"still": _STILL_NS, "fresh_ns": _FRESH_NS, "lease_ns": BROKER_CHANNEL_EXPIRED_MS * NS_PER_MS}
+        stalls = pa.concat_tables(self._stalls)
+        waited = ask(query("across/waited"), {"stalls": stalls, "answers": self.answers}, stall_ns=STALL_NS)
+        tables = {"beats": self.beats, "brokers": pa.concat_tables(self._brokers), "waited": waited, "topics": topics}
+        tables["bodies"] = self._shown
+        judged = [ask(query("across/met"), {**tables, **part}, **values) for part in self._parts()]
+        given = {"judged": pa.concat_tables(judged), "beats": self.beats, "answers": self.answers}
+        shares = {"against_share": AGAINST_SHARE, "against_few": AGAINST_FEW, "both_share": BOTH_SHARE, "shown": SHOWN}
+        found = ask(query("across/judged"), {**given, "pairs": _pairs(self.beats)}, **shares).to_pylist()
+        return [Pair(**{**row, "evidence": tuple(row["evidence"])}) for row in found]
+
+    def _parts(self) -> Iterator[dict[str, pa.Table]]:
+        """Yield the answers, those of about the same time together, with what they may show."""
+        registered, ends = pa.concat_tables(self._registered), pa.concat_tables(self._ends)
+        answers = self.answers.sort_by("seq")
+        size = -(-len(answers) // (1 + len(registered) // REGISTRATIONS_AT_A_TIME)) or 1
+        for at in range(0, len(answers) or 1, size):
+            some = answers.slice(at, size)
+            reach = _Reach(some)
+            yield {"answers": some, "registered": reach.of(registered), "ends": reach.of(ends)}
+
+    @property
+    def digests(self) -> pa.Array:
+        """The topic tables of the registrations that may tell something."""
+        found = [pc.unique(part["topic_config_digest"]).cast(STRING) for part in self._registered]
+        return pc.drop_null(pc.unique(pa.chunked_array(found, STRING)))
+
+
+class _Reach:
+    """Where what answers may show has taken effect: between the question and the answer, or so long before."""
+
+    def __init__(self, answers: pa.Table) -> None:
+        asked, told = answers["request_seq"].to_numpy(), answers["seq"].to_numpy()
+        first, last = np.minimum(asked, told), np.maximum(asked, told)
+        order = np.argsort(first)
+        self._first: NDArray[np.int64] = first[order]
+        self._last: NDArray[np.int64] = np.maximum.accumulate(last[order])
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Return the rows whose `seq` is in reach."""
+        seqs = rows["seq"].to_numpy()
+        before = np.searchsorted(self._first, seqs + _FRESH_NS, "right")
+        is_near = before > 0
+        is_near[is_near] = self._last[before[is_near] - 1] >= seqs[is_near]
+        return rows if is_near.all() else rows.filter(pa.array(is_near))
+
+
+def _compact(rows: pa.Table) -> pa.Table:
+    """Return rows with each text once."""
+    columns = [column.dictionary_encode() if column.type == STRING else column for column in rows.columns]
+    return pa.Table.from_arrays(columns, rows.column_names)
 
 
 def taken_as_one(pairs: Iterable[Pair]) -> list[list[str]]:

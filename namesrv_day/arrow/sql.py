@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -32,6 +33,20 @@ def connection() -> duckdb.DuckDBPyConnection:
         _local.connection.execute("SET TimeZone = 'UTC'")
     found: duckdb.DuckDBPyConnection = _local.connection
     return found
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Have a database of its own asked: at the end what it held is the system's again, of which one that lives on keeps much."""
+    before = dict(_local.__dict__)
+    _local.__dict__.clear()
+    try:
+        yield
+    finally:
+        _local.__dict__.pop("plans", None)
+        if (used := _local.__dict__.pop("connection", None)) is not None:
+            used.close()
+        _local.__dict__.update(before)
 
 
 def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:

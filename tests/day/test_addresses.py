@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from namesrv_day.across import addresses
 from namesrv_day.across.addresses import (
     BEATS,
     DOUBTED,
@@ -17,7 +19,7 @@ from namesrv_day.across.addresses import (
     REGISTERED,
     TOLD,
     Pair,
-    compared,
+    Telling,
     may_be_one,
     own_positions,
     sampled,
@@ -75,20 +77,19 @@ class Recorded:
             values = (name, code, topic, seq, seq + 1_000_000, f"{name} {at} {n} {topic}", body, version)
             self.answers.append(dict(zip(ANSWERS, values, strict=True)))
 
-    def pairs(self) -> dict[tuple[str, str], Pair]:
-        """Return what answers say."""
+    def pairs(self, at_a_time: int = 1_000) -> dict[tuple[str, str], Pair]:
+        """Return what answers say; so many rows are taken in at a time."""
         texts = {name: pa.string() for name in ANSWERS}
         numbers = {"code": pa.int32(), "request_seq": pa.int64(), "seq": pa.int64(), "response_version": pa.int32()}
-        tables = {
-            "beats": pa.Table.from_pylist(self.beats, BEATS),
-            "registered": pa.Table.from_pylist(self.registered, REGISTERED),
-            "ends": pa.Table.from_pylist(self.ends, ENDS),
-            "answers": pa.Table.from_pylist(self.answers, pa.schema(texts | numbers)),
-            "topics": pa.Table.from_pylist(
-                self.topics, pa.schema({"topic_config_digest": pa.string(), "topic": pa.string()})
-            ),
-        }
-        return {(pair.one, pair.other): pair for pair in compared(tables)}
+        answers = pa.Table.from_pylist(self.answers, pa.schema(texts | numbers))
+        telling = Telling(pa.Table.from_pylist(self.beats, BEATS), answers)
+        for at in range(0, len(self.registered), at_a_time):
+            telling.registered(pa.Table.from_pylist(self.registered[at : at + at_a_time], REGISTERED))
+        for at in range(0, len(self.ends), at_a_time):
+            telling.ended(pa.Table.from_pylist(self.ends[at : at + at_a_time], ENDS))
+        columns = pa.schema({"topic_config_digest": pa.string(), "topic": pa.string()})
+        found = telling.compared(pa.Table.from_pylist(self.topics, columns))
+        return {(pair.one, pair.other): pair for pair in found}
 
 
 def test_answers_that_show_the_others_brokers_speak_for_one_process() -> None:
@@ -177,6 +178,44 @@ def test_two_brokers_of_one_name_and_id_are_no_evidence() -> None:
         row["broker_name"] = "same" if row["broker_addr"] in ("b", "c") else "a"
     recorded.asked(A, cluster("a", "b"), count=10)
     assert (A, B) not in recorded.pairs()
+
+
+def test_who_takes_anothers_place_is_known_from_registrations_that_tell_nothing() -> None:
+    """`c` has registered long before every answer, and under the name and id of `b`: from then on `b` is no evidence."""
+    recorded = Recorded(a=(A,), b=(B,), c=(B,))
+    for row in recorded.registered:
+        row["broker_name"] = "same" if row["broker_addr"] in ("b", "c") else "a"
+    recorded.registered = [row for row in recorded.registered if row["broker_addr"] != "c" or row["seq"] == 0]
+    recorded.asked(A, cluster("a"), count=10)
+    assert (A, B) not in recorded.pairs()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_left_out_tells_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at some by some, without what no answer can show, registrations tell what all of them together do."""
+    random, recorded = Random(seed), Recorded(a=(A, Q), b=(A, B), c=(B,), d=(Q,), e=(A, B, Q))
+    recorded.registered = random.sample(recorded.registered, 60)
+    for row in recorded.registered:
+        row["received"] -= random.choice((0, 0, 0, 5 * S))
+        row["lease_ms"] = random.choice((10_000, 120_000))
+        row["topic_config_digest"] = random.choice("xy")
+    recorded.topics = [{"topic_config_digest": "x", "topic": "T"}]
+    for _ in range(60):
+        name, broker, seq = random.choice((A, B, Q)), random.choice("abcde"), random.randrange(400 * S)
+        shown = cluster(*random.sample("abcde", 3))
+        recorded.asked(name, shown, count=1, at=seq, topic=random.choice((None, "T")))
+        # From a log that lies: it was asked when it had been answered.
+        recorded.answers[-1]["request_seq"] += random.choice((0,) * 9 + (60 * S,))
+        if random.random() < 0.3:
+            left = random.choice(({"channel_id": f"{broker}@{name}"}, {"broker_addr": broker}))
+            recorded.ends.append({"namesrv_id": name, "seq": random.randrange(400 * S), **left})
+    monkeypatch.setattr(addresses, "REGISTRATIONS_AT_A_TIME", 2)
+    some = recorded.pairs(at_a_time=7)
+    monkeypatch.setattr(addresses, "REGISTRATIONS_AT_A_TIME", 1_000_000)
+    monkeypatch.setattr(addresses._Reach, "of", lambda _, rows: rows)
+    monkeypatch.setattr(pa.compute, "is_in", lambda of, value_set: pa.repeat(True, len(of)))  # noqa: ARG005
+    assert some == recorded.pairs()
+    assert some
 
 
 def test_brokers_at_both_deny_it() -> None:

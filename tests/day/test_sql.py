@@ -123,3 +123,19 @@ def test_what_was_asked_longest_ago_is_forgotten(planned: list[str], monkeypatch
         assert ask(f"SELECT {n} AS n").to_pylist() == [{"n": n}]
     assert [query[7] for query in planned] == ["1", "2", "3", "2"]
     assert len(sql._local.plans) == 2
+
+
+def test_what_is_asked_apart_leaves_nothing_behind(planned: list[str]) -> None:
+    """Apart, statements are planned on a database of its own, which is closed behind them; the one before is there again."""
+    before = sql.connection()
+    assert ask("SELECT sum(n) AS n FROM rows", numbers(1, 2))["n"].to_pylist() == [3]
+    with sql.apart():
+        own = sql.connection()
+        assert own is not before
+        assert ask("SELECT sum(n) AS n FROM rows", numbers(3))["n"].to_pylist() == [3]
+        assert len(planned) == 2
+    with pytest.raises(duckdb.ConnectionException):
+        own.execute("SELECT 1")
+    assert sql.connection() is before
+    assert ask("SELECT sum(n) AS n FROM rows", numbers(4, 5))["n"].to_pylist() == [9]
+    assert len(planned) == 2

@@ -63,6 +63,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("namesrv_wire.servers.outline.READ_BEFORE_END", 60)
     monkeypatch.setattr(module, "STRETCH_BYTES", 1 << 17)
     monkeypatch.setattr("jobs.ingest.writing._LARGE_BYTES", 1 << 12)
+    monkeypatch.setattr("jobs.ingest.writing._PART_BYTES", 1 << 15)
 
 
 @pytest.fixture
