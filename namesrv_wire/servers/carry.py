@@ -33,7 +33,7 @@ def end_rows(server: Server) -> list[AnyRow]:
         waiting = (*connection.orphans, *connection.pending.values())
         rows += [pending.row for pending in waiting if pending.row is not None]
         if connection.idle_ns is not None and server.last_packet_ns > connection.idle_ns + LATE_NS:
-            rows += server.timer_rows(connection)
+            rows += server.endings.timer_rows(connection)
     life = server.life
     burst = None if life is None else life.burst
     if life is not None and burst is not None and burst.complete and burst.count >= 2 and life.state == UP:
@@ -71,7 +71,11 @@ def dump(server: Server) -> str:
     # One by one: as objects many connections take far more memory than as text.
     texts["open"], texts["overdue"], texts["closed"] = (
         f"[{','.join(canonical_json(connection.dump(server.last_packet_ns)) for connection in connections)}]"
-        for connections in (server.idle.open_connections(), server.idle.overdue.values(), server.lingering.values())
+        for connections in (
+            server.idle.open_connections(),
+            server.idle.overdue.values(),
+            server.endings.lingering.values(),
+        )
     )
     members = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts))
     return f"{{{members}}}"
@@ -138,7 +142,7 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
             connections.append(connection)
             server.connections[connection.client] = connection
             if name == "closed":
-                server.lingering[connection.client] = connection
+                server.endings.lingering[connection.client] = connection
             else:
                 server.idle.restore(connection)
     return connections

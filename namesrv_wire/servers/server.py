@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.known import KnownFrames
-from namesrv_wire.rows import Place, Row, channel_row
+from namesrv_wire.rows import Place
+from namesrv_wire.servers.endings import Endings
 from namesrv_wire.servers.exchange import Exchange
 from namesrv_wire.servers.ledger import Ledger
 from namesrv_wire.servers.lifecycle import DOWN, HIDDEN, UP, Burst, Life
@@ -20,7 +20,6 @@ from namesrv_wire.servers.recording import Recording
 from namesrv_wire.streams.attempts import Attempts
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
-from namesrv_wire.streams.cutting import Cut
 from namesrv_wire.streams.sightings import is_elsewhere, place_of
 from namesrv_wire.tally import Tally
 
@@ -50,8 +49,7 @@ class Server:
         self.life: Life | None = None
         self.attempts = Attempts()
         self.recording = Recording(self.ledger, self.idle, self.exchange)
-        self.lingering: OrderedDict[str, Connection] = OrderedDict()
-        """Ended connections, remembered to know late copies of their segments."""
+        self.endings = Endings(self.ledger, self.idle, self.exchange, self.recording)
         self._forget = forget
         self._purge_ns = 0
 
@@ -98,9 +96,9 @@ class Server:
                 connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
         if idle.overdue:
             for connection in idle.given_up(time_ns):
-                self._end_by_timer(connection)
+                self.endings.by_timer(connection)
         recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
-        if time_ns >= self._purge_ns or len(self.lingering) > MAX_LINGERING:
+        if time_ns >= self._purge_ns or len(self.endings.lingering) > MAX_LINGERING:
             self._purge()
         recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1)
         return True
@@ -207,9 +205,9 @@ class Server:
             place = Place(*self.ledger.source, self.ledger.time_ns)
             self.ledger.fact("stopped", self.ledger.slot(), place, None, "connections are refused and none is open")
         for connection in [*self.idle.overdue.values()]:
-            self._end_by_timer(connection)
+            self.endings.by_timer(connection)
         for connection in [*self.idle.open_connections()]:
-            self._close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
+            self.endings.close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
         life.burst = None
         life.state = DOWN
 
@@ -252,13 +250,13 @@ class Server:
         """
         connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
         self._add(connection)
-        self._ended(connection)
+        self.endings.ended(connection)
         return connection
 
     def replaced(self, connection: Connection) -> None:
         """Note that the client's port was used for a new connection: the old one is dead."""
         if connection.closed_ns is None:
-            self._close(connection, "client", ("close",), self.ledger.time_ns - connection.last_byte_ns)
+            self.endings.close(connection, "client", ("close",), self.ledger.time_ns - connection.last_byte_ns)
         self._drop(connection)
 
     # Connections.
@@ -281,7 +279,7 @@ class Server:
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)
-        self.lingering.pop(connection.client, None)
+        self.endings.lingering.pop(connection.client, None)
         if self.connections.get(connection.client) is connection:
             del self.connections[connection.client]
         self._forget(self, connection)
@@ -290,9 +288,9 @@ class Server:
         """Forget connections that ended long ago, at times that do not depend on where reading began."""
         now = self.ledger.time_ns // _PURGE_NS * _PURGE_NS
         self.will_purge_after(now)
-        while self.lingering:
-            connection = next(iter(self.lingering.values()))
-            if len(self.lingering) <= MAX_LINGERING and now - (connection.closed_ns or 0) <= LINGER_NS:
+        while self.endings.lingering:
+            connection = next(iter(self.endings.lingering.values()))
+            if len(self.endings.lingering) <= MAX_LINGERING and now - (connection.closed_ns or 0) <= LINGER_NS:
                 return
             self._drop(connection)
 
@@ -336,14 +334,14 @@ class Server:
             self._server_ends(connection, segment, silent_ns)
         elif segment.flags & RST:
             if not self._end_if_overdue(connection, silent_ns):
-                self._close(connection, "client", ("exception", "close"), silent_ns)
+                self.endings.close(connection, "client", ("exception", "close"), silent_ns)
         elif connection.client_fin_ns is None:
             connection.client_fin_ns = self.ledger.time_ns
 
     def _server_ends(self, connection: Connection, segment: Segment, silent_ns: int) -> None:
         """Apply the name server's own FIN or RST. What its side has not acknowledged by then it has not got."""
         if connection.is_nobodys(segment):
-            self._reached_nobody(connection)
+            self.endings.reached_nobody(connection)
             return
         if connection.taken_ns:
             self.exchange.withdraw(connection, connection.taken_ns)
@@ -352,15 +350,15 @@ class Server:
         self.idle.active(self.ledger.time_ns)
         if verdict == "timer":
             closed_by = "namesrv" if connection.client_fin_ns is None else "client"
-            self._end_by_timer(connection, closed_by, silent_ns)
+            self.endings.by_timer(connection, closed_by, silent_ns)
         elif connection.client_fin_ns is not None:
-            self._close(connection, "client", ("close",), silent_ns)
+            self.endings.close(connection, "client", ("close",), silent_ns)
         elif verdict == "idle":
-            self._close(connection, "namesrv", ("idle", "close"), silent_ns)
+            self.endings.close(connection, "namesrv", ("idle", "close"), silent_ns)
         else:
             assert self.life is not None
             before = self.ledger.slot()
-            self._close(connection, "namesrv", ("close",), silent_ns)
+            self.endings.close(connection, "namesrv", ("close",), silent_ns)
             self.life.closing(
                 before,
                 self.ledger.time_ns,
@@ -387,7 +385,7 @@ class Server:
     def _end_if_overdue(self, connection: Connection, silent_ns: int) -> bool:
         if connection.idle_ns is None or self.idle.judge(connection, self.ledger.time_ns, 0) != "timer":
             return False
-        self._end_by_timer(connection, "client", silent_ns)
+        self.endings.by_timer(connection, "client", silent_ns)
         return True
 
     def _outlasted(self, connection: Connection) -> None:
@@ -398,74 +396,6 @@ class Server:
         evidence = f"{connection.channel_id} was silent for {silent_ms} ms and then used again"
         place = Place(*self.ledger.source, self.ledger.time_ns)
         self.ledger.fact("idle_limit_outlasted", self.ledger.slot(), place, None, evidence)
-
-    def _close(self, connection: Connection, closed_by: str, kinds: tuple[str, ...], silent_ns: int) -> None:
-        """Write the end of a connection.
-
-        First its unanswered requests, then its kinds, all at this packet.
-        """
-        self._flush(connection)
-        unanswered = connection.unanswered
-        for pending in [*connection.orphans, *connection.pending.values()]:
-            if pending.row is not None:
-                # It stays so: an answer that comes all the same changes nothing about when it took effect.
-                pending.row = pending.row._replace(seq=self.ledger.slot(), effect_us=self.ledger.time_ns // 1_000)
-                self.ledger.emit(pending.row)
-        connection.orphans.clear()
-        place = Place(*self.ledger.source, self.ledger.time_ns)
-        for kind in kinds:
-            shared = self.ledger.envelope(self.ledger.slot(), kind, connection, place)
-            row = channel_row(shared, kind, closed_by, connection.client, silent_ns // 1_000_000, unanswered)
-            self.ledger.emit(row)
-        self._ended(connection)
-
-    def _end_by_timer(self, connection: Connection, closed_by: str | None = None, silent_ns: int = 0) -> None:
-        """Write the end of a connection that the idle limit closed without a packet.
-
-        `closed_by`: who sent the packet that came later. It is kept: with another limit it is the end.
-        """
-        for row in self.timer_rows(connection):
-            self.ledger.emit(row)
-        self._flush(connection)
-        if closed_by is not None:
-            place = Place(*self.ledger.source, self.ledger.time_ns)
-            shared = self.ledger.envelope(self.ledger.slot(), "late_close", connection, place)
-            silent_ms, unanswered = silent_ns // 1_000_000, connection.unanswered
-            self.ledger.emit(channel_row(shared, "late_close", closed_by, connection.client, silent_ms, unanswered))
-        self.exchange.unanswered_at_arrival(connection)
-        self._ended(connection)
-
-    def timer_rows(self, connection: Connection) -> list[Row]:
-        """Return the idle and close rows at the end of a connection's silence."""
-        place = Place(*connection.last_source, connection.idle_ns or 0)
-        rows = []
-        for step, kind in enumerate(("idle", "close")):
-            shared = self.ledger.envelope(connection.idle_seq + step, kind, connection, place)
-            silent = self.idle.limit_ns // 1_000_000
-            rows.append(channel_row(shared, kind, "timer", connection.client, silent, connection.unanswered))
-        return rows
-
-    def _reached_nobody(self, connection: Connection) -> None:
-        """Take back what came on a connection that had ended before the capture."""
-        self._flush(connection)
-        self.exchange.withdraw(connection, 0)
-        self._ended(connection)
-
-    def _ended(self, connection: Connection) -> None:
-        if connection.is_silent:
-            nothing = DecodeError(Reason.SILENT_CONNECTION, "opened and ended without a byte")
-            self.exchange.refused(connection, Cut(0, b"", nothing), from_server=False)
-        connection.closed_ns = self.ledger.time_ns
-        self.idle.forget(connection)
-        self.lingering[connection.client] = connection
-        if len(self.lingering) > MAX_LINGERING:
-            self.recording.calm_until_ns = -1
-
-    def _flush(self, connection: Connection) -> None:
-        """Decode what stands behind holes, and refuse frames that never ended."""
-        for half, from_server in ((connection.from_server, True), (connection.from_client, False)):
-            for cut in [*half.cuts(half.stream.flush(self.ledger.time_ns)), *half.cutter.end()]:
-                self.exchange.frame(connection, cut, from_server=from_server)
 
     # Frames.
 

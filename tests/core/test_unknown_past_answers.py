@@ -93,6 +93,20 @@ def test_a_slave_stands_as_master_because_one_that_was_never_heard_has_gone() ->
     assert (step.outcome, server.members("a")) == (Outcome.UNKNOWN_PAST, {1: B})
 
 
+def test_a_slave_stands_as_master_though_the_one_that_was_heard_is_there() -> None:
+    """Both registered and all of the group is known: it is compared as routes show it, and another master is a mismatch."""
+    namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))
+    master = register()._replace(enable_acting_master=True)
+    slave = register(addr=B)._replace(broker_id=1, enable_acting_master=True)
+    server, gone = Server(namesrv), events.UnregisterBroker("C", A, "a", 0)
+    for at_ms, heard in enumerate((master, slave), start=10):
+        server.take(heard, at_ms)
+    seen_by(server, server_with(master, slave, namesrv=namesrv), [CLUSTER_INFO, ROUTE], 20)
+    assert past_of(server).knows_all("broker_addr", "a")
+    step = server.see(ROUTE, server_with(master, slave, gone, namesrv=namesrv).says(ROUTE), 30)
+    assert (step.outcome, step.changes, server.members("a")) == (Outcome.NO_EFFECT, (), {0: A, 1: B})
+
+
 @pytest.mark.parametrize(("profile", "known"), [(V4_9_7, True), (V5_4_0, False)])
 def test_a_lost_member_puts_the_queue_data_in_doubt_in_5x(profile: Profile, *, known: bool) -> None:
     """Cluster info without a member it had shown: in 5.x the group may have lost the write bit with it, never in 4.x."""
