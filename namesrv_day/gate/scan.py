@@ -168,7 +168,7 @@ def _rows_measured(
     if equal is None:
         [counts] = _named(rows, table).aggregate(counts_sql(rules)).fetchall()
     else:
-        [counts] = connection().from_arrow(equal).aggregate(_sums_sql(table, rules)).fetchall()
+        counts = _counts(rows, table, equal)
     found = told(counts, partial(samples, rows, table), table, rules)
     count = found[0].rows
     for rule in (rule for rule in row_rules(table) if rule.name == keys.FORM):
@@ -186,9 +186,9 @@ def _named(rows: duckdb.DuckDBPyRelation, table: str) -> duckdb.DuckDBPyRelation
 
 
 def _equal(rows: duckdb.DuckDBPyRelation, table: str, same: Same, leases: pa.Table | None) -> pa.Table:
-    """Return the beats that are `equal`, with the number of those that break each rule about what they are not equal in."""
+    """Return the beats that are `equal`, with the number of those that break a rule about what they are not equal in."""
     said = {name: name for name in said_by(table) if name not in ("namesrv_id", VERSION_OF)}
-    sums = {f"broken_{n}": f"count_if({breaks(rule)})" for n, rule in _single(table)}
+    sums = {"broken": f"count_if({' OR '.join(map(breaks, _single(table)))})"}
     hashed = _named(rows, table).project(f"*, {hash_of(APART[table])} AS h")
     given = _NO_LEASES if leases is None else leases
     found = equal_beats(hashed, {**said, "has_version": f"{VERSION_OF} IS NOT NULL"}, given, same, {**sums, **SUMS})
@@ -197,19 +197,26 @@ def _equal(rows: duckdb.DuckDBPyRelation, table: str, same: Same, leases: pa.Tab
     return found.append_column(VERSION_OF, versions).append_column("n", found["beats"])
 
 
-def _single(table: str) -> list[tuple[int, Rule]]:
-    """Return the rules, by number, that must be judged of each row: equal ones may differ in what they are about."""
+def _single(table: str) -> list[Rule]:
+    """Return the rules that must be judged of each row: equal ones may differ in what they are about."""
     said = {*said_by(table)}
     others = {*_COLUMNS[table]} - said
-    rules = enumerate(rule for rule in row_rules(table) if rule.name != keys.FORM)
-    return [(n, rule) for n, rule in rules if not others.isdisjoint(_WORD.findall(rule.holds))]
+    rules = (rule for rule in row_rules(table) if rule.name != keys.FORM)
+    return [rule for rule in rules if not others.isdisjoint(_WORD.findall(rule.holds))]
 
 
-def _sums_sql(table: str, rules: Sequence[Rule]) -> str:
-    """Return a select list over `_equal` beats, as `counts_sql` over each of them."""
-    single = {n for n, _ in _single(table)}
-    sums = (f"broken_{n}" if n in single else f"if({breaks(rule)}, n, 0)" for n, rule in enumerate(rules))
-    return ", ".join(f"CAST(coalesce(sum({sql}), 0) AS BIGINT)" for sql in ("n", *sums))
+def _counts(rows: duckdb.DuckDBPyRelation, table: str, equal: pa.Table) -> list[int]:
+    """Return how many `rows` of beats there are, and how many break each rule; single ones are looked at again if one does."""
+    single, rules = _single(table), [rule for rule in row_rules(table) if rule.name != keys.FORM]
+    alike = [rule for rule in rules if rule not in single]
+    sums = ("n", "broken", *(f"if({breaks(rule)}, n, 0)" for rule in alike))
+    total = ", ".join(f"CAST(coalesce(sum({sql}), 0) AS BIGINT)" for sql in sums)
+    [(count, broken, *of_alike)] = connection().from_arrow(equal).aggregate(total).fetchall()
+    found = dict(zip((rule.name for rule in alike), of_alike, strict=True))
+    if broken:
+        [(_, *of_single)] = _named(rows, table).aggregate(counts_sql(single)).fetchall()
+        found |= zip((rule.name for rule in single), of_single, strict=True)
+    return [count, *(found.get(rule.name, 0) for rule in rules)]
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
