@@ -11,7 +11,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyRelation
 
 from jobs.ingest.staging import Staging
-from jobs.store.files import ask_file
+from jobs.store.relations import ask_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day.across import addresses

@@ -22,7 +22,8 @@ from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
 from jobs.night.together import FileRun, judged_together, what_is_left
-from jobs.store.files import DataFile, ask_file, digests_of, read_files, rows_of_slices, same_in
+from jobs.store.files import DataFile, read_files
+from jobs.store.relations import ask_file, digests_of, rows_of_slices, same_in
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import NewEvents, added_up, new_events
 from namesrv_day.arrow.digest import Digest, Slice, slices_of_equal

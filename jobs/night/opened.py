@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
-from jobs.store.files import DataFile, ask_files, bounds_of, read_files
+from jobs.store.files import DataFile, bounds_of, read_files
+from jobs.store.relations import ask_files
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import derived_of, empty
 from schemas import bronze, gold

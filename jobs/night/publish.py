@@ -13,8 +13,8 @@ from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
 from jobs.night.restated import note_restatements
-from jobs.store.files import digest_of
 from jobs.store.ledger import Ledger, as_rows, require_same
+from jobs.store.relations import digest_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.across.numbers import report_of
 from namesrv_day.arrow.digest import Digest, Slice, sum_of

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
-from jobs.store.files import DataFile, ask_file, bounds_of, read_files
+from jobs.store.files import DataFile, bounds_of, read_files
+from jobs.store.relations import ask_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import with_microseconds
 from namesrv_day.gate import keys, runs, scan

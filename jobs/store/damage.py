@@ -11,9 +11,10 @@ import pyarrow.fs as pafs
 from jobs.conf import PipelineConf
 from jobs.errors import TamperedError
 from jobs.store import delta_log
-from jobs.store.files import DataFile, batches_of, digest_of, digests_of, unreadable
+from jobs.store.files import DataFile, batches_of, unreadable
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
+from jobs.store.relations import digest_of, digests_of
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold

@@ -7,13 +7,11 @@ import json
 import posixpath
 import re
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial, reduce
-from itertools import groupby
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import reduce
 from operator import and_
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -21,13 +19,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from jobs.errors import TamperedError, first_line
-from jobs.store.places import filesystem_of, local_path, table_path
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
+from jobs.store.places import filesystem_of, table_path
 from namesrv_day.arrow.rows import conformed, derived_of, plain, with_derived
-from namesrv_day.arrow.sql import connection
 from schemas.table import Table
 
-T = TypeVar("T")
 # Rows that are read or left out together: those of a name server or a broker lie in few of so many.
 _ROWS_PER_GROUP = 128 * 1024
 # Neighbours differ by little.
@@ -76,7 +71,7 @@ def write_file(
     system, folder = filesystem_of(table_path(root, table))
     if isinstance(system, pafs.LocalFileSystem):
         system.create_dir(posixpath.dirname(f"{folder}/{path}"))
-    schema = _stored(table)
+    schema = stored_schema(table)
     texts = _dictionaries(rows) if isinstance(rows, pa.Table) else {}
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
     with system.open_output_stream(f"{folder}/{path}") as stream:
@@ -134,7 +129,7 @@ def _read(
     once: Collection[str],
 ) -> pa.Table:
     """Return rows, those columns among them that are not stored: these follow from others, which are read for it."""
-    dataset, words = _dataset(root, table, files, once), set(_WORD.findall(str(where)))
+    dataset, words = dataset_of(root, table, files, once), set(_WORD.findall(str(where)))
     made = derived_of(table)
     if made.keys().isdisjoint([*names, *words]):
         return dataset.to_table(names, filter=where)
@@ -156,139 +151,14 @@ def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[p
 
 def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
     try:
-        for batch in _dataset(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
+        for batch in dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
             yield pa.Table.from_batches([batch])
     except (OSError, pa.ArrowException) as error:
         raise unreadable(root, table, file.path, error) from error
 
 
-def relation_of(
-    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool = True
-) -> duckdb.DuckDBPyRelation:
-    """Return the rows of data files, file after file, with the columns of `table`, as this thread's DuckDB reads them when asked.
-
-    It reads files of ours itself, much faster than through Arrow. Unless it `is_whole`, without a key that is not stored.
-    Raises TamperedError if a file cannot be opened.
-    """
-    alike = groupby(files, lambda file: (_is_read_here(root, table, file), file.day))
-    parts = [_relation(root, table, [*some], is_whole=is_whole, is_ours=is_ours) for (is_ours, _), some in alike]
-    return reduce(duckdb.DuckDBPyRelation.union, parts)
-
-
-def _is_read_here(root: str, table: Table, file: DataFile) -> bool:
-    """Return whether DuckDB reads a file itself: it lies on this machine, and has just the columns that we write."""
-    (fragment,) = _dataset(root, table, [file]).get_fragments()
-    try:
-        return local_path(root) is not None and fragment.physical_schema.equals(_stored(table))
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(root, table, file.path, error) from error
-
-
-def _relation(
-    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool, is_ours: bool
-) -> duckdb.DuckDBPyRelation:
-    dataset, made = _dataset(root, table, files), derived_of(table)
-    if is_ours:
-        rows = connection().read_parquet(dataset.files, hive_partitioning=False)
-        made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
-    else:
-        rows = connection().from_arrow(dataset)
-    names = [name for name in table.column_names if is_whole or name not in table.key or name not in made]
-    return rows.project(", ".join(f'{made[name]} AS "{name}"' if name in made else f'"{name}"' for name in names))
-
-
-def same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
-    """Return what is the same in all rows of a data file, as its footer proves: values by column, or by `column.field`.
-
-    Of texts, numbers, truth values and `day`; NULL is a value. `column IS NOT NULL` is true where all rows have such a struct.
-    Only footers that Arrow has written are taken at their word. Raises TamperedError if the file cannot be opened.
-    """
-    (fragment,) = _dataset(root, table, [file]).get_fragments()
-    try:
-        footer = fragment.metadata
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(root, table, file.path, error) from error
-    found: dict[str, Any] = {} if file.day is None else {"day": file.day}
-    if not footer.created_by.startswith("parquet-cpp-arrow") or not footer.num_rows:
-        return found
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    for number in range(footer.num_columns):
-        path = footer.schema.column(number).path
-        facts = [group.column(number).statistics for group in groups]
-        if path.endswith(".element") or any(fact is None or not fact.has_null_count for fact in facts):
-            continue
-        nulls = [fact.null_count for fact in facts]
-        if "." in path and not any(nulls):
-            found[f"{path.partition('.')[0]} IS NOT NULL"] = True
-        if nulls == [group.num_rows for group in groups]:
-            found[path] = None
-        elif not any(nulls) and all(fact.has_min_max for fact in facts):
-            low, high = min(fact.min for fact in facts), max(fact.max for fact in facts)
-            if low == high and isinstance(low, str | int):
-                found[path] = low
-    return found
-
-
-def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
-    """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
-    found: dict[Slice, Digest] = {}
-    for file in files:
-        for cut, digest in ask_file(root, table, file, partial(slices_of, table.name)).items():
-            found[cut] = found.get(cut, Digest()) + digest
-    return found
-
-
-def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
-    """Return the digest of all rows of data files. Raises as `read_files`."""
-    return sum_of(digest for file in files for digest in ask_file(root, table, file, digests_by).values())
-
-
-def rows_of_slices(root: str, table: Table, file: DataFile) -> dict[Slice, int]:
-    """Return how many rows a data file of a day has of each name server. Raises as `read_files`."""
-    if file.day is None:
-        raise ValueError(f"{table.name} is not cut by day")
-    bounds = set(bounds_of(file))
-    if len(bounds) == 1 and None not in bounds:
-        return {Slice(table.name, file.day, *bounds): file.rows}
-    counted = ask_file(root, table, file, lambda rows: rows.aggregate("namesrv_id, count(*)").fetchall())
-    return {Slice(table.name, file.day, name): count for name, count in counted}
-
-
-def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
-    """Return the name servers that the files have rows of; a file of one alone is not opened for it. Raises as `read_files`."""
-    found: set[str | None] = set()
-    for file in files:
-        bounds = set(bounds_of(file))
-        if len(bounds) != 1 or None in bounds:
-            rows = ask_file(root, table, file, lambda rows: rows.unique("namesrv_id").to_arrow_table())
-            bounds = set(rows.column(0).to_pylist())
-        found |= bounds
-    return {name for name in found if name is not None}
-
-
-def ask_file(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
-    """Return what `ask` makes of the rows of a data file, as `relation_of` gives them. Raises as `read_files`."""
-    return ask_files(root, table, [file], ask)
-
-
-def ask_files(
-    root: str,
-    table: Table,
-    files: Sequence[DataFile],
-    ask: Callable[[duckdb.DuckDBPyRelation], T],
-    *,
-    is_whole: bool = True,
-) -> T:
-    """Return what `ask` makes of the rows of one or more data files, as `relation_of` gives them. Raises as `read_files`."""
-    try:
-        return ask(relation_of(root, table, files, is_whole=is_whole))
-    except (duckdb.Error, OSError):
-        for _ in batches_of(root, table, files):
-            pass
-        raise
-
-
-def _dataset(root: str, table: Table, files: Sequence[DataFile], once: Collection[str] = ()) -> ds.FileSystemDataset:
+def dataset_of(root: str, table: Table, files: Sequence[DataFile], once: Collection[str] = ()) -> ds.FileSystemDataset:
+    """Return data files as Arrow reads them, a fragment each, none of which is opened yet; `once`: as `read_files`."""
     system, folder = filesystem_of(table_path(root, table))
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", dictionary_columns=list(once))
     fragments = [form.make_fragment(f"{folder}/{file.path}", system, _guarantee(file)) for file in files]
@@ -328,7 +198,7 @@ def unreadable(root: str, table: Table, path: str, error: BaseException | str) -
 # -- how rows are stored ---------------------------------------------------------------------------------------------
 
 
-def _stored(table: Table) -> pa.Schema:
+def stored_schema(table: Table) -> pa.Schema:
     """Return the columns of the table's files: all that are stored but those by which it is cut."""
     return pa.schema([field for field in plain(table.stored_schema) if field.name not in table.partition_by])
 

@@ -22,7 +22,7 @@ from jobs.store import delta_log
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.crash import crash_points
 from jobs.store.delta_log import Version
-from jobs.store.files import DataFile, batches_of, described, digests_of, namesrvs_in, read_files, write_file
+from jobs.store.files import DataFile, batches_of, described, read_files, write_file
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
@@ -35,6 +35,7 @@ from jobs.store.ledger import (
 from jobs.store.places import filesystem_of, read_text, table_path, write_text
 from jobs.store.published import LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
 from jobs.store.recorded import ReadFile, days_of
+from jobs.store.relations import digests_of, namesrvs_in
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask

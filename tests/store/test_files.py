@@ -13,8 +13,9 @@ import pytest
 
 from jobs.errors import TamperedError
 from jobs.store import files
-from jobs.store.files import DataFile, ask_file, batches_of, described, digests_of, namesrvs_in, read_files, write_file
+from jobs.store.files import DataFile, batches_of, described, read_files, write_file
 from jobs.store.places import table_path
+from jobs.store.relations import ask_file, digests_of, namesrvs_in
 from namesrv_day.arrow.digest import Digest, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import plain, table_of, with_derived
 from schemas import bronze, gold

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.errors import TamperedError
-from jobs.store.files import DataFile, ask_file, digests_of, read_files, same_in, write_file
+from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.places import table_path
+from jobs.store.relations import ask_file, digests_of, same_in
 from namesrv_day.arrow.digest import slices_of_equal
 from namesrv_day.arrow.rows import empty, rows_of, table_of, with_derived
 from namesrv_day.day.day_events import BEATS

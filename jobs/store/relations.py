@@ -1,0 +1,146 @@
+"""Data files as relations: what DuckDB reads of them itself, and what is told of their rows without bringing these together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from itertools import groupby
+from typing import Any, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from jobs.store.files import DataFile, batches_of, bounds_of, dataset_of, stored_schema, unreadable
+from jobs.store.places import local_path
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
+from namesrv_day.arrow.rows import derived_of
+from namesrv_day.arrow.sql import connection
+from schemas.table import Table
+
+T = TypeVar("T")
+
+
+def relation_of(
+    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool = True
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows of data files, file after file, with the columns of `table`, as this thread's DuckDB reads them when asked.
+
+    It reads files of ours itself, much faster than through Arrow. Unless it `is_whole`, without a key that is not stored.
+    Raises TamperedError if a file cannot be opened.
+    """
+    alike = groupby(files, lambda file: (_is_read_here(root, table, file), file.day))
+    parts = [_relation(root, table, [*some], is_whole=is_whole, is_ours=is_ours) for (is_ours, _), some in alike]
+    return reduce(duckdb.DuckDBPyRelation.union, parts)
+
+
+def _is_read_here(root: str, table: Table, file: DataFile) -> bool:
+    """Return whether DuckDB reads a file itself: it lies on this machine, and has just the columns that we write."""
+    (fragment,) = dataset_of(root, table, [file]).get_fragments()
+    try:
+        return local_path(root) is not None and fragment.physical_schema.equals(stored_schema(table))
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(root, table, file.path, error) from error
+
+
+def _relation(
+    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool, is_ours: bool
+) -> duckdb.DuckDBPyRelation:
+    dataset, made = dataset_of(root, table, files), derived_of(table)
+    if is_ours:
+        rows = connection().read_parquet(dataset.files, hive_partitioning=False)
+        made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
+    else:
+        rows = connection().from_arrow(dataset)
+    names = [name for name in table.column_names if is_whole or name not in table.key or name not in made]
+    return rows.project(", ".join(f'{made[name]} AS "{name}"' if name in made else f'"{name}"' for name in names))
+
+
+def same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
+    """Return what is the same in all rows of a data file, as its footer proves: values by column, or by `column.field`.
+
+    Of texts, numbers, truth values and `day`; NULL is a value. `column IS NOT NULL` is true where all rows have such a struct.
+    Only footers that Arrow has written are taken at their word. Raises TamperedError if the file cannot be opened.
+    """
+    (fragment,) = dataset_of(root, table, [file]).get_fragments()
+    try:
+        footer = fragment.metadata
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(root, table, file.path, error) from error
+    found: dict[str, Any] = {} if file.day is None else {"day": file.day}
+    if not footer.created_by.startswith("parquet-cpp-arrow") or not footer.num_rows:
+        return found
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    for number in range(footer.num_columns):
+        path = footer.schema.column(number).path
+        facts = [group.column(number).statistics for group in groups]
+        if path.endswith(".element") or any(fact is None or not fact.has_null_count for fact in facts):
+            continue
+        nulls = [fact.null_count for fact in facts]
+        if "." in path and not any(nulls):
+            found[f"{path.partition('.')[0]} IS NOT NULL"] = True
+        if nulls == [group.num_rows for group in groups]:
+            found[path] = None
+        elif not any(nulls) and all(fact.has_min_max for fact in facts):
+            low, high = min(fact.min for fact in facts), max(fact.max for fact in facts)
+            if low == high and isinstance(low, str | int):
+                found[path] = low
+    return found
+
+
+def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
+    """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
+    found: dict[Slice, Digest] = {}
+    for file in files:
+        for cut, digest in ask_file(root, table, file, partial(slices_of, table.name)).items():
+            found[cut] = found.get(cut, Digest()) + digest
+    return found
+
+
+def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
+    """Return the digest of all rows of data files. Raises as `read_files`."""
+    return sum_of(digest for file in files for digest in ask_file(root, table, file, digests_by).values())
+
+
+def rows_of_slices(root: str, table: Table, file: DataFile) -> dict[Slice, int]:
+    """Return how many rows a data file of a day has of each name server. Raises as `read_files`."""
+    if file.day is None:
+        raise ValueError(f"{table.name} is not cut by day")
+    bounds = set(bounds_of(file))
+    if len(bounds) == 1 and None not in bounds:
+        return {Slice(table.name, file.day, *bounds): file.rows}
+    counted = ask_file(root, table, file, lambda rows: rows.aggregate("namesrv_id, count(*)").fetchall())
+    return {Slice(table.name, file.day, name): count for name, count in counted}
+
+
+def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
+    """Return the name servers that the files have rows of; a file of one alone is not opened for it. Raises as `read_files`."""
+    found: set[str | None] = set()
+    for file in files:
+        bounds = set(bounds_of(file))
+        if len(bounds) != 1 or None in bounds:
+            rows = ask_file(root, table, file, lambda rows: rows.unique("namesrv_id").to_arrow_table())
+            bounds = set(rows.column(0).to_pylist())
+        found |= bounds
+    return {name for name in found if name is not None}
+
+
+def ask_file(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
+    """Return what `ask` makes of the rows of a data file, as `relation_of` gives them. Raises as `read_files`."""
+    return ask_files(root, table, [file], ask)
+
+
+def ask_files(
+    root: str,
+    table: Table,
+    files: Sequence[DataFile],
+    ask: Callable[[duckdb.DuckDBPyRelation], T],
+    *,
+    is_whole: bool = True,
+) -> T:
+    """Return what `ask` makes of the rows of one or more data files, as `relation_of` gives them. Raises as `read_files`."""
+    try:
+        return ask(relation_of(root, table, files, is_whole=is_whole))
+    except (duckdb.Error, OSError):
+        for _ in batches_of(root, table, files):
+            pass
+        raise
