@@ -350,7 +350,7 @@ export_environment() {
   export NAMESRV_IVY=$IVY # tests fetch JARs into it
   export TZ=UTC # datetime values from collect() are in the process's zone
   export GX_ANALYTICS_ENABLED=false
-  # What the JVM allocates beside its heap goes back to the system when it is freed, instead of staying in pieces.
+  # What is allocated beside the JVM's heap: as in conf/spark-defaults.conf.
   export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-2} MALLOC_MMAP_THRESHOLD_=${MALLOC_MMAP_THRESHOLD_:-4194304}
   PYSPARK_SUBMIT_ARGS=$(plain_python_submit_args)
   export PYSPARK_SUBMIT_ARGS

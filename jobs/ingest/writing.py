@@ -243,10 +243,10 @@ class PlainPart(NamedTuple):
 
 def _large(files: Iterable[StagedFile]) -> Iterator[list[StagedFile]]:
     """Yield those that follow on each other together, as many as are large; such as are small even together are left out."""
-    of = accumulate(((file, file.path.stat().st_size) for file in files), lambda before, at: (at[0], before[1] + at[1]))
-    for _, part in groupby(of, key=lambda file: file[1] // _PART_BYTES):
+    sizes = {file: file.path.stat().st_size for file in files}
+    for _, part in groupby(zip(sizes, accumulate(sizes.values()), strict=True), lambda of: of[1] // _PART_BYTES):
         some = [file for file, _ in part]
-        if sum(file.path.stat().st_size for file in some) >= _LARGE_BYTES:
+        if sum(sizes[file] for file in some) >= _LARGE_BYTES:
             yield some
 
 

@@ -9,12 +9,10 @@ from typing import NamedTuple, TypeVar
 
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, verify
-from namesrv_core.inference.races import Day, Move, owners_of
+from namesrv_core.inference.races import Day, Move, key_of, owners_of
 from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, NamesrvStarted, QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.schedule import TICK_LATE_NS
 from namesrv_core.replay.loop import TimedEvent, replay
 
@@ -110,17 +108,13 @@ def thawed(day: Day) -> Day:
         for timed in waited:
             if day.received.get(timed.event_id, timed.seq) >= stall.until_seq:
                 continue
-            if isinstance(timed.event, _BEATS) and _key_of(day, timed.event) not in ended:
+            if isinstance(timed.event, _BEATS) and key_of(day.namesrv, timed.event) not in ended:
                 moves.append(Move(timed.event_id, stall.until_seq - _FIRST_NS, -1))
             elif timed.seq < stall.until_seq and (
                 timed.event_id in day.received or type(timed.event) is ChannelDestroyed
             ):
                 moves.append(Move(timed.event_id, stall.until_seq, -1))
     return day._replace(timed_events=ordered(day.timed_events, moves)) if moves else day
-
-
-def _key_of(day: Day, beat: BrokerHeartbeat | QueryDataVersion) -> LiveKey:
-    return live_key_of(day.namesrv, beat.cluster_name, beat.broker_addr)
 
 
 def between(items: Sequence[_Timed], after: int, until: int) -> Sequence[_Timed]:

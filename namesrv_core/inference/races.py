@@ -176,7 +176,7 @@ def _close_and_registration(
     """A broker's registration over a new connection, or another one's of its name, while a removal is on its way."""
     if type(later.event) is not events.RegisterBroker or type(close.event) is not events.ChannelDestroyed:
         return
-    key, closed = _key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
+    key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
     if later.event.channel_id == close.event.channel_id:
         return
     first = Alternative("the registration, then the close", (Move(later.event_id, close.seq, -1),))
@@ -201,11 +201,14 @@ def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[Timed
     for timed in timed_events:
         if isinstance(timed.event, events.RegisterBroker):
             owned = owners.setdefault(timed.event.channel_id, {})
-            owned[_key_of(namesrv, timed.event)] = timed.event.broker_name
+            owned[key_of(namesrv, timed.event)] = timed.event.broker_name
     return owners
 
 
-def _key_of(namesrv: Namesrv, event: events.RegisterBroker) -> LiveKey:
+def key_of(
+    namesrv: Namesrv, event: events.RegisterBroker | events.BrokerHeartbeat | events.QueryDataVersion
+) -> LiveKey:
+    """Return the key of the live entry that a beat is about."""
     return live_key_of(namesrv, event.cluster_name, event.broker_addr)
 
 

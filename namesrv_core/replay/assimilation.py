@@ -27,7 +27,7 @@ from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
 from namesrv_core.replay.readings import Difference, Evidence, Read, certainty_of, has_live_entry, rows_known
-from namesrv_core.replay.silence import is_known, knows_all_of, unsettled_ids
+from namesrv_core.replay.silence import is_known, knows_all_of, knows_members
 
 _KEPT_QUESTIONS = 10_000
 _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
@@ -147,8 +147,7 @@ class _Reading:
         """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known, or may go."""
         self.read.until_ms = -math.inf
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
-        is_sure = not unsettled_ids(self.registry, self.past, name, self.namesrv)
-        if held is not None and is_sure and self.past.knows_all("broker_addr", name):
+        if held is not None and knows_members(self.registry, self.past, name, self.namesrv):
             yield from _group_pairs(name, self._as_routed(name, held, shown), group)
             return
         yield from _group_pairs(name, held, self._true_group(name, shown))

@@ -117,6 +117,11 @@ def is_known(registry: Registry, past: Past, entity: Entity, namesrv: Namesrv, *
     return known
 
 
+def knows_members(registry: Registry, past: Past, name: str | None, namesrv: Namesrv) -> bool:
+    """Return whether all members of `name` are known, and none may have gone unseen."""
+    return past.knows_all("broker_addr", name) and not unsettled_ids(registry, past, name, namesrv)
+
+
 def knows_all_of(registry: Registry, past: Past, question: Question, namesrv: Namesrv) -> bool:
     """Return whether all is known that the answer to `question` depends on."""
     if question.code == RequestCode.GET_KV_CONFIG:
@@ -124,8 +129,7 @@ def knows_all_of(registry: Registry, past: Past, question: Question, namesrv: Na
     if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
         return past.knows_all("kv_config", question.subject)
     if question.code == RequestCode.GET_BROKER_MEMBER_GROUP:
-        name = question.subject
-        return past.knows_all("broker_addr", name) and not unsettled_ids(registry, past, name, namesrv)
+        return knows_members(registry, past, question.subject, namesrv)
     names = list(registry.broker_addr_table)
     return (
         past.knows_all_topics()

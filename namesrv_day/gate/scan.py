@@ -164,7 +164,7 @@ _AN_ID = duckdb.SQLExpression("if(stated_id IS NULL, '', stated_id)").alias("eve
 def _rows_measured(
     rows: duckdb.DuckDBPyRelation, table: str, ids: keys.Ids, equal: pa.Table | None
 ) -> list[Measurement]:
-    rules = [rule for rule in row_rules(table) if rule.name != keys.FORM]
+    rules = _rules(table)
     if equal is None:
         [counts] = _named(rows, table).aggregate(counts_sql(rules)).fetchall()
     else:
@@ -175,6 +175,11 @@ def _rows_measured(
         are_all = ids.are_digests and (table in keys.TIMED or len(ids.prints) == count)
         found += [measured(table, rule, count, 0)] if are_all else counted(rows, table, [rule])
     return found
+
+
+def _rules(table: str) -> list[Rule]:
+    """Return the rules of single rows but that of the form of ids, which is judged where these are read."""
+    return [rule for rule in row_rules(table) if rule.name != keys.FORM]
 
 
 def _named(rows: duckdb.DuckDBPyRelation, table: str) -> duckdb.DuckDBPyRelation:
@@ -201,13 +206,12 @@ def _single(table: str) -> list[Rule]:
     """Return the rules that must be judged of each row: equal ones may differ in what they are about."""
     said = {*said_by(table)}
     others = {*_COLUMNS[table]} - said
-    rules = (rule for rule in row_rules(table) if rule.name != keys.FORM)
-    return [rule for rule in rules if not others.isdisjoint(_WORD.findall(rule.holds))]
+    return [rule for rule in _rules(table) if not others.isdisjoint(_WORD.findall(rule.holds))]
 
 
 def _counts(rows: duckdb.DuckDBPyRelation, table: str, equal: pa.Table) -> list[int]:
     """Return how many `rows` of beats there are, and how many break each rule; single ones are looked at again if one does."""
-    single, rules = _single(table), [rule for rule in row_rules(table) if rule.name != keys.FORM]
+    single, rules = _single(table), _rules(table)
     alike = [rule for rule in rules if rule not in single]
     sums = ("n", "broken", *(f"if({breaks(rule)}, n, 0)" for rule in alike))
     total = ", ".join(f"CAST(coalesce(sum({sql}), 0) AS BIGINT)" for sql in sums)

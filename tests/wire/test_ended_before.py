@@ -53,7 +53,8 @@ def test_what_comes_behind_the_servers_fin_is_only_counted() -> None:
     rows, ignored = told(talk)
     assert not of_table(rows, "registrations") + of_table(rows, "heartbeats") + of_table(rows, "channel_events")
     assert (ignored["request:103:after_close"], ignored["request:904:after_close"]) == (1, 1)
-    assert all(each == over_files([*_ALIVE, *talk.segments])[0] for each in over_files([*_ALIVE, *talk.segments]))
+    stand = over_files([*_ALIVE, *talk.segments])
+    assert all(each == stand[0] for each in stand)
 
 
 def test_what_the_kernel_answers_with_a_reset_is_only_counted() -> None:
