@@ -23,6 +23,7 @@ if not __package__:
 from jobs.cli.arguments import parser
 from jobs.cli.judged import judge
 from jobs.cli.output import Guarded
+from jobs.processes import end, rarely_collected
 from jobs.store.disk import known_failure
 
 
@@ -74,7 +75,8 @@ def _guarded() -> int:
     """Run one job as a process: nothing that it prints, a stack trace included, steers a terminal."""
     sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
     try:
-        code = main()
+        with rarely_collected():
+            code = main()
         sys.stdout.flush()
     except BrokenPipeError:  # who read has had enough; what is left in buffers has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -83,4 +85,4 @@ def _guarded() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_guarded())
+    end(_guarded())

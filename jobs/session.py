@@ -71,14 +71,25 @@ class SessionLater:
         self._starting: Future[SparkSession] = self._pool.submit(
             spark_session, app_name, brief=brief, metastore=metastore
         )
+        self._stopping: Future[None] | None = None
 
     def get(self) -> SparkSession:
         """Return the session, waiting for it if need be."""
         return self._starting.result()
 
+    def stop_soon(self) -> None:
+        """Stop the session beside other work; nobody asks for it any more."""
+        if self._stopping is None:
+            self._stopping = self._pool.submit(self._stop)
+
     def stop(self) -> None:
-        """Stop the session."""
+        """Stop the session, and wait until it is."""
+        self.stop_soon()
         self._pool.shutdown(wait=True)
+        if self._stopping is not None:
+            self._stopping.result()
+
+    def _stop(self) -> None:
         if not self._starting.exception():
             self._starting.result().stop()
 

@@ -74,6 +74,11 @@ class Command:
         """Return who calls the passes; Spark begins to start now."""
         return InProcess() if getattr(self.arguments, "in_process", False) else OnSpark(self.session.get)
 
+    def ask_no_more(self) -> None:
+        """Have Spark stop while what it has found is shown."""
+        for session in self._sessions:
+            session.stop_soon()
+
     def close(self) -> None:
         """Stop what was started."""
         for session in self._sessions:
@@ -98,6 +103,7 @@ def _nightly(command: Command) -> int:
     prepare()
     asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
     summary = nightly.run(command.house, command.passes, asked, command.console)
+    command.ask_no_more()
     if given.summary:
         summary.write(Path(given.summary))
     report.show_run(summary, command.console)

@@ -27,8 +27,9 @@ from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
-from jobs.ingest.tasks import given_back, rarely_collected
+from jobs.ingest.tasks import given_back
 from jobs.ingest.writing import days_if_new, settle_staged, write_staged
+from jobs.processes import rarely_collected
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of

@@ -19,7 +19,8 @@ from typing import IO, NamedTuple
 from jobs.ingest.captured import Captured, in_order
 from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.sources import is_packed
-from jobs.ingest.tasks import done, rarely_collected
+from jobs.ingest.tasks import done
+from jobs.processes import rarely_collected
 from namesrv_wire.errors import CaptureError, Reason
 from namesrv_wire.lateness import Lateness
 from namesrv_wire.packets.columns import Headers, read_columns, read_headers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -16,7 +15,6 @@ import pyarrow as pa
 
 P = TypeVar("P")
 R = TypeVar("R")
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _TASKS = ("jobs.ingest.logs", "jobs.ingest.stretches", "jobs.ingest.writing")
 _AHEAD = 2
 """So many pieces a process are read, or wait to be taken."""
@@ -67,14 +65,3 @@ def given_back() -> Iterator[None]:
         yield
     finally:
         pa.set_memory_pool(before)
-
-
-@contextmanager
-def rarely_collected() -> Iterator[None]:
-    """Have Python look for cycles less often: rows by the thousand make hardly one."""
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)

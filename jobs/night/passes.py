@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from jobs.errors import JobError
-from jobs.ingest.tasks import rarely_collected
+from jobs.processes import rarely_collected
 
 P = TypeVar("P")
 R = TypeVar("R")
