@@ -20,16 +20,14 @@ from schemas.table import Table
 T = TypeVar("T")
 
 
-def relation_of(
-    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool = True
-) -> duckdb.DuckDBPyRelation:
+def relation_of(root: str, table: Table, files: Sequence[DataFile], *, of_few: bool = False) -> duckdb.DuckDBPyRelation:
     """Return the rows of data files, file after file, with the columns of `table`, as this thread's DuckDB reads them when asked.
 
-    It reads files of ours itself, much faster than through Arrow. Unless it `is_whole`, without a key that is not stored.
-    Raises TamperedError if a file cannot be opened.
+    It reads files of ours itself, much faster than through Arrow. Where few rows are wanted (`of_few`), it has no key that is not
+    stored, and what the footers prove to be the same in all rows is not read. Raises TamperedError if a file cannot be opened.
     """
     alike = groupby(files, lambda file: (_is_read_here(root, table, file), file.day))
-    parts = [_relation(root, table, [*some], is_whole=is_whole, is_ours=is_ours) for (is_ours, _), some in alike]
+    parts = [_relation(root, table, [*some], of_few=of_few, is_ours=is_ours) for (is_ours, _), some in alike]
     return reduce(duckdb.DuckDBPyRelation.union, parts)
 
 
@@ -43,7 +41,7 @@ def _is_read_here(root: str, table: Table, file: DataFile) -> bool:
 
 
 def _relation(
-    root: str, table: Table, files: Sequence[DataFile], *, is_whole: bool, is_ours: bool
+    root: str, table: Table, files: Sequence[DataFile], *, of_few: bool, is_ours: bool
 ) -> duckdb.DuckDBPyRelation:
     dataset, made = dataset_of(root, table, files), derived_of(table)
     if is_ours:
@@ -51,8 +49,33 @@ def _relation(
         made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
     else:
         rows = connection().from_arrow(dataset)
-    names = [name for name in table.column_names if is_whole or name not in table.key or name not in made]
-    return rows.project(", ".join(f'{made[name]} AS "{name}"' if name in made else f'"{name}"' for name in names))
+    known = _same_in_all(root, table, files) if of_few else {}
+    types = dict(zip(rows.columns, rows.types, strict=True))
+
+    def column(name: str) -> duckdb.Expression:
+        if name in made:
+            return duckdb.SQLExpression(made[name]).alias(name)
+        if name in known:
+            return duckdb.ConstantExpression(known[name]).cast(types[name]).alias(name)
+        return duckdb.ColumnExpression(name)
+
+    return rows.project(
+        *(column(name) for name in table.column_names if not (of_few and name in made and name in table.key))
+    )
+
+
+def _same_in_all(root: str, table: Table, files: Iterable[DataFile]) -> dict[str, Any]:
+    """Return the values, by column, that are the same in all rows of data files; a struct is one if all of its fields are."""
+    first, *others = (same_in(root, table, file) for file in files)
+    same = {key: value for key, value in first.items() if all(key in of and of[key] == value for of in others)}
+    known = {}
+    for field in table.stored_schema:
+        parts = [part.name for part in field.type] if pa.types.is_struct(field.type) else []
+        if field.name in same:
+            known[field.name] = same[field.name]
+        elif f"{field.name} IS NOT NULL" in same and all(f"{field.name}.{part}" in same for part in parts):
+            known[field.name] = {part: same[f"{field.name}.{part}"] for part in parts}
+    return known
 
 
 def same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
@@ -135,11 +158,11 @@ def ask_files(
     files: Sequence[DataFile],
     ask: Callable[[duckdb.DuckDBPyRelation], T],
     *,
-    is_whole: bool = True,
+    of_few: bool = False,
 ) -> T:
     """Return what `ask` makes of the rows of one or more data files, as `relation_of` gives them. Raises as `read_files`."""
     try:
-        return ask(relation_of(root, table, files, is_whole=is_whole))
+        return ask(relation_of(root, table, files, of_few=of_few))
     except (duckdb.Error, OSError):
         for _ in batches_of(root, table, files):
             pass

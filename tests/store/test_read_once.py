@@ -15,7 +15,7 @@ import pytest
 from jobs.errors import TamperedError
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.places import table_path
-from jobs.store.relations import ask_file, digests_of, same_in
+from jobs.store.relations import ask_file, ask_files, digests_of, same_in
 from namesrv_day.arrow.digest import slices_of_equal
 from namesrv_day.arrow.rows import empty, rows_of, table_of, with_derived
 from namesrv_day.day.day_events import BEATS
@@ -103,6 +103,23 @@ def test_what_is_the_same_in_a_file_is_the_same_in_each_row(tmp_path: Path, seed
         assert found.get(name, values[0]) == values[0]
     if "data_version IS NOT NULL" in found:
         assert not version.null_count
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_few_rows_of_files_are_those_of_the_whole_files(tmp_path: Path, seed: int) -> None:
+    """What the footers of all files prove is not read, and is in the rows all the same: with its type, NULL and structs, too."""
+    table, root = bronze.HEARTBEATS, str(tmp_path)
+    # Two files whose rows agree in some columns, each, and not with each other.
+    files = [write_file(drawn(table, seed + n, seed % 5), root, table, DAY, "part") for n in (0, seed % 3)]
+
+    def every_third(rows: duckdb.DuckDBPyRelation) -> pa.Table:
+        names = [name for name in table.stored_schema.names if name != "event_id"]
+        return rows.filter("seq % 3 = 0").project(", ".join(names)).to_arrow_table()
+
+    whole, few = (ask_files(root, table, files, every_third, of_few=of_few) for of_few in (False, True))
+    assert few.num_rows > 0
+    assert few.schema == whole.schema
+    assert few.to_pylist() == whole.to_pylist()
 
 
 def test_footers_of_others_prove_nothing(tmp_path: Path) -> None:
