@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
+from unittest.mock import patch
 
 from benchmarks import engines
 from benchmarks.answers import answers, mid_life
@@ -16,17 +17,15 @@ from benchmarks.harness import Measured, NotMeasured, Ratio, Side, clocked, time
 from benchmarks.java_side import JavaFleet
 from benchmarks.processes import HEAP, peak_mib, seconds_of
 from benchmarks.questions import questions
-from benchmarks.reading import reading
+from benchmarks.reading import captured_day, reading
 from jobs.conf import PipelineConf
-from jobs.night import condensing, judging, publish
+from jobs.night import condensing, judging, night, publish, work
 from jobs.night.passes import InProcess
-from jobs.night.work import PackReplayed, replay_units
+from jobs.night.work import PackReplayed, PackWork, replay_units
 from schemas import bronze, gold
 from schemas.times import day_start_us
 from tests.oracle.jvm import JvmUnavailableError
 
-P = TypeVar("P")
-R = TypeVar("R")
 _OURS, _WHOLE, _COLD, _SCAN = "replay and flags", "whole night", "nightly, cold", "noop scan"
 _FIRST_EVENTS_A_SECOND = 14_000.0
 _GATE = (
@@ -131,14 +130,15 @@ def pack(fleets: Fleets, rounds: int) -> list[Measured]:
     day, answers, rates = fleets.day("tenth"), [], []
     for _ in range(rounds + 1):
         for conf in (PipelineConf(), PipelineConf(quiet_road=False)):
-            passes = _Watched()
+            watched = _Watched()
             day.renew()
-            answers.append(day.replayed(passes, conf))
-        rates.append(passes.events / passes.seconds)
+            with patch.object(work, "replay_units", watched), patch.object(night, "replay_units", watched):
+                answers.append(day.replayed(InProcess(), conf))
+        rates.append(watched.events / watched.seconds)
     name = "events a second through a pack ÷ the first version's"
     if len(set(answers)) != 1:
         return [NotMeasured(name, "the roads differ")]
-    notes = {"events": passes.events}
+    notes = {"events": watched.events}
     return [
         Ratio(name, "ours", _FIRST_EVENTS_A_SECOND, {"ours": rates[1:]}, 5, True, 1, "a second", len(answers[0]), notes)
     ]
@@ -221,20 +221,18 @@ def _measured(
     return Ratio(name, sides[0].name, sides[1].name, seconds, bar, at_least, first, answers=count, notes=notes)
 
 
-class _Watched(InProcess):
-    """Counts the events that the core takes in packs, and the seconds that the packs take."""
+class _Watched:
+    """Replays packs, and counts the events that their core takes and the seconds of CPU that they take."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.events, self.seconds = 0, 0.0
 
-    def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
-        """See `Passes`."""
+    def __call__(self, pack: PackWork) -> PackReplayed:
+        """Replay one pack."""
         began = time.process_time()
-        done = super().each(task, work)
-        if task is replay_units:
-            self.seconds += time.process_time() - began
-            self.events += sum(of.counters.get("events", 0) for of in done if isinstance(of, PackReplayed))
+        done = replay_units(pack)
+        self.seconds += time.process_time() - began
+        self.events += done.counters.get("events", 0)
         return done
 
 
@@ -242,7 +240,7 @@ FIGURES: dict[str, Callable[[Fleets, int], list[Measured]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
         *(quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures),
-        *(answers, mid_life, reading, questions),
+        *(answers, mid_life, reading, captured_day, questions),
     )
 }
 """What can be measured, by the name for `--only`: figures with the same sides are taken together."""

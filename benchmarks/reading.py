@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 from unittest.mock import patch
 
+from dpkt import pcap
+
 from benchmarks.fleets import START, Fleets
 from benchmarks.harness import Measured, NotMeasured, Ratio, Side, timed
 from benchmarks.processes import peak_mib
@@ -21,6 +23,7 @@ from jobs.fleet.capture import capture
 from jobs.fleet.fleet import Fleet
 from jobs.ingest.ingest import ingest
 from jobs.ingest.stretches import can_be_cut
+from jobs.ingest.tasks import cores
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.packets.capture import read_capture
 from namesrv_wire.packets.columns import read_columns
@@ -29,7 +32,9 @@ from namesrv_wire.servers.transcript import Transcript
 from schemas import bronze
 
 _FIRST_PACKETS_A_SECOND, _FIRST_LINES_A_SECOND, _WANTED = 11_400.0, 10_200.0, 100_000
-_CLIENTS = {"full": {"1x": 4, "10x": 40}, "small": {"1x": 1, "10x": 10}}
+# Each has some 52,000 packets a day with its two brokers.
+_CLIENTS = {"full": {"1x": 4, "10x": 40, "day": 96}, "small": {"1x": 1, "10x": 10, "day": 2}}
+_HEADERS_BYTES = 54
 _AFTERWARDS = dt.datetime.combine(START + dt.timedelta(days=1), dt.time(), dt.timezone.utc)
 Said = frozenset[tuple[object, ...]]
 P = TypeVar("P")
@@ -38,7 +43,7 @@ R = TypeVar("R")
 
 def reading(fleets: Fleets, rounds: int) -> list[Measured]:
     """A captured day and its event log, by the first version's rates on one core; ten times the packets by the packets."""
-    files = {name: _captured(fleets, name, clients) for name, clients in _CLIENTS[fleets.scale].items()}
+    files = {name: _captured(fleets, name) for name in ("1x", "10x")}
     sides = [
         Side("packets", partial(_packet_by_packet, files["1x"])),
         Side("columns", partial(_as_columns, files["1x"])),
@@ -77,12 +82,31 @@ def reading(fleets: Fleets, rounds: int) -> list[Measured]:
     return [*found, Ratio(name, "10x", "1x", peaks, 1.2, unit="MiB")]
 
 
+def captured_day(fleets: Fleets, rounds: int) -> list[Measured]:
+    """A day of five million packets, read with a task for each core, by a pass of the capture library alone on one."""
+    file, house = _captured(fleets, "day"), fleets.folder / "read-day"
+
+    def read() -> int:
+        return ingest(_house(house), [str(file)], width=cores()).packets
+
+    def slices() -> int:
+        with file.open("rb") as capture:
+            return sum(1 for _, packet in pcap.Reader(capture) if packet[:_HEADERS_BYTES])
+
+    before = partial(shutil.rmtree, house, ignore_errors=True)
+    seconds, packets = timed([Side("ingest", read, before), Side("dpkt", slices)], rounds)
+    return [
+        Ratio("reading a captured day ÷ a pass of the capture library", "ingest", "dpkt", seconds, 2, answers=packets)
+    ]
+
+
 def _size(answer: object) -> int | None:
     return len(answer) if isinstance(answer, frozenset) else None
 
 
-def _captured(fleets: Fleets, name: str, clients: int) -> Path:
+def _captured(fleets: Fleets, name: str) -> Path:
     """Return a capture of a day of some brokers and clients, made when it is first asked for."""
+    clients = _CLIENTS[fleets.scale][name]
     file = fleets.folder / f"{fleets.scale}-read-{name}.pcap"
     if not file.exists():
         fleet = Fleet(START, brokers=2 * clients, namesrvs=1)
