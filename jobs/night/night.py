@@ -276,9 +276,10 @@ class Night:
         return max(1, min(wanted, -(-rows // _ROWS_PER_PACK)))
 
     def _replay_packs(self, day: dt.date, settled: Sequence[NamesrvSettled]) -> list[PackReplayed]:
-        heaviest = sorted(((weight, of, pack) for of in settled for pack, weight in of.packs), key=lambda one: -one[0])
-        work = [PackWork(of, pack) for _, of, pack in heaviest]
-        done = self._passes.each(replay_units, work)
+        done = [of.replayed for of in settled if of.replayed is not None]
+        packs = ((weight, of, pack) for of in settled if of.replayed is None for pack, weight in of.packs)
+        work = [PackWork(of, pack) for _, of, pack in sorted(packs, key=lambda one: -one[0])]
+        done += self._passes.each(replay_units, work)
         for table in REPLAYED:
             self._house.replace(table, [day], [file for pack in done for file in pack.files[table.name]])
         return done

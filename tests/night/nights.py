@@ -23,7 +23,7 @@ from jobs.night.docs import Verdict
 from jobs.night.nightly import Asked, Summary
 from jobs.night.passes import InProcess, Passes
 from jobs.night.publish import Published
-from jobs.night.work import replay_units
+from jobs.night.work import replay_units, settle_namesrv
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -66,9 +66,9 @@ class Counting(InProcess):
     def each(self, task: Any, work: Any) -> list[Any]:
         """See `Passes`."""
         done = super().each(task, work)
-        if task is replay_units:
-            self.packs += len(done)
-            self.events += sum(pack.counters["events"] for pack in done)
+        packs = done if task is replay_units else [of.replayed for of in done if task is settle_namesrv and of.replayed]
+        self.packs += len(packs)
+        self.events += sum(pack.counters["events"] for pack in packs)
         return done
 
 
