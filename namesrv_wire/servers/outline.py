@@ -27,8 +27,11 @@ _READ_OF_EACH: Final = 8
 _BEHIND_BEGINNING: Final = 12
 _NEAR_END: Final = 4
 """Packets of a connection that are read behind one that opens it, and before and behind one that ends it."""
-_OF_LIMIT: Final = 0.75
-"""In each time as long as this share of an idle limit the first and the last bytes of a connection count."""
+_OF_LIMIT: Final = 0.65
+"""In each time as long as this share of an idle limit the first bytes of a connection count ..."""
+_PAUSE: Final = 0.3
+"""... and those before and behind a pause as long as this share. Both together are less than the limit: what goes on does not
+seem silent."""
 _IN_HOLE: Final = 12
 """Packets of a way with bytes that are read behind one in front of which some are missing: what is missing comes in between."""
 _HALF: Final = 1 << 31
@@ -56,7 +59,9 @@ class Outline(Transcript):
         self._moved: dict[Half, bool] = {}
         """What was passed over: whether what comes then was looked at. It ends where a frame ends, unless there is more to tell."""
         limits = [idle_ms] if isinstance(idle_ms, int) else [*idle_ms.values(), DEFAULT_IDLE_MS]
-        self._bucket_ns = max(1, int(_OF_LIMIT * min(limits) * 1_000_000))
+        self._bucket_ns, self._pause_ns = (
+            max(1, int(share * min(limits) * 1_000_000)) for share in (_OF_LIMIT, _PAUSE)
+        )
 
     def look_through(self, headers: Headers, source_file: str, *, is_end: bool) -> None:
         """Take in packets; `is_end`: behind them a stretch begins."""
@@ -167,16 +172,25 @@ class Outline(Transcript):
         is_read[read_from:] = True
         is_kept |= is_read
         # Before what is read, how far it has come must be known.
-        bucket = headers.time_ns // self._bucket_ns * 2 + is_read
         order = np.argsort(way, kind="stable")
-        is_kept[order[_edges(way[order], bucket[order])[1]]] = True
+        is_kept[order[_edges(way[order], is_read[order])[1]]] = True
         with_bytes = order[has_bytes[order]]
-        first, last = _edges(way[with_bytes], bucket[with_bytes])
+        first, last = _edges(way[with_bytes], is_read[with_bytes])
         is_kept[with_bytes[first | last | self._in_holes(headers, way, with_bytes)]] = True
+        is_kept[self._that_count(connection, headers.time_ns, has_bytes)] = True
         is_jump = np.zeros(size, bool)
         is_jump[with_bytes[1:]] = ~is_kept[with_bytes[:-1]] & (way[with_bytes[1:]] == way[with_bytes[:-1]])
         indices = np.flatnonzero(is_kept)
         return _Kept(indices, is_read[indices].tolist(), is_jump[indices].tolist())
+
+    def _that_count(self, connection: Ints, time_ns: Ints, has_bytes: Truths) -> Ints:
+        """Return some packets with bytes, one way or the other, that show for how long connections were silent."""
+        order = np.argsort(connection, kind="stable")
+        with_bytes = order[has_bytes[order]]
+        of, when = connection[with_bytes], time_ns[with_bytes]
+        pauses = np.cumsum(np.diff(when, prepend=when[:1]) > self._pause_ns)
+        first, last = _edges(of, pauses)
+        return with_bytes[first | last | _edges(of, when // self._bucket_ns)[0]]
 
     def _in_holes(self, headers: Headers, way: Ints, with_bytes: Ints) -> Truths:
         """Return which packets with bytes, in order of their ways, are read one by one: near holes, and before old bytes.
@@ -246,7 +260,7 @@ def _are_near(connection: Ints, is_near: Truths, before: int, behind: int) -> Tr
     return found
 
 
-def _edges(way: Ints, bucket: Ints) -> tuple[Truths, Truths]:
-    """Return which of packets in order of their ways are the first, and the last, of their way and bucket."""
-    changes = (way[1:] != way[:-1]) | (bucket[1:] != bucket[:-1])
+def _edges(way: Ints, of_it: Ints | Truths) -> tuple[Truths, Truths]:
+    """Return which of packets in order of their ways are the first, and the last, of their way while `of_it` does not change."""
+    changes = (way[1:] != way[:-1]) | (of_it[1:] != of_it[:-1])
     return np.r_[np.ones(min(1, len(way)), bool), changes], np.r_[changes, np.ones(min(1, len(way)), bool)]

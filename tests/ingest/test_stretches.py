@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import gzip
 import itertools
 import random
@@ -13,6 +14,9 @@ from typing import TypeVar
 import pyarrow as pa
 import pytest
 
+from jobs.fleet.asking import Traffic
+from jobs.fleet.capture import capture
+from jobs.fleet.fleet import Fleet
 from jobs.ingest import stretches as module
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
@@ -106,6 +110,17 @@ def test_so_many_processes_read_the_same(tmp_path: Path, guesses: list[bool], wi
     assert read.observations > 10_000
     assert len(guesses) > 10
     assert sum(guesses) > 0.8 * len(guesses)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small", "here")
+def test_what_goes_on_does_not_seem_silent(tmp_path: Path, guesses: list[bool]) -> None:
+    """Of connections that live for a day, with a packet now and then, it is known when they were heard: each guess is right."""
+    file, day = tmp_path / "day.pcap", dt.date(2026, 1, 1)
+    capture(Fleet(day, brokers=2, namesrvs=1), Traffic(clients=1), [day], [file], tmp_path / "truth.jsonl")
+    both(tmp_path, [file])
+    assert len(guesses) > 50
+    assert all(guesses)
 
 
 @pytest.mark.usefixtures("small", "here")
