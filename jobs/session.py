@@ -77,6 +77,10 @@ class SessionLater:
         """Return the session, waiting for it if need be."""
         return self._starting.result()
 
+    def wait(self) -> None:
+        """Wait until the session has started, or failed to."""
+        self._starting.exception()
+
     def stop_soon(self) -> None:
         """Stop the session beside other work; nobody asks for it any more."""
         if self._stopping is None:

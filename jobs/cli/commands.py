@@ -74,6 +74,11 @@ class Command:
         """Return who calls the passes; Spark begins to start now."""
         return InProcess() if getattr(self.arguments, "in_process", False) else OnSpark(self.session.get)
 
+    def wait_for_spark(self) -> None:
+        """Wait until Spark has started if it is starting."""
+        for session in self._sessions:
+            session.wait()
+
     def ask_no_more(self) -> None:
         """Have Spark stop while what it has found is shown."""
         for session in self._sessions:
@@ -100,7 +105,8 @@ def run_command(arguments: argparse.Namespace, session: SessionLater | None = No
 
 def _nightly(command: Command) -> int:
     given = command.arguments
-    prepare()
+    # A JVM that starts has work for all cores; until its first tasks run, for one.
+    prepare(command.wait_for_spark)
     asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
     summary = nightly.run(command.house, command.passes, asked, command.console)
     command.ask_no_more()

@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -50,9 +50,14 @@ class Verdict:
     docs_path: Path
 
 
-def prepare() -> None:
-    """Begin to load Great Expectations, which takes seconds, while the caller goes on."""
-    threading.Thread(target=importlib.import_module, args=("jobs.night.expectations",), daemon=True).start()
+def prepare(after: Callable[[], object] = lambda: None) -> None:
+    """Begin to load Great Expectations, which takes seconds, while the caller goes on; what comes `after` is waited for."""
+
+    def load() -> None:
+        after()
+        importlib.import_module("jobs.night.expectations")
+
+    threading.Thread(target=load, daemon=True).start()
 
 
 def judge(measurements: Iterable[Measurement], docs_dir: str | os.PathLike[str]) -> Verdict:

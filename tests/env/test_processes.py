@@ -62,5 +62,6 @@ def test_a_session_that_did_not_start_has_nothing_to_stop(monkeypatch: pytest.Mo
     later = SessionLater("test")
     with pytest.raises(UsageError, match="does not start"):
         later.get()
+    later.wait()
     later.stop_soon()
     later.stop()
