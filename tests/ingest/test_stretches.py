@@ -118,7 +118,7 @@ def test_what_goes_on_does_not_seem_silent(tmp_path: Path, guesses: list[bool]) 
     """Of connections that live for a day, with a packet now and then, it is known when they were heard: each guess is right."""
     file, day = tmp_path / "day.pcap", dt.date(2026, 1, 1)
     capture(Fleet(day, brokers=2, namesrvs=1), Traffic(clients=1), [day], [file], tmp_path / "truth.jsonl")
-    both(tmp_path, [file])
+    ingest(house_at(tmp_path / "house", "run"), [str(file)], width=2)
     assert len(guesses) > 50
     assert all(guesses)
 
