@@ -42,7 +42,7 @@ def more(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have commands not load Great Expectations before they need it."""
-    monkeypatch.setattr(commands, "prepare", lambda: None)
+    monkeypatch.setattr(commands, "prepare", lambda *_: None)
 
 
 def said(capsys: pytest.CaptureFixture[str], warehouse: Path, *words: object) -> tuple[int, str]:
