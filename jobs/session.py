@@ -81,17 +81,17 @@ class SessionLater:
         """Wait until the session has started, or failed to."""
         self._starting.exception()
 
-    def stop_soon(self) -> None:
+    def stop_soon(self) -> Future[None]:
         """Stop the session beside other work; nobody asks for it any more."""
         if self._stopping is None:
             self._stopping = self._pool.submit(self._stop)
+        return self._stopping
 
     def stop(self) -> None:
         """Stop the session, and wait until it is."""
-        self.stop_soon()
+        stopping = self.stop_soon()
         self._pool.shutdown(wait=True)
-        if self._stopping is not None:
-            self._stopping.result()
+        stopping.result()
 
     def _stop(self) -> None:
         if not self._starting.exception():
