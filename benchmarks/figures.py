@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -19,8 +20,9 @@ from benchmarks.processes import HEAP, peak_mib, seconds_of
 from benchmarks.questions import questions
 from benchmarks.reading import captured_day, reading
 from jobs.conf import PipelineConf
-from jobs.night import condensing, judging, night, publish, work
+from jobs.night import condensing, judging, night, publish, settling
 from jobs.night.passes import InProcess
+from jobs.night.together import Comparison
 from jobs.night.work import PackReplayed, PackWork, replay_units
 from schemas import bronze, gold
 from schemas.times import day_start_us
@@ -28,8 +30,9 @@ from tests.oracle.jvm import JvmUnavailableError
 
 _OURS, _WHOLE, _COLD, _SCAN = "replay and flags", "whole night", "nightly, cold", "noop scan"
 _FIRST_EVENTS_A_SECOND = 14_000.0
-_GATE = (
-    *((condensing, name) for name in ("scanned", "what_is_left", "judged_together")),
+_GATE: tuple[tuple[ModuleType | type, str], ...] = (
+    *((condensing, name) for name in ("scanned", "what_is_left", "to_compare")),
+    *((night, "compare_keys"), (Comparison, "judged")),
     *((judging, name) for name in ("measure", "_recorded")),
     *((publish, name) for name in ("measured_small", "require_sound")),
 )
@@ -132,7 +135,7 @@ def pack(fleets: Fleets, rounds: int) -> list[Measured]:
         for conf in (PipelineConf(), PipelineConf(quiet_road=False)):
             watched = _Watched()
             day.renew()
-            with patch.object(work, "replay_units", watched), patch.object(night, "replay_units", watched):
+            with patch.object(settling, "replay_units", watched), patch.object(night, "replay_units", watched):
                 answers.append(day.replayed(InProcess(), conf))
         rates.append(watched.events / watched.seconds)
     name = "events a second through a pack ÷ the first version's"

@@ -185,8 +185,8 @@ def as_json(results: Sequence[Measured], about: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def clocked(*places: tuple[ModuleType, str]) -> Iterator[list[float]]:
-    """Give the seconds of each call of some functions in this process, by the modules that call them."""
+def clocked(*places: tuple[ModuleType | type, str]) -> Iterator[list[float]]:
+    """Give the seconds of each call of some functions in this process, by the modules that call them or their classes."""
     spent: list[float] = []
 
     def clocked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
-from jobs.night.together import FileRun, judged_together, what_is_left
+from jobs.night.together import Comparison, FileRun, to_compare, what_is_left
 from jobs.store.files import DataFile, read_files
 from jobs.store.relations import ask_file, digests_of, rows_of_slices, same_in
 from jobs.store.warehouse import Warehouse
@@ -83,7 +83,7 @@ class Condensed:
 
     How many rows each slice has, and its digest; where hours of beats, and of answers, of a name server's day are stashed; rules,
     counted in parts; what is new on published days; what files leave for the rules about all rows together: runs, and where the
-    rest is stashed.
+    rest is stashed; and what of them is still to be compared for these rules.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
@@ -94,6 +94,7 @@ class Condensed:
     fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
     runs: list[FileRun] = field(default_factory=list)
+    to_compare: list[Comparison] = field(default_factory=list)
 
     def add(self, other: Condensed) -> None:
         """Add what another task, or an earlier pass, has found."""
@@ -106,6 +107,7 @@ class Condensed:
         self.measurements += other.measurements
         self.left += other.left
         self.runs += other.runs
+        self.to_compare += other.to_compare
         self.fresh = added_up([self.fresh, other.fresh])
 
 
@@ -137,7 +139,7 @@ def condensed(
     for found in passes.each(condense_files, work):
         total.add(found)
     if total.left:
-        total.measurements += judged_together(house, passes, total.left, groups, total.runs, days)
+        total.to_compare = [to_compare(house.path, total.left, groups, total.runs, days, passes.width)]
     return total
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -20,7 +20,9 @@ from duckdb import DuckDBPyRelation
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
 from jobs.night.work import (
+    NamesrvSettled,
     NamesrvWork,
+    PackReplayed,
     answers_of,
     beats_during,
     hours_of,
@@ -31,6 +33,7 @@ from jobs.night.work import (
 )
 from jobs.store.files import DataFile
 from jobs.store.warehouse import DATA_TABLES
+from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.numbers import outcome_counts
 from namesrv_day.across.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
@@ -46,6 +49,7 @@ from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.hours.answered import SINGLES, singles_from
 from namesrv_day.replay.pack import merged_outcomes
+from namesrv_day.settle.settings import settings_of
 from namesrv_day.verify.map_orders import map_orders
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
@@ -53,6 +57,7 @@ from schemas.findings import BETWEEN, Thresholds
 from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
 from schemas.rules.rule import words
 from schemas.table import TIMESTAMP
+from schemas.times import day_start_seq
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
 EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
@@ -68,25 +73,33 @@ WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES, gold.MAP_ORDERS), FLAGS: FLAGGED, VERI
 class JudgeWork:
     """One name server's day. `parts`: what is to be made; the other slices are read as they are.
 
-    `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight;
-    `outcomes`: where packs stashed their parts of event_outcomes; `told`: files of findings and expired_brokers of days
-    before, and of orphaned_topics of the last one; `published_told`: of findings of days before, as they were published.
-    `published`: files of the day's gold tables as they were published; None: they never were. `unread`: see
-    `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken.
+    `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight; `told`: files
+    of findings and expired_brokers of days before, and of orphaned_topics of the last one; `published_told`: of findings of days
+    before, as they were published. `published`: files of the day's gold tables as they were published; None: they never were.
+    `unread`: see `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken. `outcomes`: where packs stashed their
+    parts of event_outcomes.
     """
 
     of: NamesrvWork
-    namesrv: Namesrv
     parts: frozenset[str]
     slices: Files
     day_before: Files
-    outcomes: tuple[str, ...]
     told: Files
     published_told: Files
     published: Files | None
     is_gated: bool
     unread: tuple[tuple[int, int | None], ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
+    outcomes: tuple[str, ...] = ()
+
+    def behind(self, settled: NamesrvSettled, packs: Iterable[PackReplayed]) -> JudgeWork:
+        """Return the same of a day that was settled and replayed since."""
+        made, stashed = dict(settled.files), list[str]()
+        for pack in packs:
+            stashed.append(pack.stashed)
+            for name, files in pack.files.items():
+                made[name] = (*made.get(name, ()), *files)
+        return replace(self, slices=self.slices.having(made), outcomes=tuple(stashed))
 
 
 @dataclass(frozen=True)
@@ -116,10 +129,11 @@ def judge_namesrv(work: JudgeWork) -> Judged:
     """Judge one name server's day: the task of the pass."""
     of, own = work.of, work.slices.of(work.of.namesrv_id)
     slices = {table.name: own.rows(table) for table in DATA_TABLES}
+    namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
     made: dict[str, pa.Table] = {}
     for part in (OUTCOMES, FLAGS, VERIFY):
         if part in work.parts:
-            made |= _PARTS[part](work, {**slices, **made})
+            made |= _PARTS[part](work, namesrv, {**slices, **made})
     slices |= made
     recorded = _recorded_day(of, slices) if work.is_gated or FLAGS in work.parts else []
     judged = Judged(
@@ -161,11 +175,11 @@ def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]
     return compared(slices, told, served(recorded, unsettled_until_start(slices)), about)
 
 
-def _outcomes(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
+def _outcomes(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
     outcomes = merged_outcomes([stash.take(work.outcomes, "outcomes")])
     made = {gold.EVENT_OUTCOMES.name: outcomes}
     of = work.of
-    orders = map_orders({**slices, **made}, _map_orders_before(of), work.namesrv, of.namesrv_id, of.day)
+    orders = map_orders({**slices, **made}, _map_orders_before(of), namesrv, of.namesrv_id, of.day)
     return {**made, gold.MAP_ORDERS.name: orders}
 
 
@@ -173,7 +187,7 @@ def _map_orders_before(of: NamesrvWork) -> pa.Table:
     return of.before.of(of.namesrv_id).rows(gold.MAP_ORDERS)
 
 
-def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
+def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
     of = work.of
     events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
     events[bronze.ADDRESSES.name] = of.addresses
@@ -195,7 +209,7 @@ def _flags(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     return flag(
         FlagInput(
             of.namesrv_id,
-            work.namesrv,
+            namesrv,
             of.day,
             {**slices, **events},
             recorded,
@@ -218,7 +232,7 @@ def _flags_otherwise(work: JudgeWork, slices: Frames, before: Frames) -> bool:
     return ends_otherwise(slices, before, {**FLAGS_HANDED_ON, **away}) or stand_otherwise(told, then, work.of.day)
 
 
-def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
+def _verdicts(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
     of = work.of
     own = of.today.of(of.namesrv_id)
     today = {table.name: own.rows(table) for table in _ANSWERED}
@@ -230,7 +244,7 @@ def _verdicts(work: JudgeWork, slices: Frames) -> dict[str, pa.Table]:
     given = VerifyInput(
         of.namesrv_id,
         of.day,
-        work.namesrv,
+        namesrv,
         answers_of(of),
         singles,
         today,

@@ -1,6 +1,8 @@
 """A night: the passes over its days, in order. Until `commit` no table has changed.
 
 condense (all days at once) -> for each day: settle -> replay -> judge
+
+A name server's day of one pack is all three in one task.
 """
 
 from __future__ import annotations
@@ -8,8 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,21 +22,13 @@ from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, starting_slices
 from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgeWork, judge_namesrv
 from jobs.night.opened import Files, files_of
-from jobs.night.passes import Passes
-from jobs.night.work import (
-    REPLAYED,
-    NamesrvSettled,
-    NamesrvWork,
-    PackReplayed,
-    PackWork,
-    replay_units,
-    settle_namesrv,
-)
+from jobs.night.passes import Call, Passes, call
+from jobs.night.settling import Settled, settle_namesrv
+from jobs.night.together import compare_keys
+from jobs.night.work import REPLAYED, NamesrvWork, PackReplayed, PackWork, replay_units
 from jobs.store.ledger import require_same
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_core.inference.settings import namesrv_of
-from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.restate import IS_SCAN_LIFE, compare
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed, empty
@@ -41,12 +37,13 @@ from namesrv_day.day.context import BEGINNINGS
 from namesrv_day.flags.between import across, together
 from namesrv_day.flags.findings import stand_otherwise
 from namesrv_day.gate.rules import Measurement, merged
-from namesrv_day.settle.settings import settings_of
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.findings import BETWEEN
-from schemas.times import day_of, day_start_seq
+from schemas.times import day_of
 
+P = TypeVar("P")
+R = TypeVar("R")
 log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
 
@@ -166,31 +163,47 @@ class Night:
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
         """
         self.condense([day])
-        settled = self._passes.each(settle_namesrv, list(self._namesrvs(day)))
+        work = self._judgements(day, frozenset(parts))
+        done = self._each(settle_namesrv, work)
+        settled = [of.settled for of in done]
         for table in (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS):
-            self._house.replace(table, [day], [file for done in settled for file in done.files[table.name]])
+            self._house.replace(table, [day], [file for of in settled for file in of.files[table.name]])
         since = min((s.reconsidered_since for s in settled if s.reconsidered_since is not None), default=None)
         if since is not None:
             earlier = [d for d in days_of(self._house.recorded(), first=day_of(since // 1_000)) if d < day]
             if earlier:
                 return earlier
-        packs = self._replay_packs(day, settled)
-        namesrvs = {of.work.namesrv_id: (of.work, of.context.namesrv) for of in settled}
-        self._judge(day, namesrvs, packs, frozenset(parts))
-        self.replayed.add(day)
+        packs = self._replay_packs(day, done)
+        judged = {of.namesrv_id: of for of in (each.judged for each in done) if of is not None}
+        behind = [
+            one.behind(of, [pack for pack in packs if pack.namesrv_id == one.of.namesrv_id])
+            for one, of in zip(work, settled, strict=True)
+            if one.of.namesrv_id not in judged
+        ]
+        judged |= {of.namesrv_id: of for of in self._each(judge_namesrv, behind)}
+        self._note_judged(day, frozenset(parts), [judged[one.of.namesrv_id] for one in work], work)
         return []
 
     def judge(self, day: dt.date, parts: Iterable[str]) -> None:
         """Judge a day as it was replayed before; `parts`: of the judgement that are made anew."""
         self.condense([day])
-        rows = self._house.rows(gold.NAMESRV_SETTINGS, [day])
-        namesrvs = {}
-        for work in self._namesrvs(day):
-            own = rows.filter(pc.field("namesrv_id") == work.namesrv_id)
-            if own.num_rows:
-                namesrvs[work.namesrv_id] = work, namesrv_of(settings_of(own), day_start_seq(day))
-        self._judge(day, namesrvs, (), frozenset(parts))
-        self.replayed.add(day)
+        there = set(self._house.rows(gold.NAMESRV_SETTINGS, [day], ["namesrv_id"])["namesrv_id"].to_pylist())
+        work = [one for one in self._judgements(day, frozenset(parts)) if one.of.namesrv_id in there]
+        self._note_judged(day, frozenset(parts), self._each(judge_namesrv, work), work)
+
+    def _each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
+        """Call a task for each piece of work; along with them goes what is still to be compared of all days' keys."""
+        waiting, self._read.to_compare = self._read.to_compare, []
+        keys = [piece for comparison in waiting for piece in comparison.work]
+        calls: list[Call[Any, Any]] = [
+            *(Call(task, piece) for piece in work),
+            *(Call(compare_keys, piece) for piece in keys),
+        ]
+        found = self._passes.each(call, calls)
+        done, compared = found[: len(work)], iter(found[len(work) :])
+        for comparison in waiting:
+            self._read.measurements += comparison.judged(self._house, islice(compared, len(comparison.work)))
+        return done
 
     def _namesrvs(self, day: dt.date) -> Iterator[NamesrvWork]:
         """Yield what is to be settled: each name server that was heard of on the day, or whose state is carried through it."""
@@ -275,43 +288,35 @@ class Night:
         wanted = -(-self._passes.width * _ROUNDS * rows // max(of_all, 1))
         return max(1, min(wanted, -(-rows // _ROWS_PER_PACK)))
 
-    def _replay_packs(self, day: dt.date, settled: Sequence[NamesrvSettled]) -> list[PackReplayed]:
-        done = [of.replayed for of in settled if of.replayed is not None]
-        packs = ((weight, of, pack) for of in settled if of.replayed is None for pack, weight in of.packs)
-        work = [PackWork(of, pack) for _, of, pack in sorted(packs, key=lambda one: -one[0])]
-        done += self._passes.each(replay_units, work)
+    def _replay_packs(self, day: dt.date, done: Sequence[Settled]) -> list[PackReplayed]:
+        packs = [of.replayed for of in done if of.replayed is not None]
+        others = ((weight, of.settled, pack) for of in done if of.replayed is None for pack, weight in of.settled.packs)
+        work = [PackWork(of, pack) for _, of, pack in sorted(others, key=lambda one: -one[0])]
+        packs += self._each(replay_units, work)
         for table in REPLAYED:
-            self._house.replace(table, [day], [file for pack in done for file in pack.files[table.name]])
-        return done
+            self._house.replace(table, [day], [file for pack in packs for file in pack.files[table.name]])
+        return packs
 
-    def _judge(
-        self,
-        day: dt.date,
-        namesrvs: Mapping[str, tuple[NamesrvWork, Namesrv]],
-        packs: Sequence[PackReplayed],
-        parts: frozenset[str],
-    ) -> None:
+    def _judgements(self, day: dt.date, parts: frozenset[str]) -> list[JudgeWork]:
+        """Return what is to be judged of each name server's day."""
         house = self._house
         slices = files_of(house, DATA_TABLES, [day])
         day_before = files_of(house, GOING_ON, [day - _ONE_DAY])
         start = self.start_of(day)
         told = [d for d in days_of(house.recorded()) if d < day]
-        of_before = files_of(house, [gold.FINDINGS], told)
-        away = files_of(house, [gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:])
-        last = files_of(house, [gold.ORPHANED_TOPICS], [start] if start else [])
-        before = Files(house.path, {**of_before.named, **away.named, **last.named})
-        unread = self._unread()
-        was_published = self._is_gated and day in house.ledger().days
-        published = files_of(house, DATA_TABLES, [day], published=True) if was_published else None
-        told_then = files_of(house, [gold.FINDINGS] if was_published else [], told, published=True)
-        work = [
+        before = (
+            files_of(house, [gold.FINDINGS], told)
+            .having(files_of(house, [gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:]).named)
+            .having(files_of(house, [gold.ORPHANED_TOPICS], [start] if start else []).named)
+        )
+        unread, published = self._unread(), self._published(day)
+        told_then = files_of(house, [gold.FINDINGS] if published else [], told, published=True)
+        return [
             JudgeWork(
                 of,
-                namesrv,
                 parts,
                 slices,
                 day_before,
-                tuple(pack.stashed for pack in packs if pack.namesrv_id == of.namesrv_id),
                 before,
                 told_then,
                 published,
@@ -319,21 +324,33 @@ class Night:
                 tuple(unread.get(of.namesrv_id, ())),
                 house.conf.thresholds,
             )
-            for of, namesrv in namesrvs.values()
+            for of in self._namesrvs(day)
         ]
-        judged = self._passes.each(judge_namesrv, work)
-        for table in (table for part in sorted(parts) for table in WRITES[part]):
-            house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
-        self._judged[day] = self._told_together(day, judged) if FLAGS in parts and judged else judged
-        self._judged[day] = [*self._judged[day], *self._gone(day, namesrvs.keys(), published)]
 
-    def _gone(self, day: dt.date, names: Collection[str], published: Files | None) -> Iterator[Judged]:
+    def _published(self, day: dt.date) -> Files | None:
+        """Return the files of a day's gold tables as they were published; None if they never were, or nobody asks."""
+        if not self._is_gated or day not in self._house.ledger().days:
+            return None
+        return files_of(self._house, DATA_TABLES, [day], published=True)
+
+    def _note_judged(
+        self, day: dt.date, parts: frozenset[str], judged: Sequence[Judged], work: Sequence[JudgeWork]
+    ) -> None:
+        """Take over what tasks have written, and compare name servers."""
+        for table in (table for part in sorted(parts) for table in WRITES[part]):
+            self._house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
+        found = self._told_together(day, judged) if FLAGS in parts and judged else judged
+        self._judged[day] = [*found, *self._gone(day, work)]
+        self.replayed.add(day)
+
+    def _gone(self, day: dt.date, work: Sequence[JudgeWork]) -> Iterator[Judged]:
         """Yield what differs of name servers of which the day had slices and has none: other addresses of one that is there."""
-        then = (
-            {cut.namesrv_id for cut in self._house.slices_in_force([day]) if cut.table in _DATA} if published else set()
-        )
-        for name in sorted(name for name in then - set(names) if name is not None):
-            before = {table.name: published.of(name).rows(table) for table in DATA_TABLES} if published else {}
+        published = self._published(day)
+        if published is None:
+            return
+        then = {cut.namesrv_id for cut in self._house.slices_in_force([day]) if cut.table in _DATA}
+        for name in sorted(name for name in then - {one.of.namesrv_id for one in work} if name is not None):
+            before = {table.name: published.of(name).rows(table) for table in DATA_TABLES}
             differing = compare({table.name: empty(table) for table in DATA_TABLES}, before)
             yield Judged(name, {}, {}, [], Counter(), None, differing=differing)
 

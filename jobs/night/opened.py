@@ -39,6 +39,10 @@ class Files:
         """Return the rows of a table: all columns or some, all rows or those `where`; see `read_files`. Raises TamperedError."""
         return read_files(self.root, table, self.named.get(table.name, ()), columns, where, once)
 
+    def having(self, named: Named) -> Files:
+        """Return the same with other files of some tables, by their names."""
+        return Files(self.root, {**self.named, **named})
+
     def of(self, namesrv_id: str) -> OfNamesrv:
         """Return the same, of one name server."""
         return OfNamesrv(self, namesrv_id)

@@ -11,7 +11,8 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -41,6 +42,19 @@ class Passes(Protocol):
         A piece may be worked on more than once (a lost executor, speculation); only what is returned counts.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Call(Generic[P, R]):
+    """A task and a piece of its work: pieces of different tasks are one pass."""
+
+    task: Callable[[P], R]
+    piece: P
+
+
+def call(one: Call[Any, Any]) -> Any:
+    """Do one piece: the task of such a pass."""
+    return one.task(one.piece)
 
 
 class InProcess:

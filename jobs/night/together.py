@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from jobs.night import stash
 from jobs.night.opened import TABLES
-from jobs.night.passes import Passes
 from jobs.store.files import DataFile, bounds_of, read_files
 from jobs.store.relations import ask_file
 from jobs.store.warehouse import Warehouse
@@ -57,30 +56,44 @@ def what_is_left(found: Scan, groups: int) -> dict[str, pa.Table]:
     return left
 
 
-def judged_together(
-    house: Warehouse,
-    passes: Passes,
-    places: Sequence[str],
-    groups: int,
-    found: Sequence[FileRun],
-    days: Sequence[dt.date],
-) -> list[Measurement]:
-    """Return what is counted of the rules about keys, connections, clocks and topics."""
+@dataclass(frozen=True)
+class Comparison:
+    """What is still to be compared of the keys recorded on `days`: pieces of `work`, and what is judged of their results.
+
+    `places`: where files left what they know; `found`: their runs.
+    """
+
+    places: tuple[str, ...]
+    found: tuple[FileRun, ...]
+    days: tuple[dt.date, ...]
+    work: tuple[KeysWork, ...]
+
+    def judged(self, house: Warehouse, compared: Iterable[tuple[list[Copies], list[Run]]]) -> list[Measurement]:
+        """Return what is counted of the rules about keys, connections, clocks and topics; `compared`: by `compare_keys`."""
+        copies, of_runs = list[Copies](), [of.run for of in self.found]
+        for of_ids, of_stretches in compared:
+            copies += of_ids
+            of_runs += of_stretches
+        connections, deciding, topics = (stash.take(self.places, name) for name in _SMALL)
+        stored = house.rows(bronze.TOPIC_CONFIGS_TABLE, None, ["topic_config_digest"])
+        positions = runs.copies(runs.POSITIONS, of_runs)
+        return [
+            *keys.judged(positions, [*copies, *_timed(of_runs)], partial(_again, house, self.days)),
+            *scan.judged(connections, deciding, topics, stored),
+        ]
+
+
+def to_compare(
+    root: str, places: Sequence[str], groups: int, found: Sequence[FileRun], days: Sequence[dt.date], tasks: int
+) -> Comparison:
+    """Return what is to be compared of some files' keys, in at most so many `tasks`; `places`, `found`: see `Comparison`."""
     overlapping = [(one, tuple(found[n] for n in one.runs)) for one in runs.overlaps([of.run for of in found])]
-    tasks = min(groups, passes.width)
+    tasks = min(groups, tasks)
     work = [
-        KeysWork(tuple(places), tuple(range(groups))[task::tasks], house.path, tuple(overlapping[task::tasks]))
+        KeysWork(tuple(places), tuple(range(groups))[task::tasks], root, tuple(overlapping[task::tasks]))
         for task in range(tasks)
     ]
-    compared = passes.each(compare_keys, work)
-    of_runs = [*(of.run for of in found), *(run for _, of_stretches in compared for run in of_stretches)]
-    ids = [*(copies for of, _ in compared for copies in of), *_timed(of_runs)]
-    connections, deciding, topics = (stash.take(places, name) for name in _SMALL)
-    stored = house.rows(bronze.TOPIC_CONFIGS_TABLE, None, ["topic_config_digest"])
-    return [
-        *keys.judged(runs.copies(runs.POSITIONS, of_runs), ids, partial(_again, house, days)),
-        *scan.judged(connections, deciding, topics, stored),
-    ]
+    return Comparison(tuple(places), tuple(found), tuple(days), tuple(work))
 
 
 def _timed(of_runs: Sequence[Run]) -> list[Copies]:
@@ -88,7 +101,7 @@ def _timed(of_runs: Sequence[Run]) -> list[Copies]:
 
 
 def compare_keys(work: KeysWork) -> tuple[list[Copies], list[Run]]:
-    """Compare ids, a group at a time, and some stretches: the task of the pass. Returns what is found of prints, and of runs."""
+    """Compare ids, a group at a time, and some stretches: a task. Returns what is found of prints, and of runs."""
     ids = [of for group in work.groups for of in keys.copies_in(stash.take(work.places, f"ids-{group}"))]
     return ids, [runs.compared(one, [_keys(work.root, one, of) for of in files]) for one, files in work.stretches]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from operator import or_
 
@@ -82,8 +82,7 @@ class NamesrvSettled:
     """What was settled of a name server's day.
 
     `files`: its rows of namesrv_settings and order_decisions, written. `reconsidered_since`: from that position on earlier days
-    were replayed with a value that turns out wrong. `stashed`: its plan; `packs`: with their weights; `replayed`: of an only one
-    what it left.
+    were replayed with a value that turns out wrong. `stashed`: its plan; `packs`: with their weights.
     """
 
     work: NamesrvWork
@@ -92,7 +91,6 @@ class NamesrvSettled:
     reconsidered_since: int | None
     stashed: str
     packs: tuple[tuple[int, int], ...]
-    replayed: PackReplayed | None = None
 
 
 @dataclass(frozen=True)
@@ -113,15 +111,8 @@ class PackReplayed:
     counters: dict[str, int]
 
 
-def settle_namesrv(work: NamesrvWork) -> NamesrvSettled:
-    """Settle one name server's day, and plan its replay. An only pack is replayed at once, unless earlier days may go first."""
-    settled = _settled(work)
-    if len(settled.packs) != 1 or settled.reconsidered_since is not None:
-        return settled
-    return replace(settled, replayed=replay_units(PackWork(settled, settled.packs[0][0])))
-
-
-def _settled(work: NamesrvWork) -> NamesrvSettled:
+def settled_of(work: NamesrvWork) -> NamesrvSettled:
+    """Settle one name server's day, and plan its replay."""
     today, before = work.today.of(work.namesrv_id), work.before.of(work.namesrv_id)
     frames = {
         **{table.name: today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY},

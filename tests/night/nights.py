@@ -23,7 +23,8 @@ from jobs.night.docs import Verdict
 from jobs.night.nightly import Asked, Summary
 from jobs.night.passes import InProcess, Passes
 from jobs.night.publish import Published
-from jobs.night.work import replay_units, settle_namesrv
+from jobs.night.settling import Settled
+from jobs.night.work import PackReplayed
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -66,7 +67,8 @@ class Counting(InProcess):
     def each(self, task: Any, work: Any) -> list[Any]:
         """See `Passes`."""
         done = super().each(task, work)
-        packs = done if task is replay_units else [of.replayed for of in done if task is settle_namesrv and of.replayed]
+        parts = [of.replayed if isinstance(of, Settled) else of for of in done]
+        packs = [part for part in parts if isinstance(part, PackReplayed)]
         self.packs += len(packs)
         self.events += sum(pack.counters["events"] for pack in packs)
         return done

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from jobs.fleet.fleet import Fleet
 from jobs.fleet.simulate import simulate
-from jobs.night.passes import InProcess, OnSpark
+from jobs.night.passes import Call, InProcess, OnSpark
 from tests.fleet.fleets import house_at
 from tests.night.nights import night
 
@@ -39,6 +41,48 @@ def fleet_of(seed: int) -> Fleet:
         duplicates=float(draw.choice([0, 0.02])),
         seed=seed,
     )
+
+
+class Watched(InProcess):
+    """In this process; notes of each pass which tasks had how many pieces."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.seen = list[Counter[str]]()
+
+    def each(self, task: Any, work: Any) -> list[Any]:
+        """See `Passes`."""
+        self.seen.append(Counter(one.task.__name__ if isinstance(one, Call) else task.__name__ for one in work))
+        return super().each(task, work)
+
+
+def test_a_day_that_is_one_pack_is_two_passes(tmp_path: Path) -> None:
+    """A task carries a name server's day to its end where it is one pack; keys are compared beside it, of all days once."""
+    days = [FIRST, FIRST + dt.timedelta(days=1)]
+    fleet = Fleet(FIRST, brokers=3, namesrvs=2, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
+    simulate(house_at(tmp_path, "fleet"), InProcess(), fleet, days)
+    watched = Watched(2)
+    assert night(tmp_path, passes=watched).status == "published"
+    condensing, first, second = (pass_ for pass_ in watched.seen if pass_)
+    assert condensing.keys() == {"condense_files"}
+    assert first == {"settle_namesrv": 2, "compare_keys": 1}
+    assert second == {"settle_namesrv": 2}
+
+
+def test_packs_are_passes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a name server's day is more than one pack, settling, replay and judgement are three passes, with the same tables."""
+    fleet = Fleet(FIRST, brokers=8, namesrvs=1, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
+    said = []
+    for rows_per_pack in (1_000_000, 1_000):
+        monkeypatch.setattr("jobs.night.night._ROWS_PER_PACK", rows_per_pack)
+        house, watched = tmp_path / str(rows_per_pack), Watched(4)
+        simulate(house_at(house, "fleet"), InProcess(), fleet, [FIRST])
+        summary = night(house, passes=watched)
+        said.append((summary.digests, summary.verify, summary.findings))
+    _, settling, replaying, judging = (pass_ for pass_ in watched.seen if pass_)
+    assert (settling["settle_namesrv"], judging) == (1, {"judge_namesrv": 1})
+    assert replaying["replay_units"] > 1
+    assert said[0] == said[1]
 
 
 @pytest.mark.slow
