@@ -11,13 +11,13 @@ import datetime as dt
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, starting_slices
 from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgeWork, judge_namesrv
@@ -30,16 +30,13 @@ from jobs.store.ledger import require_same
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.across.restate import IS_SCAN_LIFE, compare
-from namesrv_day.arrow.digest import Digest, Slice, slices_of
-from namesrv_day.arrow.rows import conformed, empty
+from namesrv_day.arrow.digest import Digest, Slice
+from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BEGINNINGS
-from namesrv_day.flags.between import across, together
-from namesrv_day.flags.findings import stand_otherwise
 from namesrv_day.gate.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
-from schemas.findings import BETWEEN
 from schemas.times import day_of
 
 P = TypeVar("P")
@@ -58,7 +55,6 @@ _UNREAD = """
 SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
-_COMPARED = ("namesrv_id", "broker_name", "topic", "valid_from", "valid_to", "opened_by", "closed_by")
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
@@ -339,8 +335,10 @@ class Night:
         """Take over what tasks have written, and compare name servers."""
         for table in (table for part in sorted(parts) for table in WRITES[part]):
             self._house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
-        found = self._told_together(day, judged) if FLAGS in parts and judged else judged
-        self._judged[day] = [*found, *self._gone(day, work)]
+        if FLAGS in parts and judged:
+            judged, digests = told_together(self._house, day, judged)
+            self._across = {**{cut: of for cut, of in self._across.items() if cut.day != day}, **digests}
+        self._judged[day] = [*judged, *self._gone(day, work)]
         self.replayed.add(day)
 
     def _gone(self, day: dt.date, work: Sequence[JudgeWork]) -> Iterator[Judged]:
@@ -366,36 +364,3 @@ class Night:
         for span in ask(_UNREAD, {"seen": seen, "ends": ends}).to_pylist():
             found.setdefault(span["namesrv_id"], []).append((span["from_us"], span["until_us"]))
         return found
-
-    def _told_together(self, day: dt.date, judged: Sequence[Judged]) -> list[Judged]:
-        """Add the findings that show only where name servers are compared; return what was judged, these compared, too."""
-        house, each = self._house, gold.FINDINGS
-        self._across = {cut: digest for cut, digest in self._across.items() if cut.day != day}
-        compared = together(done.compared for done in judged if done.compared is not None)
-
-        def queues(names: Sequence[str], brokers: pa.Array) -> pa.Table:
-            where = pc.field("namesrv_id").isin(names) & pc.field("broker_name").isin(brokers)
-            return house.rows(gold.TOPIC_QUEUE_HISTORY, [day], _COMPARED, where)
-
-        found = conformed(across(compared, queues, day, house.conf.thresholds), each)
-        if found.num_rows:
-            house.write(each, found, day)
-            self._across |= slices_of(each.name, found)
-        if day not in house.ledger().days:
-            return list(judged)
-        return [self._compared_again(day, done) for done in judged]
-
-    def _compared_again(self, day: dt.date, done: Judged) -> Judged:
-        """Return what was judged of a published day with the findings that comparing name servers told."""
-        if done.compared is None or done.told_then is None:
-            return done
-        own = pc.field("namesrv_id") == done.namesrv_id
-        new, old = (of(gold.FINDINGS, [day], None, own) for of in (self._house.rows, self._house.published_rows))
-        others = (of_table for of_table in done.differing if of_table["table_name"] != gold.FINDINGS.name)
-        differing = [*others, *compare({gold.FINDINGS.name: new}, {gold.FINDINGS.name: old})]
-        told, then = (
-            pa.concat_tables([before, of_day]).filter(pc.field("code").isin(BETWEEN))
-            for before, of_day in ((done.compared.told, new), (done.told_then, old))
-        )
-        ends_otherwise = done.ends_otherwise or stand_otherwise(told, then, day)
-        return replace(done, differing=differing, ends_otherwise=ends_otherwise)
