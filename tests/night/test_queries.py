@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from jobs.ask.engine import Answers
 from jobs.ask.saved import query_named, values_of
-from jobs.cli.report import asked as asked_of_spark
-from jobs.cli.views import register_views
 from jobs.errors import UsageError
 from schemas import asked
 from schemas.queries import GROUPS, Query, queries
-from tests.cli.both import lines
 from tests.cli.test_query_situations import situations
-from tests.night.nights import Capture, house_at
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.night.nights import Capture
 
 Row = dict[str, Any]
 GIVEN = {
@@ -140,18 +134,3 @@ def test_what_is_asked_for_must_be_known() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             values_of(query_named(name), params)
-
-
-@pytest.mark.slow
-@pytest.mark.jvm
-def test_spark_answers_every_query_likewise(whole: Capture, answers: Answers, spark: SparkSession) -> None:
-    """All of them, once, with the same values: rows, columns and evidence are equal."""
-    register_views(spark, house_at(whole.path))
-    wrong = []
-    for name, query in queries().items():
-        values = values_of(query, given(query))
-        frame = asked_of_spark(spark, query.sql, values)
-        of_duckdb = answers.ask(asked.statement(f"query.{name}") or "", **values)
-        if lines(frame.columns, frame.collect()) != lines(*of_duckdb):
-            wrong.append(name)
-    assert wrong == []
