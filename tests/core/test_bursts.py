@@ -157,6 +157,7 @@ def test_orders_of_two_brokers_meet_in_the_instant_that_an_answer_shows() -> Non
     assert unmatched(given) == set()
 
 
+@pytest.mark.slow
 def test_the_end_of_a_connection_may_have_been_looked_up_before_a_registration_that_it_undoes() -> None:
     """Where many things race at once, too: the broker is gone although it had registered over another connection since."""
     burst = [

@@ -56,6 +56,7 @@ class Watched(InProcess):
         return super().each(task, work)
 
 
+@pytest.mark.slow
 def test_a_day_that_is_one_pack_is_two_passes(tmp_path: Path) -> None:
     """A task carries a name server's day to its end where it is one pack; keys are compared beside it, of all days once."""
     days = [FIRST, FIRST + dt.timedelta(days=1)]
@@ -69,6 +70,7 @@ def test_a_day_that_is_one_pack_is_two_passes(tmp_path: Path) -> None:
     assert second == {"settle_namesrv": 2}
 
 
+@pytest.mark.slow
 def test_packs_are_passes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a name server's day is more than one pack, settling, replay and judgement are three passes, with the same tables."""
     fleet = Fleet(FIRST, brokers=8, namesrvs=1, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
