@@ -22,6 +22,7 @@ from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, starting_slices
 from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgeWork, judge_namesrv
 from jobs.night.opened import Files, files_of
+from jobs.night.packs import packs_of
 from jobs.night.passes import Call, Passes, call
 from jobs.night.settling import Settled, settle_namesrv
 from jobs.night.together import compare_keys
@@ -45,12 +46,8 @@ log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
 
 _CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE, gold.MAP_ORDERS)
-# Below, a name server's day is one pack: it takes less than a task does.
-_ROWS_PER_PACK = 20_000
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
 _WAITED_DAYS = 7
-# So many packs for each core: the last ones to end are small.
-_ROUNDS = 2
 _UNREAD = """
 SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
@@ -159,7 +156,9 @@ class Night:
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
         """
         self.condense([day])
-        work = self._judgements(day, frozenset(parts))
+        heard = self._heard(day)
+        # The last ones to end are small.
+        work = sorted(self._judgements(day, frozenset(parts)), key=lambda one: -heard[one.of.namesrv_id])
         done = self._each(settle_namesrv, work)
         settled = [of.settled for of in done]
         for table in (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS):
@@ -177,7 +176,7 @@ class Night:
             if one.of.namesrv_id not in judged
         ]
         judged |= {of.namesrv_id: of for of in self._each(judge_namesrv, behind)}
-        self._note_judged(day, frozenset(parts), [judged[one.of.namesrv_id] for one in work], work)
+        self._note_judged(day, frozenset(parts), [of for _, of in sorted(judged.items())], work)
         return []
 
     def judge(self, day: dt.date, parts: Iterable[str]) -> None:
@@ -206,17 +205,15 @@ class Night:
         house = self._house
         start = self.start_of(day)
         starts = [] if start is None else [start]
-        heard = {cut.namesrv_id: 0 for cut in self._read.rows if cut.day == day and cut.table in _RECORDED}
-        for cut, count in self._read.rows.items():
-            if cut.day == day and cut.namesrv_id in heard:
-                heard[cut.namesrv_id] += count
+        heard = self._heard(day)
+        packs = packs_of(heard, self._passes.width)
         settings = house.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
         later = house.rows(gold.NAMESRV_SETTINGS, days_of(house.recorded(), first=day + _ONE_DAY))
         scan_life, addresses = self._scan_life(day, start), house.rows(bronze.ADDRESSES)
         today = files_of(house, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
         before = files_of(house, _CARRIED, starts)
         ever = self._ever(day)
-        names = sorted({name for name in heard if name is not None} | set(settings["namesrv_id"].to_pylist()))
+        names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()))
         going_on = house.going_on(names, day)
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         for name in names:
@@ -239,10 +236,18 @@ class Night:
                 house.conf.given([name, *others]),
                 None if name in begun else self._first_seen(name),
                 name in going_on,
-                self._packs(heard.get(name, 0), sum(heard.values())),
+                packs.get(name, 1),
                 house.conf.quiet_road,
                 f"{house.staging}/{day}",
             )
+
+    def _heard(self, day: dt.date) -> Counter[str]:
+        """Return how many rows are recorded of each name server on a day."""
+        found: Counter[str] = Counter()
+        for cut, count in self._read.rows.items():
+            if cut.day == day and cut.table in _RECORDED and cut.namesrv_id is not None:
+                found[cut.namesrv_id] += count
+        return found
 
     def start_of(self, day: dt.date) -> dt.date | None:
         """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
@@ -278,11 +283,6 @@ class Night:
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
-
-    def _packs(self, rows: int, of_all: int) -> int:
-        """Return in how many packs a name server's day is replayed: its share of what keeps all cores busy."""
-        wanted = -(-self._passes.width * _ROUNDS * rows // max(of_all, 1))
-        return max(1, min(wanted, -(-rows // _ROWS_PER_PACK)))
 
     def _replay_packs(self, day: dt.date, done: Sequence[Settled]) -> list[PackReplayed]:
         packs = [of.replayed for of in done if of.replayed is not None]

@@ -76,7 +76,7 @@ def test_packs_are_passes_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
     fleet = Fleet(FIRST, brokers=8, namesrvs=1, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
     said = []
     for rows_per_pack in (1_000_000, 1_000):
-        monkeypatch.setattr("jobs.night.night._ROWS_PER_PACK", rows_per_pack)
+        monkeypatch.setattr("jobs.night.packs._ROWS_PER_PACK", rows_per_pack)
         house, watched = tmp_path / str(rows_per_pack), Watched(4)
         simulate(house_at(house, "fleet"), InProcess(), fleet, [FIRST])
         summary = night(house, passes=watched)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.night import night as nights_of
+from jobs.night import packs
 from jobs.night.passes import OnSpark
 from namesrv_day.arrow.digest import digests_by
 from namesrv_day.plan import placing
@@ -93,7 +93,7 @@ def test_neither_width_nor_packs_matter(
     whole: Capture, copied: Path, width: int, rows_per_pack: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every gold table has the digest that it has of one pack at a time: with few packs, and with as many as there are units."""
-    monkeypatch.setattr(nights_of, "_ROWS_PER_PACK", rows_per_pack)
+    monkeypatch.setattr(packs, "_ROWS_PER_PACK", rows_per_pack)
     passes = Counting(width)
     assert night(copied, passes=passes).digests == whole.summary.digests
     assert passes.packs > 1

@@ -1,0 +1,34 @@
+"""In how many packs the day of each name server is replayed: as few as keep all cores busy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Below, a name server's day is one pack: it takes less than a task does.
+_ROWS_PER_PACK = 20_000
+# So many packs for each core: the last ones to end are small.
+_ROUNDS = 2
+# Days of one pack are one pass in place of three: worth that the last core ends by so much later.
+_LONGER = 1.25
+
+
+def packs_of(rows: Mapping[str, int], width: int) -> dict[str, int]:
+    """Return how many packs each name server's day is, by its name, given its `rows`, where `width` tasks run at once.
+
+    Where whole days share the cores evenly, each is one pack; else it has its share of what does.
+    """
+    if _longest(rows, width) * width <= _LONGER * sum(rows.values()):
+        return dict.fromkeys(rows, 1)
+    of_all = max(sum(rows.values()), 1)
+    return {
+        name: max(1, min(-(-width * _ROUNDS * count // of_all), -(-count // _ROWS_PER_PACK)))
+        for name, count in rows.items()
+    }
+
+
+def _longest(rows: Mapping[str, int], width: int) -> int:
+    """Return the rows of that core which gets most, if the largest days are handed out first."""
+    cores = [0] * width
+    for count in sorted(rows.values(), reverse=True):
+        cores[cores.index(min(cores))] += count
+    return max(cores)
