@@ -113,7 +113,11 @@ class OfNamesrv:
         own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)
         if not (files := [*self._files(table)]):
             return None
-        return ask_files(self.files.root, table, files, lambda rows: ask(rows.filter(own)), of_few=True)
+        # Each step of a relation is bound anew.
+        is_own = all(set(bounds_of(file)) == {self.namesrv_id} for file in files)
+        return ask_files(
+            self.files.root, table, files, lambda rows: ask(rows if is_own else rows.filter(own)), of_few=True
+        )
 
     def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
         """Return its rows of several tables by name, each read when it is asked for."""

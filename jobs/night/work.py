@@ -272,16 +272,16 @@ def beats_during(
     work: NamesrvWork, kind: str, columns: Sequence[str], during: pa.Table, at: str = "event_time"
 ) -> pa.Table:
     """Return single beats of one table, as `BeatsDuring`; `at`: the column that says when."""
-    same = f"beats.broker_addr IS NOT DISTINCT FROM during.broker_addr AND {at} > during.after AND {at} <= during.last"
-    spans = _spans(during)
-    when = Constant(value=True)
+    same = f"broker_addr IS NOT DISTINCT FROM of_addr AND {at} > after_it AND {at} <= until"
+    spans, when = _spans(during), None
     if len(spans) < _MANY and sum((last - after for after, last in spans), dt.timedelta()) < _MOST_OF_A_DAY:
         # Files are read only where one of the spans lies.
-        when = reduce(or_, ((Column(at) > Constant(after)) & (Column(at) <= Constant(last)) for after, last in spans))
+        each = ((Column(at) > Constant(after)) & (Column(at) <= Constant(last)) for after, last in spans)
+        when = reduce(or_, each, Constant(value=False))
 
     def wanted(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-        own = connection().from_arrow(during).set_alias("during")
-        return rows.filter(when).set_alias("beats").join(own, same, how="semi")
+        own = connection().from_arrow(during.rename_columns(["of_addr", "after_it", "until"]))
+        return (rows if when is None else rows.filter(when)).join(own, same, how="semi")
 
     return work.today.of(work.namesrv_id).few(TABLES[kind], columns, wanted)
 

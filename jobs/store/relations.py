@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from jobs.store.files import DataFile, batches_of, bounds_of, dataset_of, stored_schema, unreadable
-from jobs.store.places import local_path
+from jobs.store.places import local_path, table_path
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import derived_of
 from namesrv_day.arrow.sql import connection
@@ -26,16 +26,45 @@ def relation_of(root: str, table: Table, files: Sequence[DataFile], *, of_few: b
     It reads files of ours itself, much faster than through Arrow. Where few rows are wanted (`of_few`), it has no key that is not
     stored, and what the footers prove to be the same in all rows is not read. Raises TamperedError if a file cannot be opened.
     """
-    alike = groupby(files, lambda file: (_is_read_here(root, table, file), file.day))
+    alike = groupby(files, lambda file: (_footer_of(root, table, file).is_ours, file.day))
     parts = [_relation(root, table, [*some], of_few=of_few, is_ours=is_ours) for (is_ours, _), some in alike]
     return reduce(duckdb.DuckDBPyRelation.union, parts)
 
 
-def _is_read_here(root: str, table: Table, file: DataFile) -> bool:
-    """Return whether DuckDB reads a file itself: it lies on this machine, and has just the columns that we write."""
+class _Footer(NamedTuple):
+    """What the footer of a data file proves: whether DuckDB reads the file itself, what is the same in all rows."""
+
+    is_ours: bool
+    same: dict[str, Any]
+
+
+_footers: dict[tuple[str, int, int], _Footer] = {}
+# A night of a day opens some hundreds.
+_MOST_FOOTERS = 2_000
+
+
+def _footer_of(root: str, table: Table, file: DataFile) -> _Footer:
+    """Return what the footer proves; of a file of this machine that has not changed since, it is read once."""
+    folder = local_path(table_path(root, table))
+    if folder is None:
+        return _Footer(is_ours=False, same=_same_in(root, table, file))
+    try:
+        now = (folder / file.path).stat()
+    except OSError as error:
+        raise unreadable(root, table, file.path, error) from error
+    key = str(folder / file.path), now.st_mtime_ns, now.st_size
+    if key not in _footers:
+        if len(_footers) >= _MOST_FOOTERS:
+            _footers.clear()
+        _footers[key] = _Footer(_has_just_ours(root, table, file), _same_in(root, table, file))
+    return _footers[key]
+
+
+def _has_just_ours(root: str, table: Table, file: DataFile) -> bool:
+    """Return whether a file has just the columns that we write."""
     (fragment,) = dataset_of(root, table, [file]).get_fragments()
     try:
-        return local_path(root) is not None and fragment.physical_schema.equals(stored_schema(table))
+        return bool(fragment.physical_schema.equals(stored_schema(table)))
     except (OSError, pa.ArrowException) as error:
         raise unreadable(root, table, file.path, error) from error
 
@@ -84,6 +113,10 @@ def same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
     Of texts, numbers, truth values and `day`; NULL is a value. `column IS NOT NULL` is true where all rows have such a struct.
     Only footers that Arrow has written are taken at their word. Raises TamperedError if the file cannot be opened.
     """
+    return _footer_of(root, table, file).same
+
+
+def _same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
     (fragment,) = dataset_of(root, table, [file]).get_fragments()
     try:
         footer = fragment.metadata
