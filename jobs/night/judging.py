@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
 from jobs.night.opened import TABLES, Files
@@ -39,7 +38,7 @@ from namesrv_day.across.numbers import outcome_counts
 from namesrv_day.across.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed
-from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.arrow.sql import ask
 from namesrv_day.day.coverage import recorded_day
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.flags.between import Compared, compared, served
@@ -274,14 +273,12 @@ def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
     today, tables = of.today.of(of.namesrv_id), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
 
     placed = named.filter(pc.field("seq").is_valid())
-    seqs = pa.table({"seq": pc.unique(placed["seq"])})
-
-    def there(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-        return rows.join(connection().from_arrow(seqs), "seq", how="semi")
-
+    seqs = {"seqs": pa.table({"seq": pc.unique(placed["seq"])})}
     # Nearly all lie where an outcome tells: elsewhere nothing is read. A decision on their order has moved a few.
     is_placed = pc.field("event_id").isin(placed["event_id"].combine_chunks())
-    found = {table: today.few(table, _IDENTITY, there).filter(is_placed) for table in tables}
+    found = {
+        table: today.few(table, _IDENTITY, "SEMI JOIN seqs USING (seq)", seqs).filter(is_placed) for table in tables
+    }
     known = pa.concat_tables([rows.select(["event_id"]) for rows in found.values()])["event_id"].combine_chunks()
     others = named.filter(~pc.field("event_id").isin(known))["event_id"].combine_chunks()
     if len(others):

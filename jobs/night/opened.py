@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
 from jobs.store.files import DataFile, bounds_of, read_files
-from jobs.store.relations import ask_files
+from jobs.store.relations import ask_files, few_of
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import derived_of, empty
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -96,28 +95,26 @@ class OfNamesrv:
                 yield file
 
     def few(
-        self, table: Table, columns: Sequence[str], wanted: Callable[[DuckDBPyRelation], DuckDBPyRelation]
+        self, table: Table, columns: Sequence[str], clause: str, others: Mapping[str, pa.Table], where: str = "true"
     ) -> pa.Table:
-        """Return columns of few of its rows, those that are `wanted`: DuckDB looks at what tells them first.
-
-        A key that is not stored is made of these rows alone: `wanted` does not see it.
-        """
-        made = {name: f"{sql} AS {name}" for name, sql in derived_of(table).items()}
-        shown = ", ".join(made.get(name, name) for name in columns)
-        none = empty(table).select(columns)
-        found = self.ask(table, lambda rows: wanted(rows).project(shown).to_arrow_table().cast(none.schema))
-        return none if found is None else found
+        """Return columns of few of its rows: those that `clause` leaves, a join with `others`, and `where`; see `few_of`."""
+        files = [*self._files(table)]
+        own = "" if self._are_own(files) else " AND rows.namesrv_id = $of_namesrv"
+        values = {"of_namesrv": self.namesrv_id} if own else {}
+        return few_of(self.files.root, table, files, columns, f"{clause} WHERE ({where}){own}", others, **values)
 
     def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], pa.Table]) -> pa.Table | None:
-        """Return what `ask` makes of its rows of a table, without a key that is not stored; None if there is no file."""
+        """Return what `ask` makes of its rows of a table; None if there is no file."""
         own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)
         if not (files := [*self._files(table)]):
             return None
         # Each step of a relation is bound anew.
-        is_own = all(set(bounds_of(file)) == {self.namesrv_id} for file in files)
-        return ask_files(
-            self.files.root, table, files, lambda rows: ask(rows if is_own else rows.filter(own)), of_few=True
-        )
+        are_own = self._are_own(files)
+        return ask_files(self.files.root, table, files, lambda rows: ask(rows if are_own else rows.filter(own)))
+
+    def _are_own(self, files: Iterable[DataFile]) -> bool:
+        """Return whether all rows of files are its own."""
+        return all(set(bounds_of(file)) == {self.namesrv_id} for file in files)
 
     def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
         """Return its rows of several tables by name, each read when it is asked for."""

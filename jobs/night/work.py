@@ -6,14 +6,10 @@ import datetime as dt
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb import ColumnExpression as Column
-from duckdb import ConstantExpression as Constant
-from duckdb import DuckDBPyRelation
 
 from jobs.errors import TamperedError
 from jobs.night import stash
@@ -22,7 +18,7 @@ from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
 from namesrv_day.arrow.rows import empty
-from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING, NamesrvDay
 from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.day.timed import wrong_configs
@@ -272,18 +268,14 @@ def beats_during(
     work: NamesrvWork, kind: str, columns: Sequence[str], during: pa.Table, at: str = "event_time"
 ) -> pa.Table:
     """Return single beats of one table, as `BeatsDuring`; `at`: the column that says when."""
-    same = f"broker_addr IS NOT DISTINCT FROM of_addr AND {at} > after_it AND {at} <= until"
-    spans, when = _spans(during), None
+    same = f"rows.broker_addr IS NOT DISTINCT FROM during.broker_addr AND {at} > during.after AND {at} <= during.last"
+    spans, when = _spans(during), "true"
     if len(spans) < _MANY and sum((last - after for after, last in spans), dt.timedelta()) < _MOST_OF_A_DAY:
         # Files are read only where one of the spans lies.
-        each = ((Column(at) > Constant(after)) & (Column(at) <= Constant(last)) for after, last in spans)
-        when = reduce(or_, each, Constant(value=False))
-
-    def wanted(rows: DuckDBPyRelation) -> DuckDBPyRelation:
-        own = connection().from_arrow(during.rename_columns(["of_addr", "after_it", "until"]))
-        return (rows if when is None else rows.filter(when)).join(own, same, how="semi")
-
-    return work.today.of(work.namesrv_id).few(TABLES[kind], columns, wanted)
+        each = (f"{at} > TIMESTAMPTZ '{after}' AND {at} <= TIMESTAMPTZ '{last}'" for after, last in spans)
+        when = " OR ".join(each) or "false"
+    clause = f"SEMI JOIN during ON {same}"
+    return work.today.of(work.namesrv_id).few(TABLES[kind], columns, clause, {"during": during}, when)
 
 
 def _spans(during: pa.Table) -> list[tuple[dt.datetime, dt.datetime]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial, reduce
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,22 +14,93 @@ import pyarrow as pa
 from jobs.store.files import DataFile, batches_of, bounds_of, dataset_of, stored_schema, unreadable
 from jobs.store.places import local_path, table_path
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
-from namesrv_day.arrow.rows import derived_of
+from namesrv_day.arrow.rows import derived_of, empty, plain
 from namesrv_day.arrow.sql import connection
 from schemas.table import Table
 
 T = TypeVar("T")
+_WORD = re.compile(r"\w+")
+# Names in queries that no table, column or value of ours has.
+_THEIRS, _KNOWN = "their_files", "same_"
 
 
-def relation_of(root: str, table: Table, files: Sequence[DataFile], *, of_few: bool = False) -> duckdb.DuckDBPyRelation:
+def relation_of(root: str, table: Table, files: Sequence[DataFile]) -> duckdb.DuckDBPyRelation:
     """Return the rows of data files, file after file, with the columns of `table`, as this thread's DuckDB reads them when asked.
 
-    It reads files of ours itself, much faster than through Arrow. Where few rows are wanted (`of_few`), it has no key that is not
-    stored, and what the footers prove to be the same in all rows is not read. Raises TamperedError if a file cannot be opened.
+    It reads files of ours itself, much faster than through Arrow. Raises TamperedError if a file cannot be opened.
     """
-    alike = groupby(files, lambda file: (_footer_of(root, table, file).is_ours, file.day))
-    parts = [_relation(root, table, [*some], of_few=of_few, is_ours=is_ours) for (is_ours, _), some in alike]
+    parts = [_relation(root, table, some, is_ours=is_ours) for is_ours, some in _alike(root, table, files)]
     return reduce(duckdb.DuckDBPyRelation.union, parts)
+
+
+def few_of(
+    root: str,
+    table: Table,
+    files: Sequence[DataFile],
+    columns: Sequence[str],
+    clause: str,
+    others: Mapping[str, pa.Table],
+    **values: Any,
+) -> pa.Table:
+    """Return columns of few of the rows of data files: those that `clause`, SQL behind `FROM rows`, leaves.
+
+    It may join `others`, by their names, and reads `values` as `$name`; a key that is not stored it does not see: that is made of
+    the rows that are left. What the footers prove to be the same in all rows is not read. Raises as `read_files`.
+    """
+    made, none = derived_of(table), empty(table).select(columns)
+    shown = ", ".join(f"{made[name]} AS {name}" if name in made else f"rows.{name}" for name in columns)
+    words, con = {*_WORD.findall(f"{shown} {clause}")}, connection()
+    parts = [none]
+    for name, rows in others.items():
+        con.register(name, rows)
+    try:
+        for is_ours, some in _alike(root, table, files):
+            stored, given = _stored(root, table, some, words, is_ours=is_ours)
+            found = con.execute(f"SELECT {shown} FROM ({stored}) AS rows {clause}", {**values, **given})  # noqa: S608  ours
+            parts.append(found.to_arrow_table().cast(none.schema))
+    except (duckdb.Error, OSError):
+        _require_readable(root, table, files)
+        raise
+    finally:
+        for name in (*others, _THEIRS):
+            con.unregister(name)
+    return pa.concat_tables(parts)
+
+
+def _stored(
+    root: str, table: Table, files: Sequence[DataFile], words: Collection[str], *, is_ours: bool
+) -> tuple[str, dict[str, Any]]:
+    """Return a query for those columns of files that are among `words`, and the values that it reads."""
+    dataset, made, known = dataset_of(root, table, files), derived_of(table), _same_in_all(root, table, files)
+    if is_ours:
+        source, given = "read_parquet($files, hive_partitioning = false)", {"files": dataset.files}
+        made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
+    else:
+        connection().register(_THEIRS, dataset)
+        source, given = _THEIRS, {}
+    columns = []
+    for name in (name for name in table.column_names if name in words and not (name in made and name in table.key)):
+        if name in made:
+            columns.append(f"{made[name]} AS {name}")
+        elif name in known:
+            given[f"{_KNOWN}{name}"] = known[name]
+            columns.append(f"CAST(${_KNOWN}{name} AS {_types_of(table)[name]}) AS {name}")
+        else:
+            columns.append(name)
+    return f"SELECT {', '.join(columns)} FROM {source}", given  # noqa: S608  names of ours
+
+
+@cache
+def _types_of(table: Table) -> dict[str, str]:
+    """Return the types of a table's columns as DuckDB has them."""
+    rows = connection().from_arrow(plain(table.stored_schema).empty_table())
+    return dict(zip(rows.columns, map(str, rows.types), strict=True))
+
+
+def _alike(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[tuple[bool, list[DataFile]]]:
+    """Yield files that follow each other and are read alike: by DuckDB itself or not, of one day."""
+    for (is_ours, _), some in groupby(files, lambda file: (_footer_of(root, table, file).is_ours, file.day)):
+        yield is_ours, [*some]
 
 
 class _Footer(NamedTuple):
@@ -69,27 +141,18 @@ def _has_just_ours(root: str, table: Table, file: DataFile) -> bool:
         raise unreadable(root, table, file.path, error) from error
 
 
-def _relation(
-    root: str, table: Table, files: Sequence[DataFile], *, of_few: bool, is_ours: bool
-) -> duckdb.DuckDBPyRelation:
+def _relation(root: str, table: Table, files: Sequence[DataFile], *, is_ours: bool) -> duckdb.DuckDBPyRelation:
     dataset, made = dataset_of(root, table, files), derived_of(table)
     if is_ours:
         rows = connection().read_parquet(dataset.files, hive_partitioning=False)
         made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
     else:
         rows = connection().from_arrow(dataset)
-    known = _same_in_all(root, table, files) if of_few else {}
-    types = dict(zip(rows.columns, rows.types, strict=True))
-
-    def column(name: str) -> duckdb.Expression:
-        if name in made:
-            return duckdb.SQLExpression(made[name]).alias(name)
-        if name in known:
-            return duckdb.ConstantExpression(known[name]).cast(types[name]).alias(name)
-        return duckdb.ColumnExpression(name)
-
     return rows.project(
-        *(column(name) for name in table.column_names if not (of_few and name in made and name in table.key))
+        *(
+            duckdb.SQLExpression(made[name]).alias(name) if name in made else duckdb.ColumnExpression(name)
+            for name in table.column_names
+        )
     )
 
 
@@ -185,18 +248,16 @@ def ask_file(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.Duck
     return ask_files(root, table, [file], ask)
 
 
-def ask_files(
-    root: str,
-    table: Table,
-    files: Sequence[DataFile],
-    ask: Callable[[duckdb.DuckDBPyRelation], T],
-    *,
-    of_few: bool = False,
-) -> T:
+def ask_files(root: str, table: Table, files: Sequence[DataFile], ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
     """Return what `ask` makes of the rows of one or more data files, as `relation_of` gives them. Raises as `read_files`."""
     try:
-        return ask(relation_of(root, table, files, of_few=of_few))
+        return ask(relation_of(root, table, files))
     except (duckdb.Error, OSError):
-        for _ in batches_of(root, table, files):
-            pass
+        _require_readable(root, table, files)
         raise
+
+
+def _require_readable(root: str, table: Table, files: Iterable[DataFile]) -> None:
+    """Raise TamperedError, which names the file, unless each can be read."""
+    for _ in batches_of(root, table, files):
+        pass
