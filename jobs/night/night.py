@@ -156,9 +156,7 @@ class Night:
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
         """
         self.condense([day])
-        heard = self._heard(day)
-        # The last ones to end are small.
-        work = sorted(self._judgements(day, frozenset(parts)), key=lambda one: -heard[one.of.namesrv_id])
+        work = self._judgements(day, frozenset(parts))
         done = self._each(settle_namesrv, work)
         settled = [of.settled for of in done]
         for table in (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS):
@@ -176,7 +174,7 @@ class Night:
             if one.of.namesrv_id not in judged
         ]
         judged |= {of.namesrv_id: of for of in self._each(judge_namesrv, behind)}
-        self._note_judged(day, frozenset(parts), [of for _, of in sorted(judged.items())], work)
+        self._note_judged(day, frozenset(parts), list(judged.values()), work)
         return []
 
     def judge(self, day: dt.date, parts: Iterable[str]) -> None:
@@ -213,7 +211,8 @@ class Night:
         today = files_of(house, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
         before = files_of(house, _CARRIED, starts)
         ever = self._ever(day)
-        names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()))
+        # The last ones to end are small.
+        names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
         going_on = house.going_on(names, day)
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         for name in names:
@@ -333,6 +332,7 @@ class Night:
         self, day: dt.date, parts: frozenset[str], judged: Sequence[Judged], work: Sequence[JudgeWork]
     ) -> None:
         """Take over what tasks have written, and compare name servers."""
+        judged = sorted(judged, key=lambda of: of.namesrv_id)
         for table in (table for part in sorted(parts) for table in WRITES[part]):
             self._house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
         if FLAGS in parts and judged:

@@ -71,10 +71,10 @@ def _stored(
     root: str, table: Table, files: Sequence[DataFile], words: Collection[str], *, is_ours: bool
 ) -> tuple[str, dict[str, Any]]:
     """Return a query for those columns of files that are among `words`, and the values that it reads."""
-    dataset, made, known = dataset_of(root, table, files), derived_of(table), _same_in_all(root, table, files)
+    dataset, made = dataset_of(root, table, files), _made_in(table, files, is_ours=is_ours)
+    known = _same_in_all(root, table, files)
     if is_ours:
         source, given = "read_parquet($files, hive_partitioning = false)", {"files": dataset.files}
-        made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
     else:
         connection().register(_THEIRS, dataset)
         source, given = _THEIRS, {}
@@ -99,8 +99,19 @@ def _types_of(table: Table) -> dict[str, str]:
 
 def _alike(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[tuple[bool, list[DataFile]]]:
     """Yield files that follow each other and are read alike: by DuckDB itself or not, of one day."""
-    for (is_ours, _), some in groupby(files, lambda file: (_footer_of(root, table, file).is_ours, file.day)):
+    for (is_ours, _), some in groupby(files, lambda file: (_is_read_here(root, table, file), file.day)):
         yield is_ours, [*some]
+
+
+def _is_read_here(root: str, table: Table, file: DataFile) -> bool:
+    """Return whether DuckDB reads a file itself: it lies on this machine, and has just the columns that we write."""
+    return local_path(root) is not None and _footer_of(root, table, file).is_ours
+
+
+def _made_in(table: Table, files: Sequence[DataFile], *, is_ours: bool) -> dict[str, str]:
+    """Return the columns that files of one day do not have, with their SQL; Arrow knows the day by itself."""
+    of_day = {"day": f"DATE '{files[0].day}'"} if is_ours and files[0].day is not None else {}
+    return {**derived_of(table), **of_day}
 
 
 class _Footer(NamedTuple):
@@ -142,12 +153,9 @@ def _has_just_ours(root: str, table: Table, file: DataFile) -> bool:
 
 
 def _relation(root: str, table: Table, files: Sequence[DataFile], *, is_ours: bool) -> duckdb.DuckDBPyRelation:
-    dataset, made = dataset_of(root, table, files), derived_of(table)
-    if is_ours:
-        rows = connection().read_parquet(dataset.files, hive_partitioning=False)
-        made |= {} if files[0].day is None else {"day": f"DATE '{files[0].day}'"}
-    else:
-        rows = connection().from_arrow(dataset)
+    dataset, made = dataset_of(root, table, files), _made_in(table, files, is_ours=is_ours)
+    con = connection()
+    rows = con.read_parquet(dataset.files, hive_partitioning=False) if is_ours else con.from_arrow(dataset)
     return rows.project(
         *(
             duckdb.SQLExpression(made[name]).alias(name) if name in made else duckdb.ColumnExpression(name)
