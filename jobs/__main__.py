@@ -44,12 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.job == "trace":
-        from jobs.cli.trace import run_trace  # noqa: PLC0415  needs neither Spark nor its start-up time
-
-        return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, arguments.profile, arguments.states)
     if arguments.job == "pack":
-        from jobs.cli.pack import run_pack  # noqa: PLC0415  as above
+        from jobs.start.pack import run_pack  # noqa: PLC0415  as above
 
         return run_pack(Path(arguments.output), sys.stdout)
     if arguments.job in ("ask", "audit", "report"):
@@ -71,12 +67,12 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_command(arguments, session)
 
 
-def _guarded() -> int:
+def guarded(argv: Sequence[str] | None = None) -> int:
     """Run one job as a process: nothing that it prints, a stack trace included, steers a terminal."""
     sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
     try:
         with rarely_collected():
-            code = main()
+            code = main(argv)
         sys.stdout.flush()
     except BrokenPipeError:  # who read has had enough; what is left in buffers has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -85,4 +81,4 @@ def _guarded() -> int:
 
 
 if __name__ == "__main__":
-    end(_guarded())
+    end(guarded())

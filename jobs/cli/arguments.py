@@ -10,42 +10,6 @@ from jobs.cli.output import FORMS
 
 if TYPE_CHECKING:
     Jobs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no public name
-_STEPS = {
-    "ingest": "read captures and event logs into the bronze tables",
-    "validate": "judge all tables by their rules and write the Data Docs",
-    "replay": "replay recorded days into the history tables",
-    "flag": "find expired brokers, orphaned topics and the rest",
-    "verify": "hold every recorded answer against the replayed tables",
-}
-_FLEET: dict[str, tuple[type, str]] = {
-    "brokers": (int, "brokers (default: 12)"),
-    "namesrvs": (int, "name servers; every broker beats to each (default: 2)"),
-    "topics": (int, "topics of each broker (default: 8)"),
-    "beats-per-minute": (int, "beats of a broker in a minute (default: 2)"),
-    "jitter-ms": (
-        int,
-        "how much later than planned a beat may come (default: so little that brokers keep their order)",
-    ),
-    "timeout-ms": (
-        int,
-        "lease that 5.x brokers ask for (default: 10000 with light heartbeats, or as long as four of them take, else none: 120 s)",
-    ),
-    "churn": (float, "share of the brokers whose topic configuration changes in a day (default: 0)"),
-    "outages": (float, "share of broker-hours in which a broker is silent for a while (default: 0)"),
-    "partitions": (float, "times a day that a name server loses a quarter of its brokers (default: 0)"),
-    "restarts": (float, "times a day that a name server restarts (default: 0)"),
-    "registrations": (float, "share of beats that are registrations although nothing asks for it (default: 0)"),
-    "late": (float, "share of events that are delivered with the next day's (default: 0)"),
-    "duplicates": (float, "share of events that are delivered with the next day's once more (default: 0)"),
-    "seed": (int, "what all chance depends on (default: 1)"),
-}
-_TRAFFIC: dict[str, tuple[type, str]] = {
-    "clients": (int, "clients, each of one name server (default: 20)"),
-    "asks": (int, "questions of a client each time (default: 4)"),
-    "poll-s": (int, "seconds from one time to the next (default: 30)"),
-    "loss": (float, "share of packets that are lost and come again (default: 0.001)"),
-    "wrong-answers": (int, "wrong answers that each name server gives in a day, on average (default: 0)"),
-}
 # What is asked without a JVM, in words, and its arguments.
 _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "route-at": (
@@ -93,7 +57,8 @@ def parser() -> argparse.ArgumentParser:
         prog="spark-submit.sh",
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
-        "Also: test [pytest options], oracle [--help], fuzz [--help], bench-core [--help], lint, coverage, mutate [module], setup. "
+        "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
+        "oracle, trace, simulate, fuzz, bench, bench-core (each has --help). "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full, "
@@ -107,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_nights(jobs: Jobs) -> None:
-    """Add the night, and its steps."""
+    """Add the night, and reading alone."""
     demo = jobs.add_parser("demo", help="run the nightly job on the bundled capture and show what comes of it")
     demo.add_argument(
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
@@ -122,24 +87,17 @@ def _add_nights(jobs: Jobs) -> None:
     _engine_option(nightly)
     nightly.add_argument("--summary", metavar="FILE", help=_SUMMARY)
     _several(nightly, "--snapshot", "FILE", _SNAPSHOT)
-    for step, text in _STEPS.items():
-        job = jobs.add_parser(step, help=text)
-        if step == "ingest":
-            _several(job, "--input", "PATH", _INPUT, required=True)
-        if step in ("ingest", "replay"):
-            _several(job, "--snapshot", "FILE", _SNAPSHOT)
-        _warehouse_options(job)
-        _namesrv_options(job, versions=step in ("ingest", "replay"))
-        _engine_option(job)
-        if step in ("replay", "flag", "verify"):
-            _days_options(job, "day", " (default: the {} recorded)")
+    ingest = jobs.add_parser(
+        "ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there"
+    )
+    _several(ingest, "--input", "PATH", _INPUT, required=True)
+    _several(ingest, "--snapshot", "FILE", _SNAPSHOT)
+    _warehouse_options(ingest)
+    _namesrv_options(ingest)
 
 
 def _add_care(jobs: Jobs) -> None:
-    """Add what publishes, judges and maintains a warehouse."""
-    publish = jobs.add_parser("publish", help="judge the gold tables and publish them, after steps that were run alone")
-    _warehouse_options(publish)
-    _namesrv_options(publish)
+    """Add what checks and maintains a warehouse."""
     check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
     _warehouse_options(check)
     care = jobs.add_parser("maintain", help="compact files, and delete what no readable run needs")
@@ -168,9 +126,6 @@ def _add_readers(jobs: Jobs) -> None:
     _several(sql, "--param", "NAME=VALUE", _PARAM)
     _warehouse_options(sql)
     _answer_options(sql)
-    door = jobs.add_parser("serve", help="keep Spark's Thrift server open on loopback, read-only, for JDBC")
-    door.add_argument("--port", type=_count, default=10_000, metavar="N", help="where it listens (default: 10000)")
-    _warehouse_options(door)
     names = jobs.add_parser(
         "register", help="give a metastore views and functions of what is published; again after a night"
     )
@@ -272,54 +227,9 @@ def _answer_options(job: argparse.ArgumentParser) -> None:
 
 
 def _add_without_recordings(jobs: Jobs) -> None:
-    """Add what needs no recording."""
-    _simulate_options(jobs.add_parser("simulate", help="write the events of a simulated fleet, and the truth about it"))
+    """Add what needs no warehouse."""
     pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
     pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
-    trace = jobs.add_parser("trace", help="replay a trace of events from standard input, without Spark")
-    trace.add_argument("--profile", choices=("4.9.7", "5.4.0"), help="generation (default: what the first line says)")
-    trace.add_argument(
-        "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
-    )
-
-
-def _simulate_options(job: argparse.ArgumentParser) -> None:
-    fleet = job.add_argument_group("the fleet (must be the same in every call for a warehouse)")
-    fleet.add_argument("--start", required=True, metavar="DAY", help="its first day, YYYY-MM-DD")
-    for name, (of, text) in _FLEET.items():
-        fleet.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
-    fleet.add_argument(
-        "--shared-topics",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="all brokers have the same topics (default: each its own)",
-    )
-    fleet.add_argument(
-        "--version", default=argparse.SUPPRESS, help="release of name servers and brokers (default: 4.9.7)"
-    )
-    fleet.add_argument(
-        "--form",
-        choices=("register", "query", "light"),
-        default=argparse.SUPPRESS,
-        help="a beat is a full registration, a data-version query, or 5.x's light heartbeat (default: query)",
-    )
-    fleet.add_argument(
-        "--outage-s",
-        nargs=2,
-        type=int,
-        default=argparse.SUPPRESS,
-        metavar=("MIN", "MAX"),
-        help="seconds that outages and partitions last (default: 30 900)",
-    )
-    recorded = job.add_argument_group("instead of tables: packet captures of the fleet and its clients")
-    text = "captures to write, each an equal part of the time; .gz compresses; truth.jsonl beside the first: what was planted"
-    _several(recorded, "--capture", "FILE", text)
-    for name, (of, text) in _TRAFFIC.items():
-        recorded.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
-    _engine_option(job)
-    job.add_argument("--from", dest="first", metavar="DAY", help="first day to write (default: the fleet's first)")
-    job.add_argument("--days", type=_count, default=1, metavar="N", help="days to write (default: 1)")
-    _warehouse_options(job)
 
 
 def _several(
@@ -346,10 +256,9 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
     )
 
 
-def _namesrv_options(job: argparse.ArgumentParser, *, versions: bool = True) -> None:
+def _namesrv_options(job: argparse.ArgumentParser) -> None:
     """Add the settings; look-ups use none."""
-    if versions:
-        _several(job, "--namesrv", "ADDR[,ADDR]=VERSION", _NAMESRVS)
+    _several(job, "--namesrv", "ADDR[,ADDR]=VERSION", _NAMESRVS)
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
 
 

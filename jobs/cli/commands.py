@@ -23,15 +23,10 @@ from jobs.cli.shell import shell
 from jobs.cli.snapshot import snapshot_at
 from jobs.cli.views import Views, register_views, run_in_force
 from jobs.errors import EXIT_INPUT, EXIT_OK, FROM_BACKUP, TamperedError, UsageError
-from jobs.fleet.asking import traffic_of
-from jobs.fleet.capture import capture
-from jobs.fleet.simulate import simulate
 from jobs.ingest.ingest import ingest
 from jobs.ingest.tasks import cores
-from jobs.night import nightly, steps
-from jobs.night.days import asked_days
+from jobs.night import nightly
 from jobs.night.docs import prepare
-from jobs.night.gate import docs_dir
 from jobs.night.passes import InProcess, OnSpark, Passes
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check
@@ -41,8 +36,6 @@ from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
 from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import Warehouse
-from namesrv_day.across.numbers import verify_numbers
-from schemas import gold
 
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
@@ -65,7 +58,7 @@ class Command:
         """Return the Spark session; unless it was given it begins to start now."""
         if not self._sessions:
             job = self.arguments.job
-            kind = SessionLater(f"namesrv-history {job}", brief=job != "serve", metastore=job == "register")
+            kind = SessionLater(f"namesrv-history {job}", brief=True, metastore=job == "register")
             self._sessions.append(kind)
         return self._sessions[0]
 
@@ -100,7 +93,7 @@ def run_command(arguments: argparse.Namespace, session: SessionLater | None = No
         return _COMMANDS[arguments.job](command)
 
 
-# -- the night and its steps -------------------------------------------------------------------------------------------
+# -- the night -------------------------------------------------------------------------------------------
 
 
 def _nightly(command: Command) -> int:
@@ -143,40 +136,6 @@ def _ingest(command: Command) -> int:
         house.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_INPUT if ingested.errors else EXIT_OK
-
-
-def _validate(command: Command) -> int:
-    prepare()
-    with locked(command.house.path):
-        warnings = steps.validate(command.house, command.passes)
-        command.house.clear_staging()
-    report.show_warnings(warnings, docs_dir(command.house), command.console)
-    return EXIT_OK
-
-
-def _days_step(command: Command) -> int:
-    given, house = command.arguments, command.house
-    step = {"replay": steps.replay, "flag": steps.flag, "verify": steps.verify}[given.job]
-    with locked(house.path):
-        if getattr(given, "snapshot", None):
-            ingest(house, [], given.snapshot)
-        days = step(house, command.passes, asked_days(house.recorded(), given.first, given.last))
-        house.clear_staging()
-    command.console.line(f"{given.job}: {len(days)} day(s), {days[0]} to {days[-1]}")
-    if given.job == "verify":
-        numbers = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES, gold.ORDER_DECISIONS)
-        report.show_verify(verify_numbers({table.name: house.rows(table, days) for table in numbers}), command.console)
-    return EXIT_OK
-
-
-def _publish(command: Command) -> int:
-    prepare()
-    with locked(command.house.path):
-        published = steps.publish_steps(command.house, command.passes)
-        command.house.clear_staging()
-    report.show_warnings(published.warnings, docs_dir(command.house), command.console)
-    command.console.counts("Published tables (rows)", published.report["tables"])
-    return EXIT_OK
 
 
 # -- care --------------------------------------------------------------------------------------------------------------
@@ -237,14 +196,6 @@ def _sql_text(given: argparse.Namespace) -> str:
     return sys.stdin.read()
 
 
-def _serve(command: Command) -> int:
-    from jobs.cli.serve import serve  # noqa: PLC0415  nobody else waits for it
-
-    run_in_force(command.house, None)
-    serve(command.house, command.arguments.port, command.console)
-    return EXIT_OK
-
-
 def _register(command: Command) -> int:
     from jobs.cli.permanent import register  # noqa: PLC0415  as above
 
@@ -272,38 +223,14 @@ def _snapshot(command: Command) -> int:
     return EXIT_OK
 
 
-def _simulate(command: Command) -> int:
-    given = command.arguments
-    fleet = given.fleet
-    first = given.first or fleet.start
-    days = [first + dt.timedelta(days=n) for n in range(given.days)]
-    if given.capture:
-        files = [Path(name) for name in given.capture]
-        made = capture(fleet, traffic_of(vars(given)), days, files, files[0].with_name("truth.jsonl"))
-        command.console.counts("Captured (packets)", made.packets)
-        command.console.counts("In them", made.counts)
-        return EXIT_OK
-    with locked(command.house.path):
-        done = simulate(command.house, command.passes, fleet, days)
-    command.console.counts("Simulated (events)", {**done.events, **{f"{day}, already there": 0 for day in done.known}})
-    return EXIT_OK
-
-
 _COMMANDS: dict[str, Callable[[Command], int]] = {
     "demo": _demo,
     "nightly": _nightly,
     "ingest": _ingest,
-    "validate": _validate,
-    "replay": _days_step,
-    "flag": _days_step,
-    "verify": _days_step,
-    "publish": _publish,
     "check": _check,
     "maintain": _maintain,
     "sql": _sql,
-    "serve": _serve,
     "register": _register,
     "export": _export,
     "snapshot": _snapshot,
-    "simulate": _simulate,
 }

@@ -22,7 +22,7 @@ def judge(arguments: argparse.Namespace) -> None:
     _judge_files(given)
     if given.get("warehouse"):
         given["warehouse"] = warehouse_at(given["warehouse"])
-    for name in ("first", "last", "start"):
+    for name in ("first", "last"):
         if given.get(name):
             given[name] = _day(given[name])
     for name, value_of in (("at", instant), ("as_known_at", known_at)):
@@ -30,10 +30,6 @@ def judge(arguments: argparse.Namespace) -> None:
             given[name] = value_of(given[name])
     if given["job"] == "sql":
         _judge_sql(arguments)
-    if given["job"] == "simulate":
-        from jobs.fleet.fleet import fleet_of  # noqa: PLC0415  whoever does not simulate does not wait for it
-
-        given["fleet"] = fleet_of(given)
     from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
 
     given["conf"] = load_conf(Path(given.get("conf_file") or DEFAULT_CONF), given.get("namesrv") or ())

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from namesrv_core.history.registry_json import state_of
 from namesrv_core.machine.events import StateKnown
 from namesrv_core.machine.profile import PROFILES, Profile
 from namesrv_core.machine.registry import Change, Registry
@@ -25,7 +26,6 @@ from namesrv_core.machine.rows import (
     QueueData,
     TopicQueueMappingInfo,
 )
-from namesrv_core.trace.trace_json import state_of
 
 FORMAT = "namesrv-snapshot/1"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)

@@ -18,15 +18,15 @@ from namesrv_core import PROFILES, V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
-from namesrv_core.sides.client import (
+from schemas import gold
+from tests.cli.rows import house_at, publish
+from tests.sides.client import (
     UnusableRouteError,
     find_broker_address_in_subscribe,
     static_topic_endpoints,
     topic_publish_info,
     topic_subscribe_info,
 )
-from schemas import gold
-from tests.cli.rows import house_at, publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

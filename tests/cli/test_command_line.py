@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from jobs.cli.trace import run_trace
 
 from jobs.__main__ import main
 from jobs.cli.arguments import parser
 from jobs.cli.console import Console
 from jobs.cli.report import statements_of
-from jobs.cli.trace import run_trace
 
 CHECKOUT = Path(__file__).parents[2]
 JOBS = (

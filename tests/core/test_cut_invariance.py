@@ -22,15 +22,13 @@ from hypothesis import strategies as st
 from namesrv_core import Namesrv, Outcome, Registry, Step, take
 from namesrv_core.history.intervals import Histories, Interval, restored
 from namesrv_core.history.map_orders import MapOrder, orders_unlike
+from namesrv_core.history.registry_json import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import Shape, string_hash
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.replay.loop import TimedEvent, replay
-from namesrv_core.trace.trace import Trace
-from namesrv_core.trace.trace_events import _EVENTS, event_of
-from namesrv_core.trace.trace_json import state_of
 from schemas.intervals import carried_over, columns_of, intervals_of
 from tests.core.adversary import (
     DEFERRED,
@@ -42,6 +40,8 @@ from tests.core.adversary import (
     understood_by,
     weighted,
 )
+from tools.trace.trace import Trace
+from tools.trace.trace_events import _EVENTS, event_of
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
 GENERATIONS = [

@@ -8,6 +8,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, step, take
 from namesrv_core.asking.queries import pickup_topic_route_data
+from namesrv_core.history.registry_json import state_of
 from namesrv_core.history.route_history import sweep_route
 from namesrv_core.history.route_state import Member, Position, RouteRow
 from namesrv_core.machine import events
@@ -27,8 +28,7 @@ from namesrv_core.machine.rows import (
     TopicTable,
     live_key_hash,
 )
-from namesrv_core.trace.trace import replayed
-from namesrv_core.trace.trace_json import state_of
+from tools.trace.trace import replayed
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
 INIT = '{"ev": {"op": "init", "profile": "5.4.0"}}'

@@ -8,7 +8,7 @@ import pytest
 
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.rows import LiveKey, live_key_hash
-from namesrv_core.trace.trace import Trace
+from tools.trace.trace import Trace
 
 Ev = dict[str, Any]
 

@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from namesrv_core import Namesrv, Outcome, Registry, step
 from namesrv_core.history.intervals import Histories, Interval
+from namesrv_core.history.registry_json import state_of
 from namesrv_core.history.timeline import timeline_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import MASTER_ID, BrokerData, TopicConfig, TopicTable
 from namesrv_core.replay.take import take
-from namesrv_core.trace.trace_json import state_of
 from tests.core.adversary import (
     CHANNEL_ENDS,
     EVENTS,

@@ -42,7 +42,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.heartbeat import QueryDataVersionResult
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
-from namesrv_core.trace.trace import _CONFIG_NAMES
+from tools.trace.trace import _CONFIG_NAMES
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 Fields = Mapping[str, str]

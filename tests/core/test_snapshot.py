@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from namesrv_core import Namesrv, Outcome, Registry, take
+from namesrv_core.history.registry_json import state_of
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of, snapshot_text
 from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
@@ -23,7 +24,6 @@ from namesrv_core.machine.rows import (
     TopicQueueMappingInfo,
     TopicTable,
 )
-from namesrv_core.trace.trace_json import state_of
 
 A, CHANNEL = "10.0.0.1:10911", "10.0.0.1:40000#1"
 AT_US = 1_700_000_000_000_000

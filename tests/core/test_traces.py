@@ -18,9 +18,9 @@ import pytest
 from namesrv_core.asking.answers import answer, remark_matches
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.register import RegisterResult
-from namesrv_core.trace.trace import Trace, TraceError, replayed
-from namesrv_core.trace.trace_state import canonical
 from tests.oracle.sequences import Adversary
+from tools.trace.trace import Trace, TraceError, replayed
+from tools.trace.trace_state import canonical
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
 CODES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.pack import PYTHON, closure, pack
+from jobs.start.pack import PYTHON, closure, pack
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from jobs.conf import PipelineConf
-from jobs.fleet.events import EventRows, tables_of
-from jobs.fleet.fleet import Fleet, fleet_of
-from jobs.fleet.plan import beats_of, plan_of, versions_on
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import conformed, rows_of, with_derived
 from schemas import bronze
 from schemas.table import Table
+from tools.fleet.events import EventRows, tables_of
+from tools.fleet.fleet import Fleet, fleet_of
+from tools.fleet.plan import beats_of, plan_of, versions_on
 
 DAY = dt.date(2026, 1, 1)
 NEXT = DAY + dt.timedelta(days=1)

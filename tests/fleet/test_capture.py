@@ -15,11 +15,6 @@ from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader
 
 from jobs.errors import FleetError, UsageError
-from jobs.fleet.asking import Traffic
-from jobs.fleet.capture import Captured, capture
-from jobs.fleet.events import namesrv_events_from, namesrv_id
-from jobs.fleet.fleet import Fleet
-from jobs.fleet.plan import plan_of
 from namesrv_day.arrow.rows import rows_of
 from namesrv_wire import AnyRow, Transcript, read_capture
 from namesrv_wire.rows import Values
@@ -27,6 +22,11 @@ from schemas import bronze, gold
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, beats_on, events_of, fleet_like
 from tests.night.nights import night, rows
 from tests.wire.forge import final
+from tools.fleet.asking import Traffic
+from tools.fleet.capture import Captured, capture
+from tools.fleet.events import namesrv_events_from, namesrv_id
+from tools.fleet.fleet import Fleet
+from tools.fleet.plan import plan_of
 
 FOUR = fleet_like(TROUBLED, shared_topics=True, churn=0.6, registrations=0.02, topics=40)
 FIVE = fleet_like(TROUBLED, version="5.4.0", form="light", beats_per_minute=6, brokers=3, namesrvs=1, churn=0.6)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobs.fleet import draws
-from jobs.fleet.draws import PPM, draw, happens, hashed, text_hash
+from tools.fleet import draws
+from tools.fleet.draws import PPM, draw, happens, hashed, text_hash
 
 INT, LONG = np.int32, np.int64
 LEAST_INT, MOST_INT = -(1 << 31), (1 << 31) - 1

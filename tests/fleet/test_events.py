@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobs.fleet.events import namesrv_events_from, tables_of, topic_configs_from
-from jobs.fleet.fleet import Fleet
-from jobs.fleet.plan import plan_of
 from namesrv_day.arrow.rows import rows_of
 from schemas import bronze
 from schemas.times import day_start_us
 from tests.examples import examples
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, beats_on, events_of, fleet_like, sha256_of
+from tools.fleet.events import namesrv_events_from, tables_of, topic_configs_from
+from tools.fleet.fleet import Fleet
+from tools.fleet.plan import plan_of
 
 HEARTBEATS, REGISTRATIONS = bronze.HEARTBEATS, bronze.REGISTRATIONS
 FOUR = Fleet(

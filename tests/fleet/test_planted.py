@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.fleet.simulate import LATE, ON_TIME, deliver, simulate
 from jobs.night import nightly
 from jobs.night.passes import InProcess
 from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold, truth
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like, house_at
+from tools.fleet.simulate import LATE, ON_TIME, deliver, simulate
 
 _BELONGS = """
 e.namesrv_id = h.namesrv_id AND e.broker_addr = h.broker_addr AND e.cause = 'scan'

@@ -13,9 +13,6 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.errors import FleetError
-from jobs.fleet.fleet import Fleet
-from jobs.fleet.plan import plan_of
-from jobs.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate
 from jobs.night.passes import InProcess
 from jobs.store.files import bounds_of, read_files, write_file
 from jobs.store.warehouse import Warehouse
@@ -23,6 +20,9 @@ from namesrv_day.arrow.rows import rows_of, table_of
 from schemas import bronze, truth
 from schemas.table import Table
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like, house_at
+from tools.fleet.fleet import Fleet
+from tools.fleet.plan import plan_of
+from tools.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate
 
 BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
 WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES, truth.HOLES)

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs.fleet.fleet import Fleet
-from jobs.fleet.plan import plan_of
-from jobs.fleet.truth import holes_from
 from namesrv_day.arrow.rows import conformed, rows_of
 from schemas import truth
 from tests.fleet.fleets import DAY, TROUBLED, beats_on, events_of, fleet_like
+from tools.fleet.fleet import Fleet
+from tools.fleet.plan import plan_of
+from tools.fleet.truth import holes_from
 
 BUSY = fleet_like(TROUBLED, outages=0.6, outage_s=(20, 400), partitions=12, restarts=6)
 FIVE = fleet_like(BUSY, version="5.4.0", form="light", beats_per_minute=4, timeout_ms=50_000)

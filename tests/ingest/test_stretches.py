@@ -14,9 +14,6 @@ from typing import TypeVar
 import pyarrow as pa
 import pytest
 
-from jobs.fleet.asking import Traffic
-from jobs.fleet.capture import capture
-from jobs.fleet.fleet import Fleet
 from jobs.ingest import stretches as module
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
@@ -30,6 +27,9 @@ from tests.examples import first_quick
 from tests.ingest.compare_bronze import rows_of
 from tests.ingest.given import CAPTURE, content, house_at, packets
 from tests.wire.test_columns import HEAD, ONE, WHOLE
+from tools.fleet.asking import Traffic
+from tools.fleet.capture import capture
+from tools.fleet.fleet import Fleet
 
 P = TypeVar("P")
 R = TypeVar("R")

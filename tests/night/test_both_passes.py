@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.fleet.fleet import Fleet
-from jobs.fleet.simulate import simulate
 from jobs.night.passes import Call, InProcess, OnSpark
 from tests.fleet.fleets import house_at
 from tests.night.nights import night
+from tools.fleet.fleet import Fleet
+from tools.fleet.simulate import simulate
 
 FIRST = dt.date(2026, 1, 1)
 

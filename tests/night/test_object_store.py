@@ -18,13 +18,13 @@ import pytest
 from botocore.exceptions import BotoCoreError
 
 from jobs.__main__ import main
-from jobs.fleet.asking import Traffic
-from jobs.fleet.capture import capture
 from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import slices_of, sum_of
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like
 from tests.night.nights import CHECKOUT, digests, house_at, night
+from tools.fleet.asking import Traffic
+from tools.fleet.capture import capture
 
 ID, SECRET = "planted-key-4711", "planted-secret-0815"
 WAREHOUSE = "s3://bucket/wh"

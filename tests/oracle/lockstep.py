@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from namesrv_core.trace.trace import Trace, TraceError
-from namesrv_core.trace.trace_state import canonical
 from tests.oracle.oracle import Oracle
 from tests.oracle.sequences import Adversary, Ev
+from tools.trace.trace import Trace, TraceError
+from tools.trace.trace_state import canonical
 
 _BATCH = 2_000
 

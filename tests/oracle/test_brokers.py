@@ -15,8 +15,9 @@ import pytest
 
 from namesrv_core import PROFILES, Profile
 from namesrv_core.machine.rows import DataVersion, TopicConfig
-from namesrv_core.sides.auto_create import create_topic_in_send_message, create_topic_in_send_message_back
-from namesrv_core.sides.broker import (
+from tests.oracle.jvm import Jvm, compiled, jars
+from tests.sides.auto_create import create_topic_in_send_message, create_topic_in_send_message_back
+from tests.sides.broker import (
     BrokerConfig,
     Consequence,
     VersionAnswer,
@@ -25,7 +26,6 @@ from namesrv_core.sides.broker import (
     registered_topic,
     registration_parts,
 )
-from tests.oracle.jvm import Jvm, compiled, jars
 
 pytestmark = pytest.mark.jvm
 

@@ -19,7 +19,8 @@ from namesrv_core import PROFILES, Namesrv, Profile
 from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
-from namesrv_core.sides.client import (
+from tests.oracle.jvm import Jvm, compiled, jars
+from tests.sides.client import (
     MessageQueue,
     TopicPublishInfo,
     UnusableRouteError,
@@ -30,7 +31,6 @@ from namesrv_core.sides.client import (
     topic_route_data_changed,
     topic_subscribe_info,
 )
-from tests.oracle.jvm import Jvm, compiled, jars
 
 pytestmark = pytest.mark.jvm
 

@@ -17,14 +17,14 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.step import apply_step
-from namesrv_core.trace.trace import Trace
-from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.protocol.requests import request_of
 from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.oracle import VERSIONS, Oracle, request
 from tests.oracle.request_makers import CHANNELS, Made, Maker
+from tools.trace.trace import Trace
+from tools.trace.trace_state import StateText
 
 pytestmark = [pytest.mark.slow, pytest.mark.jvm]
 

@@ -12,11 +12,11 @@ import pytest
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.dispatch import dispatch, serve
 from namesrv_core.machine.question import Answer
-from namesrv_core.trace.trace import Trace
-from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.requests import request_of
 from tests.wire.trace_requests import frame_of
+from tools.trace.trace import Trace
+from tools.trace.trace_state import StateText
 
 TRACES = sorted((Path(__file__).parent.parent / "core" / "traces").glob("*/*.jsonl.gz"))
 VERSIONS = {"4.9.7": 407, "5.4.0": 493}

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from namesrv_core import Namesrv, Registry
 from namesrv_core.machine.profile import V5_4_0
 from namesrv_core.replay.loop import TimedEvent, replay
-from namesrv_core.trace.trace_state import StateText
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import MAX_NOTED, STEP_BACK_US, Lateness
 from namesrv_wire.logs.event_log import SCHEMA
@@ -24,6 +23,7 @@ from namesrv_wire.rows import AnyRow
 from namesrv_wire.tally import Tally
 from schemas import codec
 from tests.examples import examples
+from tools.trace.trace_state import StateText
 
 NAMESRV = "10.0.0.1:9876"
 START_MS = 1_767_312_000_000  # a midnight

@@ -1,0 +1,207 @@
+"""Java, Delta's JARs, and an archive of the classes that a night and its questions load.
+
+A JVM takes an archive only with the class path and the version with which it was made, and with no folder there that has files.
+So conf/ is left off and its files are named; Delta's JARs are on it, which otherwise a loader of Spark's own would add.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jobs.errors import JobError, UsageError
+from jobs.start.options import CommandLine
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+CONF = CHECKOUT / "conf"
+OLDEST = 17
+# Why an archive is refused would be told on standard output.
+QUIET = "-Xlog:disable"
+_OURS_IN_CONF = frozenset({"cluster.conf.example", "log4j2.properties", "namesrv-history.toml", "spark-defaults.conf"})
+
+
+class Java:
+    """The Java that Spark starts, and what lies in the folder of JARs (`NAMESRV_IVY`)."""
+
+    def __init__(self) -> None:
+        """Find it. Spark takes JAVA_HOME before PATH, so an unfit JAVA_HOME is dropped when PATH has a fit Java.
+
+        Raises UsageError, with the command that installs one, if there is none of version 17 or later.
+        """
+        self.ivy, found = Path(os.environ["NAMESRV_IVY"]), "none found"
+        home = os.environ.get("JAVA_HOME")
+        for where, command in (("JAVA_HOME", f"{home}/bin/java" if home else None), ("PATH", shutil.which("java"))):
+            if command is None:
+                continue
+            said, major = _version_of(command)
+            if major >= OLDEST:
+                if where == "PATH":
+                    os.environ.pop("JAVA_HOME", None)
+                self.version = said
+                return
+            name = f"JAVA_HOME={home}" if where == "JAVA_HOME" else "java on PATH"
+            found = f"{name} is Java {major}" if major else f"{name} has no working Java"
+        raise UsageError(f"Java {OLDEST} or newer is needed ({found}). Install it with: {_install_hint()}")
+
+    @property
+    def jars(self) -> list[str]:
+        """Return the paths of Delta's JARs."""
+        return sorted(str(path) for path in self.ivy.glob("jars/*.jar"))
+
+    def ensure_jars(self, options: Sequence[str] = ()) -> None:
+        """Have Spark's own Ivy fetch Delta's JARs unless they are there. `options`: of spark-submit (--repositories, ...)."""
+        settings = (CONF / "spark-defaults.conf").read_text(encoding="utf-8")
+        wanted = _digest(re.findall(r"^spark\.jars\..*", settings, re.MULTILINE))
+        marker = self.ivy / ".packages-sha256"
+        with _locked(self.ivy / "jars.lock"):
+            if _says(marker, wanted) and self.jars:
+                return
+            shutil.rmtree(self.ivy / "jars", ignore_errors=True)
+            marker.unlink(missing_ok=True)
+            script = self.ivy / "resolve.py"  # Spark resolves spark.jars.packages before it starts a script
+            script.touch()
+            command = [
+                f"{os.environ['SPARK_HOME']}/bin/spark-submit",
+                "--master",
+                "local[1]",
+                "--driver-memory",
+                "512m",
+            ]
+            command += ["--conf", f"spark.jars.ivy={self.ivy}", *options, str(script)]
+            _step("fetching the Delta Lake JARs", command, self.ivy / "resolve.log")
+            marker.write_text(wanted, encoding="utf-8")
+
+    # -- the archive of classes --------------------------------------------------------------------------------------
+
+    @property
+    def archive(self) -> Path:
+        """Return where the archive lies."""
+        return self.ivy / "classes.jsa"
+
+    def _key(self) -> str:
+        # The size is part of it, because a JVM does not survive half an archive.
+        size = self.archive.stat().st_size if self.archive.exists() else 0
+        locks = [
+            (CHECKOUT / name).read_text(encoding="utf-8") for name in ("requirements.lock", "conf/spark-defaults.conf")
+        ]
+        return _digest([self.version, os.environ["SPARK_HOME"], str(size), *locks])
+
+    def _is_settled(self) -> bool:
+        """Also true when none could be made: that is not tried again before something changes."""
+        return _says(self.archive.with_suffix(".jsa.key"), self._key())
+
+    def fits_archive(self, line: CommandLine) -> bool:
+        """Return whether there is an archive, and neither executors elsewhere nor anything of the user's on the class path."""
+        theirs = {"--jars", "--packages", "--properties-file"}.intersection(line.given)
+        is_ours = {path.name for path in CONF.iterdir()} == _OURS_IN_CONF
+        is_plain = not theirs and is_ours and line.is_local
+        return is_plain and self.archive.exists() and self.archive.stat().st_size > 0 and self._is_settled()
+
+    def use_archive(self, option: str = "") -> list[str]:
+        """Set the class path that the archive was made with, and return the options of spark-submit that go with it."""
+        no_conf = self.ivy / "no-conf"
+        no_conf.mkdir(exist_ok=True)
+        option = option or f"-XX:SharedArchiveFile={self.archive}"
+        logging = f"-Dlog4j2.configurationFile={CONF}/log4j2.properties"
+        os.environ["SPARK_CONF_DIR"], os.environ["SPARK_DIST_CLASSPATH"] = str(no_conf), ":".join(self.jars)
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{QUIET} '{option}' '{logging}' {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
+        return ["--conf", "spark.jars.packages=", "--properties-file", f"{CONF}/spark-defaults.conf"]
+
+    def ensure_archive(self) -> None:
+        """Record what the demo loads, unless that was done or tried. A folder of somebody else's is left as it is."""
+        if self._is_settled() or not os.access(self.ivy, os.W_OK):
+            return
+        with _locked(self.ivy / "classes.jsa.lock"):
+            if self._is_settled():
+                return
+            making = self.ivy / "classes.jsa.making"
+            shutil.rmtree(making, ignore_errors=True)
+            self.archive.unlink(missing_ok=True)
+            making.mkdir()
+            before = dict(os.environ)
+            options = self.use_archive(f"-XX:ArchiveClassesAtExit={making}/classes.jsa")
+            os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted([*options, '--driver-memory', '1g'])} pyspark-shell"
+            command = [sys.executable, str(CHECKOUT / "jobs" / "__main__.py"), "demo", "--warehouse", str(making / "w")]
+            with contextlib.suppress(JobError):
+                _step("archiving Spark's classes", command, self.ivy / "classes.log")
+            os.environ.clear()
+            os.environ.update(before)
+            if (making / "classes.jsa").exists():
+                (making / "classes.jsa").replace(self.archive)
+            self.archive.with_suffix(".jsa.key").write_text(self._key(), encoding="utf-8")
+            shutil.rmtree(making)
+
+
+def quoted(arguments: Sequence[str]) -> str:
+    """Return one line that a shell, and PySpark, would split into these arguments again."""
+    return " ".join("'" + argument.replace("'", r"'\''") + "'" for argument in arguments)
+
+
+def _version_of(command: str) -> tuple[str, int]:
+    """Return all that a Java says of itself, and its version, 0 when it is no working Java. Old ones call themselves 1.8."""
+    try:
+        done = subprocess.run([command, "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "", 0
+    found = re.search(r'version "(?:1\.)?(\d+)', said := done.stderr + done.stdout)
+    return said, int(found[1]) if found else 0
+
+
+def _install_hint() -> str:
+    """Return one command that helps; Debian releases do not all carry the same Java."""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    if shutil.which("apt-get"):
+        names = [f"openjdk-{version}-jre-headless" for version in (17, 21, 25)]
+        there = (name for name in names if _succeeds(["apt-cache", "show", name]))
+        return f"{sudo}apt-get install -y {next(there, names[0])}"
+    if shutil.which("dnf"):
+        return f"{sudo}dnf install -y java-21-openjdk-headless"
+    return "brew install openjdk@21"
+
+
+def _succeeds(command: Sequence[str]) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def _step(title: str, command: Sequence[str], log: Path) -> None:
+    """Run a command into a log. Raises JobError, with the end of what it said, if it fails."""
+    sys.stderr.write(f"namesrv-history: {title} ...\n")
+    # Its JVM outlives its Python for as long as it writes; it holds the log until then.
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False
+    )
+    log.write_bytes(done.stdout)
+    if done.returncode:
+        said = "".join(f"\n  | {line}" for line in done.stdout.decode(errors="replace").splitlines()[-15:])
+        raise JobError(f"{title}: failed. Full output: {log}{said}")
+
+
+def _digest(texts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _says(marker: Path, text: str) -> bool:
+    return marker.exists() and marker.read_text(encoding="utf-8") == text
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let two starts at once make a thing once: the second waits, and then finds it made."""
+    if not os.access(path.parent if path.parent.exists() else path.parent.parent, os.W_OK):
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

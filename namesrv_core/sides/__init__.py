@@ -1,1 +1,0 @@
-"""The two other sides: brokers and clients."""

@@ -1,0 +1,1 @@
+"""What those who work on this software use, and users do not install: simulator, oracle, traces, benchmarks, checks."""

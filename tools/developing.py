@@ -1,0 +1,91 @@
+"""The commands of those who work on this software: checks, tests, oracle, benchmarks. All run in the checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from jobs.start.__main__ import plain_python
+from jobs.start.java import CHECKOUT, Java, quoted
+from jobs.start.options import CommandLine
+
+# A process for each core and one that works while others wait, four at most; what each is given in one piece, and in which
+# order, says tests/conftest.py.
+_SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
+_NEED_JAVA = frozenset({"oracle", "bench-core", "bench"})
+_MODULES = {
+    "bench": "tools.bench",
+    "bench-core": "tools.bench.core",
+    "fuzz": "tests.wire.fuzz",
+    "oracle": "tests.oracle",
+    "simulate": "tools.fleet",
+    "trace": "tools.trace",
+}
+
+
+def develop(word: str, options: Sequence[str]) -> int:
+    """Run a command and return its exit code. Files that are named lie where the caller is; all else runs in the checkout."""
+    if word in _NEED_JAVA:
+        _with_spark()
+    if word in _MODULES:
+        return _python("-m", _MODULES[word], *options)
+    os.chdir(CHECKOUT)
+    return {"coverage": _coverage, "lint": _lint, "mutate": _mutate, "test": _test}[word](options)
+
+
+def _test(options: Sequence[str]) -> int:
+    if options[:1] == ["--quick"]:
+        plain_python()
+        spread = ("--numprocesses=auto", "--maxprocesses=4", *_SPREAD, "--hypothesis-profile=quick")
+        return _python("-m", "pytest", *spread, "-m", "not slow and not jvm", *options[1:])
+    _with_spark()
+    if options:
+        return _python("-m", "pytest", *options)
+    return _python("-m", "pytest", f"--numprocesses={min(4, (os.cpu_count() or 1) + 1)}", *_SPREAD)
+
+
+def _lint(_: Sequence[str]) -> int:
+    """Types are checked anew each time: a cache of mypy's once hid an error that a fresh clone had."""
+    checks = (
+        ("-m", "ruff", "check", "."),
+        ("-m", "ruff", "format", "--check", "."),
+        ("-m", "mypy", "--cache-dir=/dev/null"),
+        (f"{sys.prefix}/bin/lint-imports", "--no-logo"),
+    )
+    return max(_python(*check) != 0 for check in checks)
+
+
+def _coverage(_: Sequence[str]) -> int:
+    """Branches and statements have bars of their own, which coverage's one percentage cannot express."""
+    code = _python("-m", "coverage", "run", "-m", "pytest", "-q", "tests/core")
+    if code or (code := _python("-m", "coverage", "report")):
+        return code
+    found = subprocess.run(
+        [sys.executable, "-m", "coverage", "json", "-q", "-o", "-"], stdout=subprocess.PIPE, check=True
+    )
+    return subprocess.run([sys.executable, "tests/core/coverage_bars.py"], input=found.stdout, check=False).returncode
+
+
+def _mutate(options: Sequence[str]) -> int:
+    """Mutmut remembers verdicts in mutants/ and does not see that a test has changed; asking for a module asks anew."""
+    if not options:
+        shutil.rmtree("mutants", ignore_errors=True)
+    code = _python("-m", "mutmut", "run", *(f"namesrv_core.{name}.*" for name in options[:1]))
+    return code or _python("tests/core/mutants_by_module.py")
+
+
+def _with_spark() -> None:
+    """Have Java and Delta's JARs, and an archive of classes for the many JVMs that start."""
+    java = Java()
+    java.ensure_jars()
+    plain_python()
+    java.ensure_archive()
+    if java.fits_archive(CommandLine()):
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(java.use_archive())} pyspark-shell"
+
+
+def _python(*arguments: str) -> int:
+    return subprocess.run([sys.executable, *arguments], check=False).returncode
