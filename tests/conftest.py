@@ -53,7 +53,7 @@ if UNVERIFIED not in (_given := os.environ.get("SPARK_SUBMIT_OPTS", "")):
 # Pieces that take minutes, in the order in which they begin: longest first.
 _LONGEST = (
     "spark",
-    "tests/night/test_serve.py",
+    "tests/night/test_register.py",
     "tests/night/test_pages_in_spark.py",
     "tests/wire/test_fuzz.py",
     "tests/oracle/test_dispatch.py",

@@ -30,6 +30,7 @@ def develop(word: str, options: Sequence[str]) -> int:
     """Run a command and return its exit code. Files that are named lie where the caller is; all else runs in the checkout."""
     if word in _NEED_JAVA:
         _with_spark()
+    os.environ["PYTHONSAFEPATH"] = "1"  # a folder named tools may be anybody's
     if word in _MODULES:
         return _python("-m", _MODULES[word], *options)
     os.chdir(CHECKOUT)

@@ -78,6 +78,7 @@ def _add_nights(jobs: Jobs) -> None:
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
     )
     demo.add_argument("--summary", metavar="FILE", help=_SUMMARY)
+    _engine_option(demo)
     demo.set_defaults(snapshot=(), first=None, last=None)
     nightly = jobs.add_parser("nightly", help="all steps in one session, published at the end")
     _several(nightly, "--input", "PATH", _INPUT)

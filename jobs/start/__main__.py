@@ -168,4 +168,6 @@ def _is_dry_run() -> bool:
 if __name__ == "__main__":
     from jobs.processes import end
 
-    end(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    end(code)

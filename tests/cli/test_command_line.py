@@ -9,27 +9,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from jobs.cli.trace import run_trace
 
 from jobs.__main__ import main
 from jobs.cli.arguments import parser
 from jobs.cli.console import Console
 from jobs.cli.report import statements_of
+from tools.fleet.__main__ import main as simulate
+from tools.trace.__main__ import run_trace
 
 CHECKOUT = Path(__file__).parents[2]
 JOBS = (
     "demo",
     "nightly",
     "ingest",
-    "validate",
-    "replay",
-    "flag",
-    "verify",
-    "publish",
     "check",
     "sql",
     "export",
-    "trace",
 )
 
 
@@ -75,7 +70,6 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
         ["sql", "SELECT 1", "--output", "."],
         ["sql", "SELECT 1", "--as-known-at", "2026-13-01"],
         ["export", "--output", "not-there/log.jsonl"],
-        ["simulate", "--start", "2026-03-01", "--brokers", "0"],
     ],
 )
 def test_what_cannot_be_is_one_line_before_anything_is_loaded(arguments: list[str]) -> None:
@@ -113,6 +107,12 @@ def test_inputs_may_be_given_several_times() -> None:
     """Every one of them is read: none is dropped without a word."""
     found = parser().parse_args(["nightly", "--input", "a.pcap", "b.pcap", "--input", "c.pcap"])
     assert found.input == ["a.pcap", "b.pcap", "c.pcap"]
+
+
+def test_a_fleet_that_cannot_be_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, code 2, and no warehouse."""
+    assert simulate(["--start", "2026-03-01", "--brokers", "0"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_trace_is_replayed_line_by_line() -> None:

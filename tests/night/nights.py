@@ -17,12 +17,10 @@ import pytest
 
 from jobs.cli.console import Console
 from jobs.conf import PipelineConf
-from jobs.night import gate, nightly, steps
-from jobs.night.days import asked_days
+from jobs.night import gate, nightly
 from jobs.night.docs import Verdict
 from jobs.night.nightly import Asked, Summary
 from jobs.night.passes import InProcess, Passes
-from jobs.night.publish import Published
 from jobs.night.settling import Settled
 from jobs.night.work import PackReplayed
 from jobs.store.files import read_files
@@ -37,7 +35,6 @@ from schemas.table import Table
 CHECKOUT = Path(__file__).parents[2]
 CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 FRAMES, ANSWERS = 28_021, 13_877
-STEPS = {"replay": steps.replay, "flag": steps.flag, "verify": steps.verify}
 Row = dict[str, Any]
 _numbers = itertools.count()
 
@@ -94,19 +91,6 @@ def night(
         patched.setattr(gate, "judge", judge or counted)
         paths = [str(path) for path in inputs]
         return nightly.run(house, passes or InProcess(), Asked(paths, **asked), console)
-
-
-def step(warehouse: Path, name: str) -> None:
-    """Run a step for all recorded days, as by hand."""
-    house = house_at(warehouse, f"by-hand-{next(_numbers):04}")
-    STEPS[name](house, InProcess(), asked_days(house.recorded(), None, None))
-
-
-def publish(warehouse: Path) -> Published:
-    """Publish what steps have made."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gate, "judge", counted)
-        return steps.publish_steps(house_at(warehouse, f"by-hand-{next(_numbers):04}"), InProcess())
 
 
 def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:

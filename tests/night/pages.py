@@ -66,7 +66,7 @@ class Block(NamedTuple):
     @property
     def needs_java(self) -> bool:
         """Return whether one of the commands starts a JVM."""
-        return bool(re.search(r"\.sh (demo|sql|nightly|serve|register|oracle|bench)", self.lines))
+        return bool(re.search(r"\.sh (demo|sql|nightly|register|oracle|bench)", self.lines))
 
 
 def named(block: Block) -> str:

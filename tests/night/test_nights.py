@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 from pathlib import Path
 
 import pytest
 
 from jobs.conf import NamesrvConf, PipelineConf
-from jobs.errors import GateError, MissingDayError
-from jobs.ingest.ingest import ingest
+from jobs.errors import MissingDayError
 from jobs.night import days as days_module
-from jobs.night import gate, steps
-from jobs.night.days import days_to_do, holes
-from jobs.night.passes import InProcess
+from jobs.night.days import holes
 from jobs.night.publish import gold_digests
 from jobs.store.check import check
 from jobs.store.maintain import maintain
@@ -22,8 +18,8 @@ from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import Slice
 from schemas import bronze, gold
-from tests.night.nights import Nights, counted, digests, heads, house_at, night, publish, rows, step, topics
-from tests.night.three_days import DAYS, HOUR_MS, LOGS, NAMESRV, beat, registration, write_log
+from tests.night.nights import Nights, digests, heads, house_at, night, rows, topics
+from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
 
 FOURTH = DAYS[-1] + dt.timedelta(days=1)
 
@@ -78,46 +74,6 @@ def test_a_night_on_nothing_publishes_nothing(tmp_path: Path) -> None:
     said = night(tmp_path / "w", empty)
     assert (said.status, said.frames, said.digests) == ("nothing_to_do", 0, {})
     assert heads(tmp_path / "w") == {}
-
-
-@pytest.mark.slow
-def test_steps_by_hand_publish_what_a_night_does(copied: Path, tmp_path: Path) -> None:
-    """`publish` names the days that were read in and not replayed; after the other steps it gives the tables of a night."""
-    at_night = Path(shutil.copytree(copied, tmp_path / "at-night"))
-    log = write_log(tmp_path, FOURTH, [beat("12:00:00"), registration("broker-c", "13:00:00", "V", HOUR_MS)])
-    house = house_at(copied, "by-hand")
-    house.start_from_published()
-    ingest(house, [str(log)])
-    days = days_to_do(house_at(copied)).wanted
-    assert FOURTH in days
-    with pytest.raises(GateError, match=f"not replayed.*{days[0]} to {FOURTH}"):
-        publish(copied)
-    for name in ("replay", "flag", "verify"):
-        step(copied, name)
-        assert topics(copied, "2026-03-04 14:00:00") == [], "nobody sees what is not published"
-    published = publish(copied)
-    by_night = night(at_night, log)
-    assert published.digests == by_night.digests
-    assert gold_digests(digests(copied, DATA_TABLES)) == by_night.digests
-    assert check(house_at(copied)).wrong == []
-
-
-@pytest.mark.slow
-def test_a_step_alone_can_be_made_again(copied: Path, nights: Nights) -> None:
-    """Flags that somebody wants to have raised anew, and published: the same as they were."""
-    step(copied, "flag")
-    assert publish(copied).digests == nights.summaries[-1].digests
-
-
-@pytest.mark.slow
-def test_validate_judges_what_there_is(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of published tables and of what was only read in; it publishes nothing."""
-    monkeypatch.setattr(gate, "judge", counted)
-    assert steps.validate(house_at(copied), InProcess()) == []
-    house = house_at(tmp_path / "w", "by-hand")
-    ingest(house, [str(write_log(tmp_path, FOURTH, [beat("12:00:00")]))])
-    assert steps.validate(house_at(tmp_path / "w"), InProcess()) == []
-    assert "runs" not in heads(tmp_path / "w")
 
 
 def test_the_ledger_says_what_was_read_and_written(nights: Nights) -> None:

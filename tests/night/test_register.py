@@ -1,0 +1,249 @@
+"""Views and functions in a metastore: Spark's own Thrift server on it, and any other Spark, answer as `ask` does."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.ask.engine import Answers
+from jobs.ask.saved import values_of
+from jobs.session import BRIEF
+from schemas import asked
+from schemas.dialect import duckdb_queries
+from schemas.queries import Query, queries
+from schemas.views import stored_tables
+from tests.cli.both import lines
+from tests.night.nights import CHECKOUT, Capture
+from tests.night.test_queries import given
+
+_SECONDS = 900
+_AT = "TIMESTAMP'2026-11-21 09:00:00'"
+_ASKED = (
+    "SELECT count(*) AS rows FROM heartbeats",
+    "SELECT code, subject, severity FROM findings ORDER BY code, subject, severity",
+    f"SELECT topic, broker_name, perm FROM topic_queue_table_at({_AT}) ORDER BY topic, broker_name",
+    f"SELECT broker_name, perm FROM route_at('TopicA', {_AT}) ORDER BY broker_name",
+    f"SELECT topic, event_id FROM (SELECT 'TopicD' AS topic, caused_by AS event_id FROM why('TopicD', {_AT}))",
+)
+_NAMES = ("'; DROP VIEW findings; --", 'a"b`c', "\u202e\u200b", "\x1b[31m", "=HYPERLINK(1)", "x" * 10_000)
+_AS_ASK_DOES = (
+    "to_json(struct(*), map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSS\\'Z\\''))"
+)
+"""What makes of Spark's rows the JSON of `ask`, but for instants of whole seconds."""
+
+
+def settings_of(folder: Path) -> list[str]:
+    """Return the settings of Spark that name an embedded metastore in `folder`."""
+    return [
+        f"spark.hadoop.javax.jdo.option.ConnectionURL=jdbc:derby:;databaseName={folder}/metastore;create=true",
+        f"spark.sql.warehouse.dir={folder}/spark-warehouse",
+    ]
+
+
+@pytest.fixture(scope="module")
+def metastore(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder with a metastore that has the names of the bundled capture's warehouse, as one command registers them."""
+    folder = tmp_path_factory.mktemp("registered")
+    options = [word for setting in settings_of(folder) for word in ("--conf", setting)]
+    command = [str(CHECKOUT / "spark-submit.sh"), "register", "--database", "rocketmq", "--warehouse", str(whole.path)]
+    done = subprocess.run(
+        [*command, *options],
+        cwd=folder,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Registered +\d\d views and functions of .* in database rocketmq", done.stdout)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def port(metastore: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Keep Spark's own Thrift server open on a copy of the metastore, as docs/sres.md starts it; give its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(metastore / "metastore", folder / "metastore")
+    page = (CHECKOUT / "docs" / "sres.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```\n(eval [^`]*HiveThriftServer2[^`]*)^```$", page, re.MULTILINE)
+    lines = lines.replace("/srv", str(folder)).replace("10000", str(number)).replace("\neval ", "\n")
+    (folder / "spark-submit.sh").symlink_to(CHECKOUT / "spark-submit.sh")
+    log = folder / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            ["bash", "-euc", lines.rstrip().replace('\n"$SPARK_HOME', '\nexec "$SPARK_HOME')],
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + _SECONDS
+        while not _listens(number):
+            assert server.poll() is None, log.read_text()[-4_000:]
+            assert time.monotonic() < deadline, log.read_text()[-4_000:]
+            time.sleep(0.5)
+        yield number
+    finally:
+        server.terminate()
+        server.wait(_SECONDS)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _environment() -> dict[str, str]:
+    """Return what a user's shell has; a JVM that lasts for a test compiles quickly, not for speed."""
+    return {
+        **os.environ,
+        "NAMESRV_VENV": os.environ["VIRTUAL_ENV"],
+        "SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} {BRIEF}",
+    }
+
+
+def beeline(port: int, *statements: str, settings: str = "") -> subprocess.CompletedProcess[str]:
+    """Run statements in one session of beeline; it goes on behind a mistake."""
+    asked = [argument for statement in statements for argument in ("-e", statement)]
+    url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq{settings}"
+    options = ["--outputformat=csv2", "--force=true", "--silent=true", "--nullemptystring=false"]
+    command = [f"{os.environ['SPARK_HOME']}/bin/beeline", "-u", url, *options, *asked]
+    environment = {**os.environ, "SPARK_BEELINE_OPTS": _environment()["SPARK_SUBMIT_OPTS"]}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False)
+
+
+def answers_in(said: str, statements: int) -> list[list[list[str]]]:
+    """Return the rows of the answers, headers left out; behind each a marker was asked for. Prompts are no answers."""
+    parts = re.sub(r"^(\d+: jdbc:hive2://\S+> ?)+", "", said, flags=re.MULTILINE).split("marker\nnext\n")
+    assert len(parts) == statements + 1, said
+    return [list(csv.reader(io.StringIO(part)))[1:] for part in parts[:-1]]
+
+
+def told(query: Query) -> str:
+    """Return a saved query with what it is asked for as literals: the driver binds nothing, and beeline ends at some comments."""
+    types = {one.name: one.type for one in query.parameters}
+    literals = {name: _literal(value, types[name]) for name, value in values_of(query, given(query)).items()}
+    sql = re.sub(r"^ *--.*\n", "", query.sql, flags=re.MULTILINE)
+    return re.sub(r"(?<!:):(\w+)", lambda found: literals[found[1]], sql).rstrip().rstrip(";")
+
+
+def _literal(value: object, of: str) -> str:
+    if value is None or isinstance(value, int):
+        return f"CAST({'NULL' if value is None else value} AS {of})"
+    return f"TIMESTAMP'{value.isoformat()}'" if isinstance(value, dt.datetime) else f"'{value}'"
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_beeline_is_answered_what_ask_is_answered(whole: Capture, port: int) -> None:
+    """Functions at an instant, how many rows each stored table has, and all saved queries: every value is equal."""
+    saved = [(query, f"SELECT hex({_AS_ASK_DOES}) FROM ({told(query)})") for query in queries().values()]
+    counted = " UNION ALL ".join(f"SELECT '{name}' AS name, count(*) AS rows FROM {name}" for name in stored_tables())
+    exact = [*_ASKED, f"SELECT * FROM ({counted}) ORDER BY name"]
+    found = answered_by(port, [*exact, *(statement for _, statement in saved)])
+    answers = Answers(str(whole.path))
+    for statement, rows in zip(exact, found[: len(exact)], strict=True):
+        assert rows == [["NULL" if cell is None else str(cell) for cell in row] for row in of_ask(answers, statement)]
+    for (query, _), rows in zip(saved, found[len(exact) :], strict=True):
+        of_duckdb = answers.ask(asked.statement(f"query.{query.name}") or "", **values_of(query, given(query)))
+        told_as = (bytes.fromhex(row).decode().replace(".000000Z", "Z") for (row,) in rows)
+        assert sorted(json.dumps(json.loads(row), sort_keys=True) for row in told_as) == lines(*of_duckdb), query.name
+
+
+def answered_by(port: int, statements: list[str]) -> list[list[list[str]]]:
+    """Return what beeline is answered to statements, in one session, all without an error."""
+    marked = [part for statement in statements for part in (statement.rstrip().rstrip(";"), "SELECT 'next' AS marker")]
+    done = beeline(port, *marked)
+    assert "Error" not in done.stderr, done.stderr
+    return answers_in(done.stdout, len(statements))
+
+
+def of_ask(answers: Answers, statement: str) -> list[Any]:
+    """Return the rows with which DuckDB answers a statement of Spark's."""
+    (translated,) = duckdb_queries(statement)
+    return list(answers.ask(translated).rows)
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_what_is_not_recorded_is_an_error_that_jdbc_shows(port: int) -> None:
+    """Outside of what is recorded, and in a session whose instants would be another zone's."""
+    done = beeline(port, "SELECT * FROM route_at('TopicA', TIMESTAMP'2027-01-01 00:00:00')")
+    assert "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded is 127.0.0.1:9876 from 2026-11-21T" in done.stderr
+    zone = "?spark.sql.session.timeZone=Asia/Shanghai"
+    done = beeline(port, f"SELECT * FROM route_at('TopicA', {_AT})", settings=zone)
+    assert "instants are UTC here; this session has another zone" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_any_name_is_a_value_through_the_door(port: int) -> None:
+    """Quotes, comments, semicolons, control characters and ten thousand characters: no such topic, and nothing else."""
+    quoted = [name.replace("\\", "\\\\").replace("'", "\\'").replace(";", "\\u003b") for name in _NAMES]
+    done = beeline(port, *(f"SELECT count(*) FROM route_at('{name}', {_AT})" for name in quoted), "SHOW VIEWS")
+    assert "Error" not in done.stderr, done.stderr
+    assert len(re.findall(r"^(?:\d+: \S+> )*0$", done.stdout, re.MULTILINE)) == len(_NAMES), done.stdout
+    assert "findings" in done.stdout
+
+
+_LATER = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.enableHiveSupport().getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+spark.sql("USE rocketmq")
+for statement in {statements!r}:
+    try:
+        print([list(row) for row in spark.sql(statement).collect()])
+    except Exception as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.jvm
+def test_a_metastore_keeps_the_names_for_later_processes(whole: Capture, metastore: Path, tmp_path: Path) -> None:
+    """Another process, which knows nothing of this project, asks the metastore that `register` has filled."""
+    shutil.copytree(metastore / "metastore", tmp_path / "metastore")
+    kept = settings_of(tmp_path)
+    outside = "SELECT * FROM route_at('TopicA', TIMESTAMP'2027-01-01 00:00:00')"
+    script = _LATER.format(statements=[*_ASKED, outside])
+    told = os.environ["PYSPARK_SUBMIT_ARGS"].removesuffix("pyspark-shell")
+    later = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={
+            **_environment(),
+            "PYTHONPATH": "",
+            "PYSPARK_SUBMIT_ARGS": f"{told} --conf '{kept[0]}' --conf '{kept[1]}' pyspark-shell",
+        },
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    said = later.stdout.splitlines()
+    answers = Answers(str(whole.path))
+    assert len(said) >= len(_ASKED)
+    for statement, line in zip(_ASKED, said, strict=False):
+        assert line == str([list(row) for row in of_ask(answers, statement)]), later.stderr
+    assert "nothing is recorded at 2027-01-01 00:00:00 UTC" in later.stdout
