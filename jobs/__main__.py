@@ -48,6 +48,11 @@ def _run(arguments: argparse.Namespace) -> int:
         from jobs.start.pack import run_pack  # noqa: PLC0415  as above
 
         return run_pack(Path(arguments.output), sys.stdout)
+    if arguments.job == "reference":
+        from schemas.reference import text  # noqa: PLC0415  as above
+
+        sys.stdout.write(text())
+        return 0
     if arguments.job in ("ask", "audit", "report"):
         from jobs.cli.ask import ask as job  # noqa: PLC0415  as above
 

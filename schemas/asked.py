@@ -1,16 +1,23 @@
-"""What readers' SQL is made of in DuckDB's dialect, as `schemas.dialect` wrote it down: nothing here takes time to import."""
+"""What readers' SQL is made of in DuckDB's dialect: nothing here takes time to import.
+
+Translating takes seconds, so what `schemas.translate` has made is kept beside its sources until one of them changes.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path(__file__).parent / "duckdb"
+KEPT = "translated.json"
 _WORD = re.compile(r"\w+")
 
 
@@ -22,40 +29,57 @@ class Stored(NamedTuple):
     columns: Mapping[str, str]
 
 
-def _text(name: str) -> str:
-    """Return what a file says. On a cluster it lies in an archive, not in a folder; raises OSError if there is none."""
-    found = pkgutil.get_data("schemas", f"{FOLDER.name}/{name}")
-    if found is None:
-        raise FileNotFoundError(name)
-    return found.decode()
+@cache
+def _texts() -> Mapping[str, str]:
+    """Return statements by name, kept or made now. In an archive on a cluster what was kept is taken as it is."""
+    folder = Path(__file__).parent
+    state = _state_of(folder)
+    with suppress(OSError, ValueError):
+        kept = json.loads(pkgutil.get_data("schemas", KEPT) or b"")
+        if state in (None, kept["state"]):
+            return dict(kept["texts"])
+    from schemas.translate import texts  # noqa: PLC0415  it takes time to import
+
+    made = dict(texts())
+    with suppress(OSError):  # somebody else's folder
+        part = folder / f"{KEPT}.{os.getpid()}"
+        part.write_text(json.dumps({"state": state, "texts": made}), encoding="utf-8")
+        part.replace(folder / KEPT)
+    return made
+
+
+def _state_of(folder: Path) -> str | None:
+    """Return what changes when a source does; None where they lie in an archive."""
+    if not folder.is_dir():
+        return None
+    files = sorted(path for pattern in ("*.py", "*.sql") for path in folder.rglob(pattern))
+    times = ((path.relative_to(folder).as_posix(), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    return hashlib.sha256(repr([version("sqlglot"), *times]).encode()).hexdigest()
 
 
 @cache
 def stored() -> dict[str, Stored]:
     """Return the tables as they were published, by the name under which statements read them."""
-    found = json.loads(_text("tables.json"))
+    found = json.loads(_texts()["tables"])
     return {name: Stored(**table) for name, table in found.items()}
 
 
 @cache
 def statement(name: str) -> str | None:
     """Return the statement that makes a view or function; None for another name."""
-    try:
-        return _text(f"{name}.sql")
-    except OSError:
-        return None
+    return _texts().get(name)
 
 
 @cache
 def derived(table: str, column: str) -> str:
     """Return what a column that is not stored follows from."""
-    return _text(f"column.{table}.{column}.sql")
+    return _texts()[f"column.{table}.{column}"]
 
 
 @cache
 def names() -> frozenset[str]:
     """Return the names of all views, functions and tables."""
-    return frozenset(path.stem for path in FOLDER.glob("*.sql")) | frozenset(stored())
+    return (frozenset(_texts()) - {"tables"}) | frozenset(stored())
 
 
 def needed(text: str, known: Iterable[str], made_by: Callable[[str], str]) -> list[str]:

@@ -1,13 +1,9 @@
-"""Write `docs/tables.md`: every table, view and function, and what each of their columns says.
-
-`python -m schemas.reference` writes; a test holds what is there against what it would write.
-"""
+"""The reference (`./spark-submit.sh reference`): every table, view and function, and what each of their columns says."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -16,7 +12,6 @@ from schemas.queries import queries
 from schemas.table import Column, Table
 from schemas.views import functions, views
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "tables.md"
 _COMMENT = r"COMMENT '((?:[^']|'')*)'"
 _COLUMN = re.compile(rf"^    (\w+)(?: ([A-Z][\w<>,: ]*?))? {_COMMENT},?$", re.MULTILINE)
 _OF_ALL = re.compile(rf"^\)?{_COMMENT}$|^{_COMMENT}$", re.MULTILINE)
@@ -40,8 +35,7 @@ def text() -> str:
 def _lines() -> Iterator[str]:
     yield "# Tables, views and functions"
     yield ""
-    yield "Made by `python -m schemas.reference` from the definitions in `schemas`: change those. All instants are UTC. A `*` marks"
-    yield "columns that are never NULL; *derived* ones follow from others and are not stored."
+    yield "All instants are UTC. A `*` marks columns that are never NULL; *derived* ones follow from others and are not stored."
     for layer, tables in (("Bronze: what was recorded", bronze.TABLES), ("Gold: what follows from it", gold.TABLES)):
         yield f"\n## {layer}"
         for table in tables:
@@ -106,7 +100,3 @@ def type_name(of: pa.DataType) -> str:
 
 def _plain(comment: str) -> str:
     return comment.replace("''", "'")
-
-
-if __name__ == "__main__":
-    PAGE.write_text(text(), encoding="utf-8")

@@ -1,7 +1,4 @@
-"""Write `schemas/duckdb`: what readers' SQL is in DuckDB's dialect, a file a name, so that who asks need not wait for it.
-
-`python -m schemas.translate` writes; a test holds what is there against what it would write.
-"""
+"""Readers' SQL in DuckDB's dialect, a statement a name; `schemas.asked` keeps it, so that who asks need not wait for it."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from schemas.asked import FOLDER
 from schemas.dialect import duckdb_body
 from schemas.queries import queries
 from schemas.views import DAYS_IN_FORCE, DAYS_OF_EACH, Statement, statements, stored_tables
@@ -50,7 +46,7 @@ def duckdb_statement(statement: Statement) -> str:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yield the names of the files in `FOLDER`, and what they hold."""
+    """Yield the names of views, functions, saved queries and derived columns with their text; `tables` is JSON."""
     tables = {
         name: {
             "table": table.name,
@@ -61,13 +57,13 @@ def texts() -> Iterator[tuple[str, str]]:
     }
     for table in stored_tables().values():
         for column in table.derived:
-            yield f"column.{table.name}.{column.name}.sql", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
-    yield "tables.json", json.dumps(tables, indent=1) + "\n"
-    yield "days_in_force.sql", _days_in_force()
+            yield f"column.{table.name}.{column.name}", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
+    yield "tables", json.dumps(tables, indent=1) + "\n"
+    yield "days_in_force", _days_in_force()
     for name, statement in statements().items():
-        yield f"{name}.sql", duckdb_statement(statement)
+        yield name, duckdb_statement(statement)
     for query in queries().values():
-        yield f"query.{query.name}.sql", duckdb_body(query.sql) + "\n"
+        yield f"query.{query.name}", duckdb_body(query.sql) + "\n"
 
 
 def _days_in_force() -> str:
@@ -86,18 +82,3 @@ def _type(of: pa.DataType) -> str:
     if pa.types.is_map(of):
         return f"MAP({_type(of.key_type)}, {_type(of.item_type)})"
     return _PRIMITIVES[of]
-
-
-def main() -> None:
-    """Write the files."""
-    wanted = dict(texts())
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.iterdir():
-        if path.name not in wanted:
-            path.unlink()
-    for name, text in wanted.items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

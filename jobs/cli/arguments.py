@@ -229,6 +229,7 @@ def _answer_options(job: argparse.ArgumentParser) -> None:
 
 def _add_without_recordings(jobs: Jobs) -> None:
     """Add what needs no warehouse."""
+    jobs.add_parser("reference", help="print every table, view and function, column by column, as Markdown")
     pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
     pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jobs.start.options import CommandLine
 from jobs.start.pack import PYPROJECT, pack
+from schemas import asked
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGES = ("jobs", "namesrv_core", "namesrv_day", "namesrv_wire", "schemas")
@@ -19,6 +20,7 @@ _ENVIRONMENT = "environment"
 
 def zip_packages(checkout: Path, target: Path) -> None:
     """Write modules and data files of all packages, without what Python makes beside them."""
+    asked.names()  # what is translated is kept, and travels
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             for path in sorted((checkout / package).rglob("*")):

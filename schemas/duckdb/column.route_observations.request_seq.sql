@@ -1,1 +1,0 @@
-  EPOCH_US(event_time) * 1000 + request_rest

@@ -1,1 +1,0 @@
-  EPOCH_US(effect_time) * 1000 + seq_rest
