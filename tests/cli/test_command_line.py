@@ -170,9 +170,9 @@ def test_names_from_the_wire_do_not_steer_a_terminal() -> None:
 def test_nothing_that_a_process_prints_steers_a_terminal(tmp_path: Path) -> None:
     """ESC, C1 and marks of direction leave no process raw, in results as in errors; JSON stays what it was."""
     event = {"ev": {"op": "init", "t_ms": 0, "profile": "4.9.7", "channels": {"a\x1b]0;\u009b": "\u202e"}}}
-    ran = _process(["trace"], json.dumps(event, ensure_ascii=False))
+    ran = _process(["-m", "tools.trace"], json.dumps(event, ensure_ascii=False))
     refused = _process(
-        ["nightly", "--input", str(tmp_path / "no\x1b[2J\u2066.pcap"), "--warehouse", str(tmp_path / "w")]
+        ["-m", "jobs", "nightly", "--input", str(tmp_path / "no\x1b[2J\u2066.pcap"), "--warehouse", str(tmp_path / "w")]
     )
     assert ran.returncode == 0
     assert json.loads(ran.stdout)["i"] == 0
@@ -182,5 +182,12 @@ def test_nothing_that_a_process_prints_steers_a_terminal(tmp_path: Path) -> None
 
 
 def _process(arguments: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(CHECKOUT / "jobs" / "__main__.py"), *arguments]
-    return subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=CHECKOUT,
+        input=given,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import TextIO
 
+from jobs.cli.output import Guarded
 from tools.trace.trace import TraceError, replayed
 
 EXIT_OK, EXIT_USAGE = 0, 2
@@ -33,7 +34,7 @@ def main() -> int:
         "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
     )
     given = parser.parse_args()
-    return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, given.profile, given.states)
+    return run_trace(sys.stdin.buffer, Guarded(sys.stdout), Guarded(sys.stderr), given.profile, given.states)
 
 
 if __name__ == "__main__":
