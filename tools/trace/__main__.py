@@ -34,7 +34,8 @@ def main() -> int:
         "--states", choices=("full", "hash"), default="full", help="write whole states, or their hashes only"
     )
     given = parser.parse_args()
-    return run_trace(sys.stdin.buffer, Guarded(sys.stdout), Guarded(sys.stderr), given.profile, given.states)
+    sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
+    return run_trace(sys.stdin.buffer, sys.stdout, sys.stderr, given.profile, given.states)
 
 
 if __name__ == "__main__":
