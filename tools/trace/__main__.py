@@ -6,15 +6,17 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable
+from io import TextIOBase
 from typing import TextIO
 
 from jobs.cli.output import Guarded
 from tools.trace.trace import TraceError, replayed
 
+Out = TextIO | TextIOBase
 EXIT_OK, EXIT_USAGE = 0, 2
 
 
-def run_trace(lines: Iterable[bytes], out: TextIO, err: TextIO, profile: str | None, states: str) -> int:
+def run_trace(lines: Iterable[bytes], out: Out, err: Out, profile: str | None, states: str) -> int:
     """Write the result of each line; a malformed line ends the run with its number and exit code 2."""
     try:
         records = replayed(lines, profile, states=states == "full")
