@@ -19,7 +19,14 @@ from namesrv_day.day.context import BeatsDuring, RawBeats
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.flags.expired import during
 from schemas.bronze import REGISTRATIONS
-from schemas.gold import BROKER_ADDR_HISTORY, BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
+from schemas.gold import (
+    BROKER_ADDR_HISTORY,
+    BROKER_LIVE_HISTORY,
+    DATA_VERSION_HISTORY,
+    EVENT_OUTCOMES,
+    ROUTE_CHANGES,
+    TOPIC_QUEUE_HISTORY,
+)
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP, list_of
 from schemas.times import US_PER_DAY, day_start_us
@@ -41,10 +48,13 @@ ASKED = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
 """When the first and the last question of an hour for a route were asked; none while a broker was live all day."""
 SILENT = pa.schema([*_BROKER, ("broker_id", pa.int64()), ("since", TIMESTAMP), ("event_id", _STRING), *_ENDED])
 """While nothing came of a broker name whose address another one has, too; `until` is NULL: to the end of the day."""
+DELETING = pa.schema([("event_id", _STRING), ("topic_count", pa.int64())])
+"""Registrations with which topics lost their route, and how many they list."""
 READ_ONLY = pa.schema([("broker_name", _STRING), ("topic", _STRING), *_TOLD])
 """The first registration by which a master itself took the write permission of a topic that had lost it otherwise."""
 SEEN = {
-    "same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED, "silent": SILENT, "read_only": READ_ONLY
+    **{"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED},
+    **{"silent": SILENT, "read_only": READ_ONLY, "deleting": DELETING},
 }
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
@@ -66,7 +76,9 @@ class Recorded(NamedTuple):
 
 
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
-    """Return the tables of `SEEN` of a name server's `day`, by names. `today`: its histories and event_outcomes."""
+    """Return the tables of `SEEN` of a name server's `day`, by names. `today`: its histories, event_outcomes and
+    route_changes.
+    """
     return {
         "same_version": _same_version(today, hours, recorded, day),
         "lone": _lone(today, recorded, day),
@@ -74,6 +86,7 @@ def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorde
         "asked": _asked(today, recorded, day),
         "silent": _silent(today, recorded, day),
         "read_only": _read_only(today, hours, recorded, day),
+        "deleting": _deleting(today, recorded),
     }
 
 
@@ -164,6 +177,16 @@ def _read_only(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorde
     single = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "seq", "effect_time"], where=seqs)
     tables = {"lost": lost, "said": said, "single": single, "configs": recorded.topic_configs(pc.unique(said["digest"]))}
     return conformed(ask(query("flags/read_only"), tables), READ_ONLY)
+
+
+def _deleting(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+    vanished = today[ROUTE_CHANGES.name].filter(pc.field("change") == "vanished")["caused_by"].combine_chunks()
+    is_one = (pc.field("operation") == "register_broker") & pc.field("event_id").isin(vanished)
+    seqs = today[EVENT_OUTCOMES.name].filter(is_one)["seq"].combine_chunks()
+    if not len(seqs):
+        return DELETING.empty_table()
+    columns = ["event_id", "topic_count"]
+    return conformed(recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=pc.field("seq").isin(seqs)), DELETING)
 
 
 _SHARED = """

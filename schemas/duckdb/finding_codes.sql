@@ -74,10 +74,10 @@ FROM (VALUES
   ),
   (
     'EXPIRED_BROKER',
-    'a broker fell silent and was removed',
+    'a broker fell silent, or was refused, until its lease ran out, and was removed',
     'critical if topics lost queues, else warning',
     CAST(NULL AS TEXT),
-    'Look whether the broker or its host stood still; detection_lag_ms says how long clients sent to it all the same',
+    'Look whether the broker or its host stood still, or why it was refused; detection_lag_ms says how long clients sent to it all the same',
     FALSE
   ),
   (
@@ -90,7 +90,7 @@ FROM (VALUES
   ),
   (
     'GHOST_BROKER',
-    'an address in a group without a live entry',
+    'an address in a group without a live entry, or with one that only another broker renews',
     'critical',
     'ghost_after_s = 120',
     'Restart the broker under that address, or unregister it: the name server will not remove it',
@@ -109,7 +109,7 @@ FROM (VALUES
     'an event with which many topics lost their route',
     'critical; info if the name server stopped',
     'many_topics = 5',
-    'Look at who sent the event; if topics were deleted, bring them back from the brokers'' configuration',
+    'Look at who sent the event; if topics were deleted, bring them back from the brokers'' configuration; switch deleteTopicWithBrokerRegistration off if it did it',
     FALSE
   ),
   (

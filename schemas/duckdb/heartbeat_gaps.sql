@@ -2,7 +2,7 @@ CREATE OR REPLACE TEMPORARY VIEW heartbeat_gaps AS
 SELECT * FROM (
 SELECT
   l.namesrv_id,
-  l.broker_name,
+  COALESCE(b.broker_name, l.broker_name),
   b.broker_addr,
   b.after_time,
   DATE_SUB('MILLISECOND', b.after_time, b.effect_time),
@@ -13,7 +13,7 @@ FROM (
   SELECT
     r.*,
     LAG(r.effect_time) OVER (
-      PARTITION BY r.namesrv_id, COALESCE(r.cluster_name, ''), r.broker_addr
+      PARTITION BY r.namesrv_id, COALESCE(r.cluster_name, ''), r.broker_name, r.broker_addr
       ORDER BY r.seq NULLS FIRST
     ) AS after_time
   FROM live_refreshes AS r

@@ -56,10 +56,18 @@ WITH told AS (
     l.*,
     MIN(l.link) OVER (PARTITION BY l.code, l.subject, l.number) AS root
   FROM linked AS l
+), headed AS (
+  SELECT
+    r.*,
+    FIRST(r.code) OVER (
+      PARTITION BY r.root
+      ORDER BY r.weight DESC, r.from_time NULLS FIRST, r.namesrv_id NULLS FIRST, r.code NULLS FIRST
+    ) AS headline
+  FROM rooted AS r
 ), together AS (
   SELECT
     r.root,
-    MIN(r.from_time) AS first_time,
+    MIN(CASE WHEN r.code = r.headline THEN r.from_time ELSE NULL END) AS first_time,
     CASE WHEN COUNT(r.to_time) = COUNT(*) THEN MAX(r.to_time) ELSE NULL END AS last_time,
     MAX(r.weight) AS weight,
     COUNT(*) AS findings,
@@ -84,7 +92,7 @@ WITH told AS (
       {'code': r.code, 'subject': r.subject, 'detail': r.detail, 'remedy': r.remedy, 'from_time': r.from_time},
       {'col1': -r.weight, 'from_time': r.from_time, 'namesrv_id': r.namesrv_id, 'code': r.code}
     ) AS shown
-  FROM rooted AS r
+  FROM headed AS r
   GROUP BY
     r.root
 )

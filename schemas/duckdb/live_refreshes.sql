@@ -2,6 +2,7 @@ CREATE OR REPLACE TEMPORARY VIEW live_refreshes AS
 SELECT
   beat.namesrv_id,
   beat.cluster_name,
+  beat.broker_name,
   beat.broker_addr,
   beat.seq,
   beat.effect_time,
@@ -11,6 +12,7 @@ FROM (
   SELECT
     namesrv_id,
     cluster_name,
+    broker_name,
     broker_addr,
     seq,
     effect_time,
@@ -23,6 +25,7 @@ FROM (
   SELECT
     namesrv_id,
     cluster_name,
+    broker_name,
     broker_addr,
     seq,
     effect_time,

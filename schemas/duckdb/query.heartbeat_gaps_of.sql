@@ -27,4 +27,5 @@ GROUP BY
 ORDER BY
   max_share DESC,
   namesrv_id NULLS FIRST,
-  broker_addr NULLS FIRST
+  broker_addr NULLS FIRST,
+  broker_name NULLS FIRST

@@ -1,11 +1,87 @@
+WITH told AS (
+  /* a registration with a single topic says nothing about others */
+  SELECT
+    namesrv_id,
+    broker_name,
+    broker_addr,
+    broker_id,
+    data_version,
+    topic_config_digest,
+    MIN(seq) AS seq,
+    MIN(effect_time) AS effect_time,
+    COUNT(*) AS times,
+    ARG_MIN_NULL(event_id, seq) AS event_id
+  FROM registrations
+  WHERE
+    refusal IS NULL AND topic_count > 1 AND NOT data_version IS NULL
+  GROUP BY
+    namesrv_id,
+    broker_name,
+    broker_addr,
+    broker_id,
+    data_version,
+    topic_config_digest
+), pairs AS (
+  SELECT
+    b.*,
+    a.topic_config_digest AS digest_before
+  FROM told AS a
+  JOIN told AS b
+    ON b.namesrv_id = a.namesrv_id
+    AND b.broker_name = a.broker_name
+    AND b.broker_addr = a.broker_addr
+    AND b.broker_id = a.broker_id
+    AND b.data_version = a.data_version
+    AND b.seq > a.seq
+), listed AS (
+  SELECT
+    topic_config_digest,
+    UNNEST(topics) AS said
+  FROM topic_configs
+), changed AS (
+  /* tables without a common topic are parts of one registration that was split */
+  SELECT
+    p.namesrv_id,
+    p.broker_name,
+    p.broker_addr,
+    p.data_version,
+    p.effect_time,
+    p.times,
+    p.event_id
+  FROM pairs AS p
+  JOIN listed AS later
+    ON later.topic_config_digest = p.topic_config_digest
+  JOIN listed AS earlier
+    ON earlier.topic_config_digest = p.digest_before
+    AND earlier.said.topic = later.said.topic
+  GROUP BY
+    p.namesrv_id,
+    p.broker_name,
+    p.broker_addr,
+    p.data_version,
+    p.effect_time,
+    p.times,
+    p.event_id
+)
 SELECT
   namesrv_id,
   what,
   broker_name,
   broker_addr,
-  version_before,
-  version_after,
+  CONCAT_WS(
+    '/',
+    CAST(before.state_version AS TEXT),
+    CAST(before.timestamp AS TEXT),
+    CAST(before.counter AS TEXT)
+  ) AS version_before,
+  CONCAT_WS(
+    '/',
+    CAST(after.state_version AS TEXT),
+    CAST(after.timestamp AS TEXT),
+    CAST(after.counter AS TEXT)
+  ) AS version_after,
   effect_time,
+  times,
   event_id
 FROM (
   SELECT
@@ -13,58 +89,32 @@ FROM (
     'went back' AS what,
     broker_name,
     broker_addr,
-    CONCAT_WS(
-      '/',
-      CAST(previous.state_version AS TEXT),
-      CAST(previous.timestamp AS TEXT),
-      CAST(previous.counter AS TEXT)
-    ) AS version_before,
-    CONCAT_WS(
-      '/',
-      CAST(data_version.state_version AS TEXT),
-      CAST(data_version.timestamp AS TEXT),
-      CAST(data_version.counter AS TEXT)
-    ) AS version_after,
-    valid_from AS effect_time,
-    opened_by AS event_id
+    previous AS before,
+    data_version AS after,
+    MIN(valid_from) AS effect_time,
+    COUNT(*) AS times,
+    ARG_MIN_NULL(opened_by, opened_at) AS event_id
   FROM data_version_history
   WHERE
     is_regression
+  GROUP BY
+    namesrv_id,
+    broker_name,
+    broker_addr,
+    previous,
+    data_version
   UNION ALL
   SELECT
-    r.namesrv_id,
+    namesrv_id,
     'same version, other topics',
-    r.broker_name,
-    r.broker_addr,
-    CONCAT_WS(
-      '/',
-      CAST(r.before.state_version AS TEXT),
-      CAST(r.before.timestamp AS TEXT),
-      CAST(r.before.counter AS TEXT)
-    ),
-    CONCAT_WS(
-      '/',
-      CAST(r.data_version.state_version AS TEXT),
-      CAST(r.data_version.timestamp AS TEXT),
-      CAST(r.data_version.counter AS TEXT)
-    ),
-    r.effect_time,
-    r.event_id
-  FROM (
-    SELECT
-      x.*,
-      LAG(x.data_version) OVER told AS before,
-      LAG(x.topic_config_digest) OVER told AS digest_before
-    FROM registrations AS x
-    WHERE
-      x.refusal IS NULL
-    WINDOW told AS (
-      PARTITION BY x.namesrv_id, x.broker_name, x.broker_addr
-      ORDER BY x.seq NULLS FIRST
-    )
-  ) AS r
-  WHERE
-    r.before = r.data_version AND r.digest_before <> r.topic_config_digest
+    broker_name,
+    broker_addr,
+    data_version,
+    data_version,
+    effect_time,
+    times,
+    event_id
+  FROM changed
 ) AS found
 WHERE
   (

@@ -3,18 +3,19 @@ SELECT
   q.topic,
   q.broker_name,
   q.effect_time AS lost_time,
-  MIN(back.effect_time) AS back_time,
+  MIN(back.valid_from) AS back_time,
   c.operation,
   q.event_id,
   c.source_file,
   c.source_offset
 FROM queue_changes AS q
-LEFT JOIN queue_changes AS back
+/* it is there again with a change of the row, or with a new one after the broker was gone */
+LEFT JOIN topic_queue_history AS back
   ON back.namesrv_id = q.namesrv_id
   AND back.topic = q.topic
   AND back.broker_name = q.broker_name
-  AND back.effect_time > q.effect_time
-  AND back.perm_after & 2 <> 0
+  AND back.valid_from > q.effect_time
+  AND back.perm & 2 <> 0
 LEFT JOIN causes AS c
   ON c.namesrv_id = q.namesrv_id AND c.event_id = q.event_id
 WHERE

@@ -31,11 +31,16 @@ silences AS (
         *, coalesce(lead(since) OVER in_time, valid_to) AS until, coalesce(lead(event_id) OVER in_time, closed_by) AS ended_by
     FROM points
     WINDOW in_time AS (PARTITION BY broker_name, broker_id, broker_addr, opened_by ORDER BY since, event_id)
+),
+
+cut AS (
+    SELECT s.*, min(g.valid_to) AS gone_time, arg_min(g.closed_by, g.valid_to) AS gone_by
+    FROM silences AS s
+    LEFT JOIN gone AS g ON g.broker_addr = s.broker_addr AND g.valid_to > s.since
+    GROUP BY ALL
 )
 
 SELECT
-    s.broker_name, s.broker_id, s.broker_addr, s.since, s.event_id, least(s.until, min(g.valid_to)) AS until,
-    if(min(g.valid_to) < s.until OR s.until IS NULL, arg_min(g.closed_by, g.valid_to), s.ended_by) AS ended_by
-FROM silences AS s
-LEFT JOIN gone AS g ON g.broker_addr = s.broker_addr AND g.valid_to > s.since
-GROUP BY ALL
+    broker_name, broker_id, broker_addr, since, event_id, least(until, gone_time) AS until,
+    if(gone_time < until OR until IS NULL, gone_by, ended_by) AS ended_by
+FROM cut
