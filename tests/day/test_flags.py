@@ -322,3 +322,34 @@ def test_what_a_broker_tells_with_one_version_is_compared_from_one_registration_
     assert [(row["code"], row["evidence"], row["topic_names"]) for row in found] == [
         ("SAME_VERSION_NEW_CONTENT", ["more"], ["T3"])
     ]
+
+
+def test_a_setting_that_explains_a_loss_is_told() -> None:
+    """The name server deletes what a registration does not list, and it lists one topic; by another cause nothing is said of it."""
+    lost, names = event("lost", "12:00"), [f"T{number}" for number in range(6)]
+    setting = {"namesrv_id": NS, "setting": "delete_topic_with_broker_registration", "source": "given", "day": DAY}
+    setting |= {"restart_value": "true", "answers_for": 0, "answers_against": 0, "evidence": [], "process_seq": 0}
+
+    def detail(operation: str, value: str, **until: Any) -> str:
+        rows: dict[Table, list[Row]] = {
+            gold.TOPIC_QUEUE_HISTORY: [queues(name, "broker-a", REGISTER, lost) for name in names],
+            gold.BROKER_ADDR_HISTORY: [member("broker-a", 0, MASTER, REGISTER)],
+            gold.BROKER_LIVE_HISTORY: [live(MASTER, REGISTER, broker_name="broker-a")],
+            gold.EVENT_OUTCOMES: [outcome(lost, operation)],
+            gold.NAMESRV_SETTINGS: [{**setting, "value": value, "from_seq": 0, **until}],
+        }
+        told = [registration(lost, "broker-a", "one", 1)]
+        of = recorded(told, topic_configs(one=["T9"]))
+        found = flag(FlagInput(NS, Namesrv(V5_4_0), DAY, {**sliced(rows, DAY, NS), "hours": hours_of(told)}, of))
+        (loss,) = [row["detail"] for row in found[gold.FINDINGS.name].to_pylist() if row["code"] == "MASS_TOPIC_LOSS"]
+        return str(loss)
+
+    explained = "; it lists 1 topic, and deleteTopicWithBrokerRegistration = true deletes those of a broker"
+    assert explained in detail("register_broker", "true")
+    assert explained in detail("register_broker", "true", valid_to=clock("12:00:00.000001"))
+    for said in (
+        detail("register_broker", "true", valid_to=clock("12:00")),
+        detail("register_broker", "false"),
+        detail("unregister_broker", "true"),
+    ):
+        assert "deleteTopic" not in said
