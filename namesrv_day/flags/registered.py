@@ -175,7 +175,12 @@ def _read_only(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorde
         return READ_ONLY.empty_table()
     seqs = pc.field("seq").isin(said["seq"].combine_chunks())
     single = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "seq", "effect_time"], where=seqs)
-    tables = {"lost": lost, "said": said, "single": single, "configs": recorded.topic_configs(pc.unique(said["digest"]))}
+    tables = {
+        "lost": lost,
+        "said": said,
+        "single": single,
+        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+    }
     return conformed(ask(query("flags/read_only"), tables), READ_ONLY)
 
 
@@ -186,7 +191,9 @@ def _deleting(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
     if not len(seqs):
         return DELETING.empty_table()
     columns = ["event_id", "topic_count"]
-    return conformed(recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=pc.field("seq").isin(seqs)), DELETING)
+    return conformed(
+        recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=pc.field("seq").isin(seqs)), DELETING
+    )
 
 
 _SHARED = """

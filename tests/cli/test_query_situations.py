@@ -387,7 +387,8 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
     second, third = at("second", "09:30"), at("third", "09:40")
     halves = [at(f"{name} {minute}", f"09:{minute:02}") for minute in range(3) for name in ("a", "b")]
     shared = [
-        registration(of, broker_name=f"broker-{of[0][0]}", topic_config_digest="two", arrived=of[1]) for of in halves[:5]
+        registration(of, broker_name=f"broker-{of[0][0]}", topic_config_digest="two", arrived=of[1])
+        for of in halves[:5]
     ]
     config = {"mappings": [], "ingest_run": "r"}
     versions = {
@@ -411,12 +412,11 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
             for second, digest in enumerate(["ab" if minute < 5 else "ab2", "cd", *(["one"] if minute == 3 else [])])
         ],
         gold.DATA_VERSION_HISTORY: [
-            kept(
-                at(f"old {minute}", f"11:{minute:02}"),
-                at(f"new {minute}", f"11:{minute:02}:30"),
+            {
+                **kept(at(f"old {minute}", f"11:{minute:02}"), at(f"new {minute}", f"11:{minute:02}:30")),
                 **{"broker_name": "broker-b", "broker_addr": B, "is_regression": True},
                 **{"data_version": {**VERSION, "counter": 1}, "previous": {**VERSION, "counter": 2}},
-            )
+            }
             for minute in range(12)
         ],
     }
@@ -477,7 +477,9 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
                     *(queues(UP, wiped), queues(wiped, perm=4), queues(UP, second, broker_name="broker-b")),
                     queues(third, topic="U"),
                 ],
-                gold.CLUSTER_ADDR_HISTORY: [kept(UP, cluster_name="C", broker_name=name) for name in ("broker-a", "broker-b")],
+                gold.CLUSTER_ADDR_HISTORY: [
+                    kept(UP, cluster_name="C", broker_name=name) for name in ("broker-a", "broker-b")
+                ],
             },
             ["t=2026-03-01 11:00"],
             [

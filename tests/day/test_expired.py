@@ -81,7 +81,14 @@ def test_topics_are_lost_with_the_address_that_the_same_event_removed() -> None:
 def spoke(came: str, handled: str | None = None, addr: str = "a:1") -> dict[str, Any]:
     """Return a beat that came at one instant and was handled at another."""
     at, effect = event("beat", came), event("beat", handled or came)
-    return {"broker_addr": addr, "event_time": at[1], "effect_time": effect[1], "event_id": came, "day": DAY, "code": 103}
+    return {
+        "broker_addr": addr,
+        "event_time": at[1],
+        "effect_time": effect[1],
+        "event_id": came,
+        "day": DAY,
+        "code": 103,
+    }
 
 
 def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> None:
@@ -98,7 +105,9 @@ def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> Non
     assert [(row["removed_by"], row["broker_addr"], row["beats"], row["refused"]) for row in heard.to_pylist()] == [
         ("scan", "a:1", 2, 0)
     ]
-    assert heard_before(gone, tables({})["event_outcomes"], reading_during([spoke("08:30"), spoke("09:10")])).num_rows == 0
+    assert (
+        heard_before(gone, tables({})["event_outcomes"], reading_during([spoke("08:30"), spoke("09:10")])).num_rows == 0
+    )
     about = About("10.0.0.1:9876", DAY)
     found = {
         had: findings({**tables({}), gold.EXPIRED_BROKERS.name: _soon(gone), "heard": told}, {}, {}, about)[
@@ -116,7 +125,10 @@ def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
     refused = [{**spoke(f"08:{minute}"), "refusal": "crc32_mismatch"} for minute in (31, 32)]
     beats = [*refused, spoke("08:33"), spoke("08:59", "09:10"), spoke("08:40", addr="b:1")]
     outcomes = [
-        *(outcome(event(beat["event_id"], beat["event_id"]), "register_broker", outcome="refused_request") for beat in refused),
+        *(
+            outcome(event(beat["event_id"], beat["event_id"]), "register_broker", outcome="refused_request")
+            for beat in refused
+        ),
         outcome(event("08:33", "08:33"), "register_broker", outcome="no_effect"),
         outcome(event("08:59", "09:10"), "register_broker", outcome="refused_request"),
     ]

@@ -371,7 +371,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_finding_fires_where_it_should_and_only_there(case: Case) -> None:
     """Severity, subject, span and evidence are those of the rows at fault; rows at the boundary stay unnamed."""
-    found = of_code(found_in(case.rows, until=case.until), case.code, "severity", "subject", "from_time", "to_time", "evidence")
+    found = of_code(
+        found_in(case.rows, until=case.until), case.code, "severity", "subject", "from_time", "to_time", "evidence"
+    )
     assert found == case.found
 
 
@@ -665,11 +667,9 @@ def test_plain_beats_and_answers_are_time_that_passes() -> None:
         gold.EVENT_OUTCOMES: [outcome(event("again", "09:00:30"), "register_broker", broker_name="a")],
     }
 
-    def told(until: str) -> list[tuple[Any, ...]]:
+    def told(until: str) -> list[list[tuple[Any, ...]]]:
         found = found_in(rows, until=clock(until))
-        return [
-            of_code(found, code, "from_time", "to_time") for code in ("DUAL_MASTER_CLAIM", "GHOST_BROKER")
-        ]
+        return [of_code(found, code, "from_time", "to_time") for code in ("DUAL_MASTER_CLAIM", "GHOST_BROKER")]
 
     dual, ghost = told("09:20")
     assert dual == [(SECOND[1], clock("09:00:30"))]

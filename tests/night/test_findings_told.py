@@ -34,13 +34,21 @@ def lines() -> list[Line]:
     told.append(at(START + 2.2 * MINUTE, {"kind": "admin", "code": 205, "response_code": 0, "broker_name": "broker-m"}))
     # a 5.x broker: its heartbeats are unknown to the name server
     told.append(said("r", 0.1))
-    beat = {"kind": "heartbeat", "code": 904, "cluster_name": "C", "broker_name": "broker-r", "broker_addr": "10.0.0.114:10911"}
+    beat = {
+        "kind": "heartbeat",
+        "code": 904,
+        "cluster_name": "C",
+        "broker_name": "broker-r",
+        "broker_addr": "10.0.0.114:10911",
+    }
     told += [at(START + (0.2 + sixth / 6) * MINUTE, beat) for sixth in range(60)]
     return told
 
 
 VERSION = {"timestamp": 1_767_312_000_000, "counter": 2}
-MEANT = [{"topic": topic, "read_queue_nums": 8, "write_queue_nums": 8, "perm": perm} for topic, perm in (("T", 6), ("U", 4))]
+MEANT = [
+    {"topic": topic, "read_queue_nums": 8, "write_queue_nums": 8, "perm": perm} for topic, perm in (("T", 6), ("U", 4))
+]
 
 
 def minutes(of: Row, name: str) -> float | None:
