@@ -53,8 +53,13 @@ DELETING = pa.schema([("event_id", _STRING), ("topic_count", pa.int64())])
 READ_ONLY = pa.schema([("broker_name", _STRING), ("topic", _STRING), *_TOLD])
 """The first registration by which a master itself took the write permission of a topic that had lost it otherwise."""
 SEEN = {
-    **{"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED},
-    **{"silent": SILENT, "read_only": READ_ONLY, "deleting": DELETING},
+    "same_version": SAME_VERSION,
+    "lone": LONE,
+    "wiped": WIPED,
+    "asked": ASKED,
+    "silent": SILENT,
+    "read_only": READ_ONLY,
+    "deleting": DELETING,
 }
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
@@ -76,8 +81,9 @@ class Recorded(NamedTuple):
 
 
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
-    """Return the tables of `SEEN` of a name server's `day`, by names. `today`: its histories, event_outcomes and
-    route_changes.
+    """Return the tables of `SEEN` of a name server's `day`, by names.
+
+    `today`: its histories, event_outcomes and route_changes.
     """
     return {
         "same_version": _same_version(today, hours, recorded, day),

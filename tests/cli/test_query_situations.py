@@ -414,8 +414,11 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
         gold.DATA_VERSION_HISTORY: [
             {
                 **kept(at(f"old {minute}", f"11:{minute:02}"), at(f"new {minute}", f"11:{minute:02}:30")),
-                **{"broker_name": "broker-b", "broker_addr": B, "is_regression": True},
-                **{"data_version": {**VERSION, "counter": 1}, "previous": {**VERSION, "counter": 2}},
+                "broker_name": "broker-b",
+                "broker_addr": B,
+                "is_regression": True,
+                "data_version": {**VERSION, "counter": 1},
+                "previous": {**VERSION, "counter": 2},
             }
             for minute in range(12)
         ],
@@ -441,9 +444,13 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
             ["t=2026-03-01 11:00"],
             [
                 {
-                    **{"topic": "T", "namesrv_id": NS1, "known_to": NS2, "known_since": second[1]},
+                    "topic": "T",
+                    "namesrv_id": NS1,
+                    "known_to": NS2,
+                    "known_since": second[1],
                     "differs": "perm 4, read 4, write 4, flag 0 instead of perm 6, read 4, write 4, flag 0",
-                    **{"lacking_since": wiped[1], "lacking_by": "wiped"},
+                    "lacking_since": wiped[1],
+                    "lacking_by": "wiped",
                 },
                 {"topic": "U", "namesrv_id": NS1, "differs": "missing", "known_to": NS2},
             ],

@@ -119,7 +119,7 @@ def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> Non
 
 
 def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
-    """Told are how often, since when and why it was refused until its lease ended, be it back or not; what was late is no refusal."""
+    """Told are how often, since when and why it was refused until its lease ended; what was late is no refusal."""
     removal = expired(broker_live=[live("a:1", UP, SCAN, broker_name="a"), live("b:1", UP, SCAN, broker_name="b")])
     gone = table_of(removal, gold.EXPIRED_BROKERS)
     refused = [{**spoke(f"08:{minute}"), "refusal": "crc32_mismatch"} for minute in (31, 32)]
