@@ -25,7 +25,7 @@ from jobs.report.page import report
 from schemas import bronze, gold
 from schemas.queries import queries
 from tests.cli.rows import house_at, publish
-from tests.cli.test_query_situations import A, UP, at, live, registration, sent
+from tests.cli.test_query_situations import UP, A, at, live, registration, sent
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
 
