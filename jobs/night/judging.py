@@ -39,7 +39,7 @@ from namesrv_day.across.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compar
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.coverage import recorded_day
+from namesrv_day.day.coverage import Extent, extent_of, recorded_day
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.flags.between import Compared, compared, served
 from namesrv_day.flags.findings import About, stand_otherwise
@@ -129,12 +129,16 @@ def judge_namesrv(work: JudgeWork) -> Judged:
     of, own = work.of, work.slices.of(work.of.namesrv_id)
     slices = {table.name: own.rows(table) for table in DATA_TABLES}
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
+    extent = _extent(of) if work.is_gated or FLAGS in work.parts else None
     made: dict[str, pa.Table] = {}
-    for part in (OUTCOMES, FLAGS, VERIFY):
-        if part in work.parts:
-            made |= _PARTS[part](work, namesrv, {**slices, **made})
+    if OUTCOMES in work.parts:
+        made |= _outcomes(work, namesrv, slices)
+    if FLAGS in work.parts:
+        made |= _flags(work, namesrv, {**slices, **made}, extent)
+    if VERIFY in work.parts:
+        made |= _verdicts(work, namesrv, {**slices, **made})
     slices |= made
-    recorded = _recorded_day(of, slices) if work.is_gated or FLAGS in work.parts else []
+    recorded = _recorded_day(of, slices, extent)
     judged = Judged(
         of.namesrv_id,
         written(of, {TABLES[name]: rows for name, rows in made.items()}),
@@ -158,14 +162,17 @@ def judge_namesrv(work: JudgeWork) -> Judged:
     )
 
 
-def _recorded_day(of: NamesrvWork, slices: Frames) -> list[dict[str, Any]]:
+def _extent(of: NamesrvWork) -> Extent | None:
     today, beats = of.today.of(of.namesrv_id), hours_of(of)
     times = [
         today.rows(table, ["effect_time"])["effect_time"] for table in bronze.RECORDED_TABLES if table not in BEATS
     ]
-    times += [beats[name].cast(TIMESTAMP) for name in ("first_us", "last_us")]
-    life = {bronze.NAMESRV_EVENTS.name: today.rows(bronze.NAMESRV_EVENTS)}
-    return recorded_day(of.namesrv_id, of.day, {**slices, **life}, times)
+    return extent_of([*times, *(beats[name].cast(TIMESTAMP) for name in ("first_us", "last_us"))])
+
+
+def _recorded_day(of: NamesrvWork, slices: Frames, extent: Extent | None) -> list[dict[str, Any]]:
+    life = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS)}
+    return recorded_day(of.namesrv_id, of.day, {**slices, **life}, extent)
 
 
 def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
@@ -186,7 +193,7 @@ def _map_orders_before(of: NamesrvWork) -> pa.Table:
     return of.before.of(of.namesrv_id).rows(gold.MAP_ORDERS)
 
 
-def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
+def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames, extent: Extent | None) -> dict[str, pa.Table]:
     of = work.of
     events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
     events[bronze.ADDRESSES.name] = of.addresses
@@ -214,6 +221,7 @@ def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Ta
             recorded,
             told,
             work.thresholds,
+            None if extent is None else extent.last,
         )
     )
 
@@ -305,4 +313,3 @@ UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event
 """  # noqa: S608  names of ours
 """The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""
 _ANSWERED = (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
-_PARTS = {OUTCOMES: _outcomes, FLAGS: _flags, VERIFY: _verdicts}

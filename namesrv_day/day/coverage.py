@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,18 +18,28 @@ from schemas.sql_files import query
 _TABLES = (NAMESRV_EVENTS.name, EVENT_OUTCOMES.name, FINDINGS.name)
 
 
-def recorded_day(
-    namesrv_id: str, day: dt.date, tables: Frames, seen: Iterable[pa.ChunkedArray | pa.Array]
-) -> list[dict[str, Any]]:
-    """Return the day's row of `runs.coverage`; none for a name server of which nothing is recorded on it.
+class Extent(NamedTuple):
+    """When something was recorded of a name server on a day, plain beats and answers included: first and last."""
 
-    `tables`: its namesrv_events, event_outcomes and findings of the day. `seen`: instants at which something was recorded of
-    it, the first and the last among them.
-    """
+    first: dt.datetime
+    last: dt.datetime
+
+
+def extent_of(seen: Iterable[pa.ChunkedArray | pa.Array]) -> Extent | None:
+    """Return the first and the last of all instants at which something was recorded; None: nothing was."""
     bounds = [pc.min_max(times) for times in seen]
     first = min((at for of in bounds if (at := of["min"].as_py()) is not None), default=None)
     last = max((at for of in bounds if (at := of["max"].as_py()) is not None), default=None)
-    if first is None:
+    return None if first is None or last is None else Extent(first, last)
+
+
+def recorded_day(namesrv_id: str, day: dt.date, tables: Frames, extent: Extent | None) -> list[dict[str, Any]]:
+    """Return the day's row of `runs.coverage`; none for a name server of which nothing is recorded on it (no `extent`).
+
+    `tables`: its namesrv_events, event_outcomes and findings of the day.
+    """
+    if extent is None:
         return []
     marks = ask(query("day/marks"), {name: tables[name] for name in _TABLES}).to_pylist()
-    return [{"namesrv_id": namesrv_id, "day": day, "first_time": first, "last_time": last, "marks": marks}]
+    times = {"first_time": extent.first, "last_time": extent.last}
+    return [{"namesrv_id": namesrv_id, "day": day, **times, "marks": marks}]

@@ -11,6 +11,7 @@ from namesrv_day.day.context import DURING, BeatsDuring
 from namesrv_day.day.day_events import BEATS, Frames
 from schemas.gold import BROKER_ADDR_HISTORY, BROKER_LIVE_HISTORY, EVENT_OUTCOMES, EXPIRED_BROKERS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
+from schemas.table import LONG, STRING, TIMESTAMP, list_of
 
 
 def expired_brokers(slices: Frames) -> pa.Table:
@@ -31,21 +32,29 @@ def expired_brokers(slices: Frames) -> pa.Table:
     return conformed(ask(query("flags/expired"), tables), EXPIRED_BROKERS)
 
 
-HEARD = pa.schema([("removed_by", pa.string()), ("broker_addr", pa.string())])
+_REFUSED = (("refused_since", TIMESTAMP), ("refused_by", STRING), ("reasons", list_of(STRING)))
+HEARD = pa.schema(
+    [("removed_by", STRING), ("broker_addr", STRING), ("beats", LONG), ("refused", LONG), *_REFUSED],
+)
+"""What came of a broker between the last beat that renewed its lease and its removal, and how much of it had been refused by then:
+since when, by which event first, and why."""
 
 
-def heard_before(expired: pa.Table, beats_during: BeatsDuring) -> pa.Table:
-    """Return a row (`HEARD`) for each beat that came of a broker between the last that renewed its lease and its removal.
+def heard_before(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDuring) -> pa.Table:
+    """Return a row (`HEARD`) for each removed broker of which something came before its removal that did not renew its lease.
 
-    It was refused, or the name server handled it too late. `expired`: rows of `expired_brokers`; one that never came back says
-    nothing afterwards either.
+    It was refused, or the name server handled it too late. `expired`: rows of `expired_brokers`; `outcomes`: event_outcomes.
     """
-    back = expired.filter(pc.is_valid(expired["returned_time"]))
-    if not back.num_rows:
+    if not expired.num_rows:
         return HEARD.empty_table()
-    silent = during(back, "last_beat_time", "removed_time")
-    beats = [beats_during(table.name, ["broker_addr", "event_time"], silent) for table in BEATS]
-    return ask(_HEARD, {"expired": back, "beats": pa.concat_tables(beats)}).cast(HEARD)
+    silent = during(expired, "last_beat_time", "removed_time")
+    parts = []
+    for table in BEATS:
+        columns = [name for name in _BEAT if name in table.column_names]
+        parts.append(beats_during(table.name, columns, silent))
+    beats = pa.concat_tables(parts, promote_options="default")
+    told = outcomes.filter(pc.field("event_id").isin(beats["event_id"].combine_chunks()))
+    return conformed(ask(query("flags/heard"), {"expired": expired, "beats": beats, "outcomes": told}), HEARD)
 
 
 def during(rows: pa.Table, begin: str, end: str) -> pa.Table:
@@ -53,7 +62,4 @@ def during(rows: pa.Table, begin: str, end: str) -> pa.Table:
     return pa.table([rows[name] for name in ("broker_addr", begin, end)], names=DURING.names).cast(DURING)
 
 
-_HEARD = """
-SELECT removed_by, expired.broker_addr FROM expired JOIN beats
-ON beats.broker_addr = expired.broker_addr AND event_time > last_beat_time AND event_time <= removed_time
-"""
+_BEAT = ("broker_addr", "event_id", "event_time", "effect_time", "code", "refusal")

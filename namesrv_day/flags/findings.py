@@ -22,6 +22,7 @@ from namesrv_day.flags.registered import SEEN
 from schemas.findings import CATALOGUE, Finding, Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query
+from schemas.table import TIMESTAMP
 
 
 class Unsettled(NamedTuple):
@@ -32,12 +33,13 @@ class Unsettled(NamedTuple):
 
 
 class About(NamedTuple):
-    """Whose findings of which day, and from when on they count."""
+    """Whose findings of which day, from when on they count, and when something was recorded of it last on the day."""
 
     namesrv_id: str
     day: dt.date
     thresholds: Thresholds = Thresholds()
     unsettled: Unsettled | None = None
+    seen_until: dt.datetime | None = None
 
 
 def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Table:
@@ -53,7 +55,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
         **_SEEN,
         **tables,
         "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
-        "about": pa.table({"namesrv_id": [about.namesrv_id]}),
+        "about": pa.table({"namesrv_id": [about.namesrv_id], "seen_until": pa.array([about.seen_until], TIMESTAMP)}),
     }
     values = {**asdict(about.thresholds), "start": start_of(about.day)}
     things, asked = [_NO_THINGS], []

@@ -23,17 +23,20 @@ from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table
 
-_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.NAMESRV_EVENTS, bronze.ADDRESSES)
+_OF_THE_DAY = (
+    *(*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS),
+    *(bronze.NAMESRV_EVENTS, bronze.ADDRESSES),
+)
 
 
 @dataclass(frozen=True)
 class FlagInput:
     """One name server on one day, as it was replayed.
 
-    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and the rows of
-    `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may have changed.
-    `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
-    `findings.findings` takes them.
+    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its `hours`,
+    and the rows of `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may
+    have changed. `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
+    `findings.findings` takes them. `seen_until`: when something was recorded of it last.
     """
 
     namesrv_id: str
@@ -43,6 +46,7 @@ class FlagInput:
     recorded: Recorded
     before: Frames = field(default_factory=dict)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    seen_until: dt.datetime | None = None
 
 
 def flag(given: FlagInput) -> dict[str, pa.Table]:
@@ -61,9 +65,9 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         ORPHANED_TOPICS.name: _of(given.namesrv_id, _settled(routes.orphans, unsettled), ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
     }
-    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today))
-    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], recorded.beats_during)}
-    seen |= registered(today, hours, recorded, given.day)
+    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), given.seen_until)
+    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)}
+    seen |= registered({**today, ROUTE_CHANGES.name: found[ROUTE_CHANGES.name]}, hours, recorded, given.day)
     return {**found, FINDINGS.name: findings({**today, **found, **seen}, news, given.before, about)}
 
 

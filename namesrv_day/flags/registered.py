@@ -16,9 +16,17 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BeatsDuring, RawBeats
+from namesrv_day.day.day_events import BEATS
 from namesrv_day.flags.expired import during
 from schemas.bronze import REGISTRATIONS
-from schemas.gold import BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
+from schemas.gold import (
+    BROKER_ADDR_HISTORY,
+    BROKER_LIVE_HISTORY,
+    DATA_VERSION_HISTORY,
+    EVENT_OUTCOMES,
+    ROUTE_CHANGES,
+    TOPIC_QUEUE_HISTORY,
+)
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP, list_of
 from schemas.times import US_PER_DAY, day_start_us
@@ -26,6 +34,7 @@ from schemas.times import US_PER_DAY, day_start_us
 _STRING = pa.string()
 _BROKER = [("broker_name", _STRING), ("broker_addr", _STRING)]
 _TOLD = [("told_time", TIMESTAMP), ("event_id", _STRING)]
+_ENDED = [("until", TIMESTAMP), ("ended_by", _STRING)]
 _TOPICS = [(name, list_of(_STRING)) for name in ("changed", "skipped")]
 SAME_VERSION = pa.schema([*_BROKER, *_TOLD, ("version", _STRING), ("is_new_version", pa.bool_()), *_TOPICS])
 """A registration with a data version with which the broker had told other topics: those that say otherwise in it, or are missing;
@@ -37,7 +46,21 @@ WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
 """The last registration that came between the arrival of what removed a broker and its effect."""
 ASKED = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
 """When the first and the last question of an hour for a route were asked; none while a broker was live all day."""
-SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED}
+SILENT = pa.schema([*_BROKER, ("broker_id", pa.int64()), ("since", TIMESTAMP), ("event_id", _STRING), *_ENDED])
+"""While nothing came of a broker name whose address another one has, too; `until` is NULL: to the end of the day."""
+DELETING = pa.schema([("event_id", _STRING), ("topic_count", pa.int64())])
+"""Registrations with which topics lost their route, and how many they list."""
+READ_ONLY = pa.schema([("broker_name", _STRING), ("topic", _STRING), *_TOLD])
+"""The first registration by which a master itself took the write permission of a topic that had lost it otherwise."""
+SEEN = {
+    "same_version": SAME_VERSION,
+    "lone": LONE,
+    "wiped": WIPED,
+    "asked": ASKED,
+    "silent": SILENT,
+    "read_only": READ_ONLY,
+    "deleting": DELETING,
+}
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
 _REMOVES = ("unregister_broker", "channel_close", "channel_exception", "channel_idle")
@@ -58,12 +81,18 @@ class Recorded(NamedTuple):
 
 
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
-    """Return SAME_VERSION, LONE, WIPED and ASKED of a name server's `day`, by names. `today`: its histories and event_outcomes."""
+    """Return the tables of `SEEN` of a name server's `day`, by names.
+
+    `today`: its histories, event_outcomes and route_changes.
+    """
     return {
         "same_version": _same_version(today, hours, recorded, day),
         "lone": _lone(today, recorded, day),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
+        "silent": _silent(today, recorded, day),
+        "read_only": _read_only(today, hours, recorded, day),
+        "deleting": _deleting(today, recorded),
     }
 
 
@@ -131,6 +160,65 @@ def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> p
     return ask(_ROUTES, {"questions": recorded.questions()}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
 
 
+def _silent(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
+    members = today[BROKER_ADDR_HISTORY.name]
+    shared = ask(_SHARED, {"members": members})["broker_addr"].combine_chunks()
+    if not len(shared):
+        return SILENT.empty_table()
+    columns, where = ["broker_name", "broker_addr", "effect_time", "event_id"], pc.field("broker_addr").isin(shared)
+    beats = [recorded.raw_beats(table.name, columns=columns, where=where) for table in BEATS]
+    tables = {"members": members, "live": today[BROKER_LIVE_HISTORY.name], "beats": pa.concat_tables(beats)}
+    start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+    return conformed(ask(query("flags/silent"), tables, start=start), SILENT)
+
+
+def _read_only(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> pa.Table:
+    wipes = today[EVENT_OUTCOMES.name].filter(pc.field("operation") == "wipe_write_perm")
+    start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+    lost = ask(_LOST, {"queues": today[TOPIC_QUEUE_HISTORY.name], "wipes": wipes}, start=start)
+    said = ask(_SAID_SINCE, {"hours": hours, "lost": lost}) if lost.num_rows else lost
+    if not said.num_rows:
+        return READ_ONLY.empty_table()
+    seqs = pc.field("seq").isin(said["seq"].combine_chunks())
+    single = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "seq", "effect_time"], where=seqs)
+    tables = {
+        "lost": lost,
+        "said": said,
+        "single": single,
+        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+    }
+    return conformed(ask(query("flags/read_only"), tables), READ_ONLY)
+
+
+def _deleting(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+    vanished = today[ROUTE_CHANGES.name].filter(pc.field("change") == "vanished")["caused_by"].combine_chunks()
+    is_one = (pc.field("operation") == "register_broker") & pc.field("event_id").isin(vanished)
+    seqs = today[EVENT_OUTCOMES.name].filter(is_one)["seq"].combine_chunks()
+    if not len(seqs):
+        return DELETING.empty_table()
+    columns = ["event_id", "topic_count"]
+    return conformed(
+        recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=pc.field("seq").isin(seqs)), DELETING
+    )
+
+
+_SHARED = """
+SELECT broker_addr FROM members WHERE broker_addr IS NOT NULL GROUP BY broker_addr HAVING count(DISTINCT broker_name) > 1
+"""
+# What took the permission before the day is not told here.
+_LOST = """
+SELECT broker_name, topic, valid_from FROM queues
+WHERE perm & 2 = 0 AND (valid_from < $start OR opened_by IN (SELECT event_id FROM wipes))
+"""
+_SAID_SINCE = """
+SELECT
+    l.broker_name, l.valid_from, h.topic_config_digest AS digest,
+    min(if(h.first_us >= epoch_us(l.valid_from), h.first_seq, h.last_seq)) AS seq
+FROM (SELECT DISTINCT broker_name, valid_from FROM lost) AS l
+JOIN hours AS h ON h.broker_name = l.broker_name AND h.last_us >= epoch_us(l.valid_from)
+WHERE h.kind = 'registrations' AND h.broker_id = 0 AND h.refusal IS NULL AND h.topic_config_digest IS NOT NULL
+GROUP BY ALL
+"""
 _ROUTES = "SELECT request_seq // 1000 AS first_us, seq // 1000 AS last_us FROM questions WHERE code = $code"
 _LATE = """
 SELECT broker_name, broker_addr, event_time AS decided_time, valid_to AS removed_time, closed_by AS removed_by

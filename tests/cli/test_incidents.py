@@ -100,6 +100,22 @@ def test_what_one_event_brought_about_is_one_incident(tmp_path: Path) -> None:
     assert (topics, topic_names) == (12, LOSS["topic_names"])
 
 
+def test_an_incident_begins_when_what_its_code_tells_of_began(tmp_path: Path) -> None:
+    """A broker had been silent two minutes before the scan that took the master: the group had one until then."""
+    silent = finding(NS1, "09:58:00", None, code="EXPIRED_BROKER", subject="broker-a a:1", evidence=["scan"])
+    lone = finding(NS1, "10:00:05", None, "critical", evidence=["scan"])
+    late = finding(NS2, "10:00:20", None, "critical", evidence=["scan-2"])
+    early = finding(NS2, "10:00:02", None, evidence=["scan-2"])
+    publish(house_at(tmp_path, "1"), {gold.FINDINGS: [silent, lone, late]})
+    asked = "SELECT code, first_time, detail, codes FROM incidents"
+    assert [(code, f"{at:%T}", codes) for code, at, _, codes in Answers(str(tmp_path)).ask(asked).rows] == [
+        ("NO_MASTER", "10:00:05", ["EXPIRED_BROKER", "NO_MASTER"])
+    ]
+    publish(house_at(tmp_path, "2"), {gold.FINDINGS: [silent, lone, early]})
+    ((_, begun, detail, _),) = Answers(str(tmp_path)).ask(asked).rows
+    assert (f"{begun:%T}", detail) == ("10:00:02", f"on {NS1}"), "with that code first seen elsewhere"
+
+
 def test_a_condition_of_a_cluster_is_one_row(tmp_path: Path) -> None:
     """However often it was told, and apart from what the same event brought about."""
     rows = [finding(ns, clock, None, "info", **PRIVATE) for ns in (NS1, NS2) for clock in ("09:00:00", "11:00:00")]

@@ -381,10 +381,154 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
     }
 
 
-@pytest.mark.parametrize("name", situations())
-def test_a_query_finds_what_happened(name: str, tmp_path: Any) -> None:
+def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], list[Row]]]:
+    """Return the same of queries of which one situation does not say enough."""
+    wiped, gone, back = at("wiped", "10:00"), at("gone", "10:01"), at("back", "10:05")
+    second, third = at("second", "09:30"), at("third", "09:40")
+    halves = [at(f"{name} {minute}", f"09:{minute:02}") for minute in range(3) for name in ("a", "b")]
+    shared = [
+        registration(of, broker_name=f"broker-{of[0][0]}", topic_config_digest="two", arrived=of[1])
+        for of in halves[:5]
+    ]
+    config = {"mappings": [], "ingest_run": "r"}
+    versions = {
+        bronze.TOPIC_CONFIGS_TABLE: [
+            {**config, "topic_config_digest": digest, "topics": told, "topic_count": len(told)}
+            for digest, told in {
+                "ab": [{**TOLD[0], "topic": topic} for topic in "AB"],
+                "cd": [{**TOLD[0], "topic": topic} for topic in "CD"],
+                "ab2": [{**TOLD[0], "topic": topic, "perm": 4} for topic in "AB"],
+                "one": [{**TOLD[0], "topic": "A"}],
+            }.items()
+        ],
+        # a table in two parts, again and again; a topic alone; the first part otherwise, again and again
+        bronze.REGISTRATIONS: [
+            registration(
+                at(f"{digest} {minute}", f"09:{minute:02}:{second:02}"),
+                topic_config_digest=digest,
+                topic_count=1 if digest == "one" else 2,
+            )
+            for minute in range(10)
+            for second, digest in enumerate(["ab" if minute < 5 else "ab2", "cd", *(["one"] if minute == 3 else [])])
+        ],
+        gold.DATA_VERSION_HISTORY: [
+            {
+                **kept(at(f"old {minute}", f"11:{minute:02}"), at(f"new {minute}", f"11:{minute:02}:30")),
+                "broker_name": "broker-b",
+                "broker_addr": B,
+                "is_regression": True,
+                "data_version": {**VERSION, "counter": 1},
+                "previous": {**VERSION, "counter": 2},
+            }
+            for minute in range(12)
+        ],
+    }
+    return [
+        (
+            "write_perm_lost",
+            {
+                gold.TOPIC_QUEUE_HISTORY: [queues(UP, wiped), queues(wiped, gone, perm=4), queues(back)],
+                gold.EVENT_OUTCOMES: [outcome(wiped, "wipe_write_perm")],
+            },
+            [],
+            [{"topic": "T", "lost_time": wiped[1], "back_time": back[1], "event_id": "wiped"}],
+        ),
+        (
+            "divergence",
+            {
+                gold.TOPIC_QUEUE_HISTORY: [
+                    *(queues(UP, wiped), queues(wiped, perm=4)),
+                    *(queues(second, ns=NS2), queues(UP, topic="U", ns=NS2)),
+                ]
+            },
+            ["t=2026-03-01 11:00"],
+            [
+                {
+                    "topic": "T",
+                    "namesrv_id": NS1,
+                    "known_to": NS2,
+                    "known_since": second[1],
+                    "differs": "perm 4, read 4, write 4, flag 0 instead of perm 6, read 4, write 4, flag 0",
+                    "lacking_since": wiped[1],
+                    "lacking_by": "wiped",
+                },
+                {"topic": "U", "namesrv_id": NS1, "differs": "missing", "known_to": NS2},
+            ],
+        ),
+        (
+            "growth",
+            {
+                gold.TOPIC_QUEUE_HISTORY: [queues(UP, gone), queues(second, gone, topic="U")],
+                gold.BROKER_LIVE_HISTORY: [live(UP, gone)],
+                gold.ROUTE_CHANGES: [
+                    *(changed(UP, "appeared"), changed(second, "appeared", "U")),
+                    *(changed(gone, "vanished", topic) for topic in "TU"),
+                ],
+            },
+            [],
+            [{"topics": 2, "queue_rows": 2, "brokers": 1, "route_bytes": 120, "heaviest": "U", "heaviest_bytes": 60}],
+        ),
+        (
+            "heartbeat_gaps_of",
+            {gold.BROKER_LIVE_HISTORY: [live(UP)], bronze.REGISTRATIONS: shared},
+            [],
+            [
+                {"broker_name": "broker-a", "broker_addr": A, "beats": 2, "max_ms": 60_000},
+                {"broker_name": "broker-b", "broker_addr": A, "beats": 1, "max_ms": 60_000},
+            ],
+        ),
+        (
+            "single_broker_topics",
+            {
+                gold.TOPIC_QUEUE_HISTORY: [
+                    *(queues(UP, wiped), queues(wiped, perm=4), queues(UP, second, broker_name="broker-b")),
+                    queues(third, topic="U"),
+                ],
+                gold.CLUSTER_ADDR_HISTORY: [
+                    kept(UP, cluster_name="C", broker_name=name) for name in ("broker-a", "broker-b")
+                ],
+            },
+            ["t=2026-03-01 11:00"],
+            [
+                {"topic": "T", "since": second[1], "event_id": "second"},
+                {"topic": "U", "since": third[1], "event_id": "third"},
+            ],
+        ),
+        (
+            "single_broker_topics",
+            {
+                gold.TOPIC_QUEUE_HISTORY: [queues(UP), queues(UP, second, broker_name="broker-b")],
+                gold.CLUSTER_ADDR_HISTORY: [
+                    kept(UP, cluster_name="C", broker_name="broker-a"),
+                    kept(UP, second, cluster_name="C", broker_name="broker-b"),
+                    kept(third, cluster_name="C", broker_name="broker-b"),
+                ],
+            },
+            ["t=2026-03-01 11:00"],
+            [{"topic": "T", "since": third[1], "event_id": "third"}],
+        ),
+        (
+            "version_regressions",
+            versions,
+            [],
+            [
+                {"what": "same version, other topics", "broker_name": "broker-a", "times": 5, "event_id": "ab2 5"},
+                {"what": "went back", "broker_name": "broker-b", "times": 12, "event_id": "old 0"},
+            ],
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "situation"),
+    [
+        *((name, situation) for name, situation in situations().items()),
+        *((name, (rows, params, expected)) for name, rows, params, expected in further_situations()),
+    ],
+)
+def test_a_query_finds_what_happened(name: str, situation: Any, tmp_path: Any) -> None:
     """No more rows and no fewer; the values and the evidence that were planted."""
-    rows, params, expected = situations()[name]
+    rows, params, expected = situation
     publish(house_at(tmp_path, "1"), rows)
     query = query_named(name)
     found = Answers(str(tmp_path)).ask(asked.statement(f"query.{name}") or "", **values_of(query, params))

@@ -81,7 +81,14 @@ def test_topics_are_lost_with_the_address_that_the_same_event_removed() -> None:
 def spoke(came: str, handled: str | None = None, addr: str = "a:1") -> dict[str, Any]:
     """Return a beat that came at one instant and was handled at another."""
     at, effect = event("beat", came), event("beat", handled or came)
-    return {"broker_addr": addr, "event_time": at[1], "effect_time": effect[1], "event_id": came, "day": DAY}
+    return {
+        "broker_addr": addr,
+        "event_time": at[1],
+        "effect_time": effect[1],
+        "event_id": came,
+        "day": DAY,
+        "code": 103,
+    }
 
 
 def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> None:
@@ -94,10 +101,13 @@ def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> Non
     }
     gone = table_of([{**removal, "returned_time": BACK[1]}], gold.EXPIRED_BROKERS)
     beats = [spoke("08:30"), spoke("08:45"), spoke("08:59", "09:10"), spoke("09:10"), spoke("08:45", addr="b:1")]
-    heard = heard_before(gone, reading_during(beats))
-    assert heard.to_pylist() == [{"removed_by": "scan", "broker_addr": "a:1"}] * 2
-    assert heard_before(gone, reading_during([spoke("08:30"), spoke("09:10")])).num_rows == 0
-    assert heard_before(table_of([removal], gold.EXPIRED_BROKERS), reading_during(beats)).num_rows == 0
+    heard = heard_before(gone, tables({})["event_outcomes"], reading_during(beats))
+    assert [(row["removed_by"], row["broker_addr"], row["beats"], row["refused"]) for row in heard.to_pylist()] == [
+        ("scan", "a:1", 2, 0)
+    ]
+    assert (
+        heard_before(gone, tables({})["event_outcomes"], reading_during([spoke("08:30"), spoke("09:10")])).num_rows == 0
+    )
     about = About("10.0.0.1:9876", DAY)
     found = {
         had: findings({**tables({}), gold.EXPIRED_BROKERS.name: _soon(gone), "heard": told}, {}, {}, about)[
@@ -106,6 +116,34 @@ def test_a_frozen_broker_says_nothing_and_a_removed_one_may_have_spoken() -> Non
         for had, told in ((True, heard), (False, heard.slice(0, 0)))
     }
     assert found == {True: ["EXPIRED_BROKER", "EXPIRED_WHILE_ALIVE"], False: ["EXPIRED_BROKER"]}
+
+
+def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
+    """Told are how often, since when and why it was refused until its lease ended; what was late is no refusal."""
+    removal = expired(broker_live=[live("a:1", UP, SCAN, broker_name="a"), live("b:1", UP, SCAN, broker_name="b")])
+    gone = table_of(removal, gold.EXPIRED_BROKERS)
+    refused = [{**spoke(f"08:{minute}"), "refusal": "crc32_mismatch"} for minute in (31, 32)]
+    beats = [*refused, spoke("08:33"), spoke("08:59", "09:10"), spoke("08:40", addr="b:1")]
+    outcomes = [
+        *(
+            outcome(event(beat["event_id"], beat["event_id"]), "register_broker", outcome="refused_request")
+            for beat in refused
+        ),
+        outcome(event("08:33", "08:33"), "register_broker", outcome="no_effect"),
+        outcome(event("08:59", "09:10"), "register_broker", outcome="refused_request"),
+    ]
+    of_day = {**tables({gold.EVENT_OUTCOMES: outcomes}), gold.EXPIRED_BROKERS.name: gone}
+    heard = heard_before(gone, of_day["event_outcomes"], reading_during(beats))
+    found = findings({**of_day, "heard": heard}, {}, {}, About("10.0.0.1:9876", DAY)).to_pylist()
+    (told,) = [row for row in found if row["code"] == "EXPIRED_BROKER"]
+    assert (
+        "; it was not silent: 3 of its requests were refused since 2026-03-01T08:31:00.000Z "
+        "(crc32_mismatch, request code 103 is not supported); "
+    ) in told["detail"]
+    assert told["evidence"] == ["scan", "08:31"]
+    assert "LOG_GAP" not in {row["code"] for row in found}, "that they spoke is recorded"
+    alone = findings({**of_day, "heard": heard.slice(0, 0)}, {}, {}, About("10.0.0.1:9876", DAY))
+    assert "LOG_GAP" in alone["code"].to_pylist()
 
 
 def _soon(gone: pa.Table) -> pa.Table:

@@ -38,17 +38,21 @@ UP, SECOND, DOWN = event("up", "08:00"), event("second", "09:00"), event("down",
 
 
 class Case(NamedTuple):
-    """Rows by table, and the findings of a code in them: severity, subject, from, to, evidence."""
+    """Rows by table, and the findings of a code in them: severity, subject, from, to, evidence; when the recording ends."""
 
     code: str
     rows: dict[Table, list[Row]]
     found: list[tuple[Any, ...]]
+    until: dt.datetime | None = None
 
 
-def found_in(rows: dict[Table, list[Row]], told: pa.Table | None = None, day: dt.date = DAY) -> pa.Table:
-    """Return the findings of a day of which nothing else is known."""
+def found_in(
+    rows: dict[Table, list[Row]], told: pa.Table | None = None, day: dt.date = DAY, until: dt.datetime | None = None
+) -> pa.Table:
+    """Return the findings of a day of which nothing else is known, recorded `until` then, or else to its end."""
     before = {} if told is None else {gold.FINDINGS.name: told}
-    return findings(tables(rows), {}, before, About(NS, day))
+    end = until or clock("23:59:59.999999", day)
+    return findings(tables(rows), {}, before, About(NS, day, seen_until=end))
 
 
 def of_code(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -209,6 +213,7 @@ CASES = {
             ]
         },
         [("critical", "a", UP[1], UP[1], ["up"]), ("critical", "a", DOWN[1], None, ["down"])],
+        clock("10:01:59"),
     ),
     "an address without a live entry for longer than a lease": Case(
         "GHOST_BROKER",
@@ -307,6 +312,30 @@ CASES = {
         },
         [("info", "C", UP[1], None, ["up"])],
     ),
+    "a topic whose other broker came back without it": Case(
+        "SINGLE_BROKER_TOPIC",
+        {
+            gold.TOPIC_QUEUE_HISTORY: [
+                queues("T", "a", UP, event("wiped", "12:00")),
+                queues("T", "a", event("wiped", "12:00"), perm=4),
+                queues("T", "b", UP, SECOND),
+            ],
+            gold.CLUSTER_ADDR_HISTORY: [
+                in_cluster("C", "a", UP),
+                in_cluster("C", "b", UP, SECOND),
+                in_cluster("C", "b", DOWN),
+            ],
+        },
+        [("info", "C", DOWN[1], None, ["down"])],
+    ),
+    "a topic that was deleted on the other broker": Case(
+        "SINGLE_BROKER_TOPIC",
+        {
+            gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", UP), queues("T", "b", UP, SECOND)],
+            gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", name, UP) for name in "ab"],
+        },
+        [("info", "C", SECOND[1], None, ["second"])],
+    ),
     "queues that nobody reads": Case(
         "READ_LT_WRITE",
         {
@@ -342,7 +371,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_finding_fires_where_it_should_and_only_there(case: Case) -> None:
     """Severity, subject, span and evidence are those of the rows at fault; rows at the boundary stay unnamed."""
-    found = of_code(found_in(case.rows), case.code, "severity", "subject", "from_time", "to_time", "evidence")
+    found = of_code(
+        found_in(case.rows, until=case.until), case.code, "severity", "subject", "from_time", "to_time", "evidence"
+    )
     assert found == case.found
 
 
@@ -569,6 +600,29 @@ def test_what_a_cluster_is_told_of_is_told_again_for_what_is_new_in_it() -> None
     ]
 
 
+def test_a_topic_that_lost_its_other_broker_is_not_told_again_the_next_day() -> None:
+    """The rows of the next day do not show the loss: what stands names the topic, or has more topics than it names."""
+    cluster = [in_cluster("C", name, UP) for name in "ab"]
+    topics = [f"T{number:02}" for number in range(12)]
+    here = [queues(topic, "a", UP) for topic in topics]
+    lost = [queues(topic, "b", UP, event("lost", "05:00", NEXT_DAY)) for topic in topics]
+    both = [{**row, "valid_to": None, "closed_by": None, "closed_at": None} for row in lost]
+    early = queues("U", "b", UP)
+    first = found_in({gold.TOPIC_QUEUE_HISTORY: [*here, *both, early], gold.CLUSTER_ADDR_HISTORY: cluster})
+    second = found_in(
+        {gold.TOPIC_QUEUE_HISTORY: [*here, *lost, early], gold.CLUSTER_ADDR_HISTORY: cluster}, first, NEXT_DAY
+    )
+    assert of_code(second, "SINGLE_BROKER_TOPIC", "from_time", "topics") == [(clock("05:00", NEXT_DAY), 12)]
+    told = pa.concat_tables([first, second])
+    third_day = dt.date(2026, 3, 3)
+    rows = {gold.TOPIC_QUEUE_HISTORY: [*here, early], gold.CLUSTER_ADDR_HISTORY: cluster}
+    assert of_code(found_in(rows, told, third_day), "SINGLE_BROKER_TOPIC", "code") == []
+    only_early = {gold.TOPIC_QUEUE_HISTORY: [early], gold.CLUSTER_ADDR_HISTORY: cluster}
+    assert of_code(found_in(only_early, told, third_day), "SINGLE_BROKER_TOPIC", "from_time", "to_time") == [
+        (clock("05:00", NEXT_DAY), clock("00:00", third_day))
+    ]
+
+
 def test_the_next_day_is_to_be_told_again_if_other_findings_stand() -> None:
     """A new one, one that is gone and one that touches more do; one that was over with its day does not."""
     alone = found_in({gold.ORPHANED_TOPICS: [orphan("no_live_broker", "T", UP)]})
@@ -596,9 +650,33 @@ def test_what_nothing_has_touched_goes_on_unasked() -> None:
 def test_a_ghost_of_the_night_is_found_on_a_day_without_events() -> None:
     """Time alone makes an address a ghost; what was told of is not ended by a day on which nothing happened."""
     rows = {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP)]}
-    first = found_in({**rows, gold.EVENT_OUTCOMES: [outcome(event("last", "12:00"), "scan")]})
+    first = found_in(rows)
     assert of_code(first, "GHOST_BROKER", "from_time", "to_time") == [(UP[1], None)]
     assert of_code(found_in(rows, first, NEXT_DAY), "GHOST_BROKER", "code") == []
+    assert of_code(found_in(rows, first, NEXT_DAY, clock("00:01", NEXT_DAY)), "GHOST_BROKER", "code") == []
+
+
+def test_plain_beats_and_answers_are_time_that_passes() -> None:
+    """No outcome is behind either beginning: what is recorded last, a beat or an answer, says how long a thing has been so."""
+    rows = {
+        gold.BROKER_ADDR_HISTORY: [
+            *(member("a", 0, ADDR, UP, SECOND), member("a", 0, OTHER_ADDR, SECOND, event("again", "09:00:30"))),
+            member("a", 0, ADDR, event("again", "09:00:30")),
+        ],
+        gold.BROKER_LIVE_HISTORY: [live(ADDR, UP, event("again", "09:00:30"))],
+        gold.EVENT_OUTCOMES: [outcome(event("again", "09:00:30"), "register_broker", broker_name="a")],
+    }
+
+    def told(until: str) -> list[list[tuple[Any, ...]]]:
+        found = found_in(rows, until=clock(until))
+        return [of_code(found, code, "from_time", "to_time") for code in ("DUAL_MASTER_CLAIM", "GHOST_BROKER")]
+
+    dual, ghost = told("09:20")
+    assert dual == [(SECOND[1], clock("09:00:30"))]
+    assert ghost == [(clock("09:00:30"), None)]
+    dual, ghost = told("09:02:29")
+    assert dual == [(SECOND[1], None)]
+    assert ghost == []
 
 
 def test_what_ended_while_not_all_was_known_is_not_told() -> None:

@@ -85,8 +85,6 @@ LIVES5: dict[Table, list[Row]] = {
     gold.EVENT_OUTCOMES: [
         outcome(START5, "namesrv_started", outcome="started"),
         outcome(UP5, "register_broker"),
-        # keeps the name server's horizon far from the broker's registration
-        outcome(event("later5", "09:00"), "query_data_version", outcome="unknown_broker"),
     ],
 }
 REGISTRATIONS = [
@@ -124,7 +122,8 @@ def given(day: dt.date, before: dict[str, pa.Table] | None = None) -> FlagInput:
 
 def given5(day: dt.date, before: dict[str, pa.Table] | None = None) -> FlagInput:
     """Return the 5.x server's day."""
-    return FlagInput(NS5, Namesrv(V5_4_0), day, sliced(LIVES5, day, NS5), recorded([], CONFIGS), before or {})
+    of = FlagInput(NS5, Namesrv(V5_4_0), day, sliced(LIVES5, day, NS5), recorded([], CONFIGS), before or {})
+    return replace(of, seen_until=clock("09:00", day))
 
 
 Flagged = dict[str, dict[tuple[str, dt.date], pa.Table]]
@@ -251,7 +250,6 @@ def test_findings_carry_code_subject_and_evidence(flagged: Flagged) -> None:
         ("NO_WRITABLE_QUEUE", "critical", "T", ["wipe"]),
         ("RESIDUAL_TOPIC", "warning", "T2@broker-a", ["shrunk"]),
         ("SINGLE_BROKER_TOPIC", "info", "C", ["register"]),
-        ("SINGLE_BROKER_TOPIC", "info", "C", ["wipe"]),
         ("WRITE_PERM_LEFT_WIPED", "warning", "broker-a", ["wipe"]),
     ]
     assert rows_in([flagged["findings"][NS5, DAY]], *columns) == [
@@ -271,7 +269,6 @@ def test_what_goes_on_is_not_told_again_and_what_ends_is(flagged: Flagged) -> No
         ("NO_WRITABLE_QUEUE", "T", WIPE[1], UNREGISTER[1], ["wipe", "unregister"]),
         ("RESIDUAL_TOPIC", "T2@broker-a", SHRUNK[1], UNREGISTER[1], ["shrunk", "unregister"]),
         ("SINGLE_BROKER_TOPIC", "C", LONG_AGO, midnight, ["register"]),
-        ("SINGLE_BROKER_TOPIC", "C", WIPE[1], midnight, ["wipe"]),
         ("WRITE_PERM_LEFT_WIPED", "broker-a", WIPE[1], UNREGISTER[1], ["wipe", "unregister"]),
     ]
     assert rows_in([flagged["findings"][NS5, NEXT_DAY]], *columns) == []
@@ -325,3 +322,34 @@ def test_what_a_broker_tells_with_one_version_is_compared_from_one_registration_
     assert [(row["code"], row["evidence"], row["topic_names"]) for row in found] == [
         ("SAME_VERSION_NEW_CONTENT", ["more"], ["T3"])
     ]
+
+
+def test_a_setting_that_explains_a_loss_is_told() -> None:
+    """The name server deletes what a registration does not list, and it lists one topic; by another cause nothing is said of it."""
+    lost, names = event("lost", "12:00"), [f"T{number}" for number in range(6)]
+    setting = {"namesrv_id": NS, "setting": "delete_topic_with_broker_registration", "source": "given", "day": DAY}
+    setting |= {"restart_value": "true", "answers_for": 0, "answers_against": 0, "evidence": [], "process_seq": 0}
+
+    def detail(operation: str, value: str, **until: Any) -> str:
+        rows: dict[Table, list[Row]] = {
+            gold.TOPIC_QUEUE_HISTORY: [queues(name, "broker-a", REGISTER, lost) for name in names],
+            gold.BROKER_ADDR_HISTORY: [member("broker-a", 0, MASTER, REGISTER)],
+            gold.BROKER_LIVE_HISTORY: [live(MASTER, REGISTER, broker_name="broker-a")],
+            gold.EVENT_OUTCOMES: [outcome(lost, operation)],
+            gold.NAMESRV_SETTINGS: [{**setting, "value": value, "from_seq": 0, **until}],
+        }
+        told = [registration(lost, "broker-a", "one", 1)]
+        of = recorded(told, topic_configs(one=["T9"]))
+        found = flag(FlagInput(NS, Namesrv(V5_4_0), DAY, {**sliced(rows, DAY, NS), "hours": hours_of(told)}, of))
+        (loss,) = [row["detail"] for row in found[gold.FINDINGS.name].to_pylist() if row["code"] == "MASS_TOPIC_LOSS"]
+        return str(loss)
+
+    explained = "; it lists 1 topic, and deleteTopicWithBrokerRegistration = true deletes those of a broker"
+    assert explained in detail("register_broker", "true")
+    assert explained in detail("register_broker", "true", valid_to=clock("12:00:00.000001"))
+    for said in (
+        detail("register_broker", "true", valid_to=clock("12:00")),
+        detail("register_broker", "false"),
+        detail("unregister_broker", "true"),
+    ):
+        assert "deleteTopic" not in said

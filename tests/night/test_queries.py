@@ -99,10 +99,10 @@ HAPPENED: dict[str, tuple[tuple[str, ...], dict[str, Any], int]] = {
     "orphaned_topics_of": ((), {"topic": "TopicE", "reason": "no_master", "broker_name": "broker-a"}, 2),
     "residual_topics": ((), {"topic": "TopicE", "broker_name": "broker-a"}, 1),
     "stale_order_conf": ((), {"topic": "OrderedTopic", "order_conf": "broker-a:4;broker-b:4"}, 1),
-    "version_regressions": (("broker=broker-c",), {"what": "same version, other topics"}, 2),
+    "version_regressions": ((), {"what": "went back", "broker_addr": "127.0.0.4:10931", "times": 1}, 3),
     "registration_sizes": ((), {"broker_addr": "127.0.0.4:10931", "registrations": 28, "max_topics": 13}, 5),
     "registration_storms": (("times=7",), {"broker_name": "broker-b", "registrations": 8}, 2),
-    "growth": ((), {"topics": 23, "queue_rows": 164, "brokers": 4}, 1),
+    "growth": ((), {"topics": 23, "queue_rows": 164, "brokers": 4, "route_bytes": 10_762}, 1),
     "registry_changes": ((), {"row_key": "broker-a 1", "change": "vanished", "operation": "unregister_broker"}, 25),
     "completeness": ((), {"what": "frames", "subject": "ignored.request:105", "number": 12_406}, 19),
 }

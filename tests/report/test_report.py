@@ -22,7 +22,10 @@ from jobs.report.charts import WIDE, drawn, silences, timeline
 from jobs.report.facts import Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, table, text, weightiest
 from jobs.report.page import report
+from schemas import bronze, gold
 from schemas.queries import queries
+from tests.cli.rows import house_at, publish
+from tests.cli.test_query_situations import UP, A, at, live, registration, sent
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
 
@@ -127,6 +130,26 @@ def test_silences_are_those_of_the_view_and_removals(whole: Capture) -> None:
     }
     assert {(row["broker_addr"], row["after_time"], row["gap_ms"]) for row in told(whole.path).gaps} == expected
     assert expected
+
+
+def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_that_passes(tmp_path: Path) -> None:
+    """One beats every half minute and hides 90 s of the other's silence; what was recorded last is an answer."""
+    beats = [("a", minute, second) for minute in range(3) for second in ("00", "30")] + [("b", 0, "10"), ("b", 1, "40")]
+    rows = {
+        bronze.REGISTRATIONS: [
+            registration(at(f"{name} {minute}:{second}", f"10:0{minute}:{second}"), broker_name=f"broker-{name}")
+            for name, minute, second in beats
+        ],
+        gold.BROKER_LIVE_HISTORY: [live(UP, name=name) for name in ("broker-a", "broker-b")],
+        bronze.ROUTE_OBSERVATIONS: [
+            {**sent(at("asked", "10:30")), "code": 105, "response_code": 0, "seq_rest": 0, "stated_id": "asked"}
+        ],
+    }
+    publish(house_at(tmp_path, "1"), rows)
+    start = dt.datetime(2026, 3, 1, tzinfo=UTC)
+    facts = facts_of(Answers(str(tmp_path)), Scope(start, start + dt.timedelta(days=1)))
+    assert [(row["broker_name"], row["broker_addr"], row["gap_ms"]) for row in facts.gaps] == [("broker-b", A, 90_000)]
+    assert facts.end.replace(microsecond=0, second=0) == start.replace(hour=10, minute=30)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ SELECT
     'critical' AS severity, broker_name AS subject,
     if(epoch_us(first_time) < epoch_us($start) + 120000000 AND broker_name IN (SELECT subject FROM standing), $start, first_time)
         AS from_time,
-    if(epoch_us(last_time) + 120000000 > (SELECT epoch_us(max(effect_time)) FROM event_outcomes), NULL, last_time) AS to_time,
+    if(epoch_us(last_time) + 120000000 > (SELECT epoch_us(seen_until) FROM about), NULL, last_time) AS to_time,
     claims - refused || ' times the place of the master was taken over, and ' || refused
         || ' claims were refused for an older state version, by ' || array_to_string(addrs, ', ') AS detail,
     ids[1:20] AS evidence, [broker_name] AS broker_names

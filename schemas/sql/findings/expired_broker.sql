@@ -1,8 +1,8 @@
--- Brokers that fell silent and were removed. One that is not back by the end of its day is waited for, not for ever; the day's
+-- Brokers whose lease ran out, and that were removed: they fell silent, or were refused (`heard`). One that is not back by the end of its day is waited for, not for ever; the day's
 -- live entries say whether it has come back since. `expired_before`: rows of earlier days.
--- meaning: a broker fell silent and was removed
+-- meaning: a broker fell silent, or was refused, until its lease ran out, and was removed
 -- severity: critical if topics lost queues, else warning
--- remedy: Look whether the broker or its host stood still; detection_lag_ms says how long clients sent to it all the same
+-- remedy: Look whether the broker or its host stood still, or why it was refused; detection_lag_ms says how long clients sent to it all the same
 WITH away AS (
     SELECT e.*, arg_min(l.opened_by, l.opened_at.seq) AS back_by, min(l.valid_from) AS back_time
     FROM expired_before AS e
@@ -24,7 +24,11 @@ SELECT
     if(len(topics_lost) > 0, 'critical', 'warning') AS severity, concat_ws(' ', broker_name, broker_addr) AS subject,
     last_beat_time AS from_time, returned_time AS to_time,
     'removed by ' || cause || ' ' || detection_lag_ms || ' ms after its last refresh (lease ' || heartbeat_timeout_ms
-        || ' ms); ' || len(topics_lost) || ' topics lost queues' AS detail,
-    list_filter([removed_by, returned_by], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names,
+        || ' ms)' || coalesce(
+            '; it was not silent: ' || refused || ' of its requests were refused since '
+            || strftime(refused_since, '%Y-%m-%dT%H:%M:%S.%gZ') || ' (' || array_to_string(reasons, ', ') || ')', ''
+        ) || '; ' || len(topics_lost) || ' topics lost queues' AS detail,
+    list_filter([removed_by, refused_by, returned_by], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names,
     topics_lost AS topic_names
 FROM expired
+LEFT JOIN (FROM heard WHERE refused > 0) AS heard USING (removed_by, broker_addr)

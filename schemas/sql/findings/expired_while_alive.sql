@@ -5,12 +5,11 @@
 -- threshold: back_within_s
 -- remedy: Look for pauses of the name server, and for what of the broker was refused; or raise its lease
 SELECT
-    'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject,
+    'warning' AS severity, concat_ws(' ', broker_name, e.broker_addr) AS subject,
     removed_time AS from_time, returned_time AS to_time,
     'registered again ' || (epoch_us(returned_time) - epoch_us(removed_time)) // 1000 || ' ms after its removal, before which '
-        || (SELECT count(*) FROM heard AS h WHERE h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr)
-        || ' of its beats had come that renewed no lease' AS detail,
-    [removed_by, returned_by] AS evidence, [broker_name] AS broker_names
+        || h.beats || ' of its beats had come that renewed no lease' AS detail,
+    [e.removed_by, returned_by] AS evidence, [broker_name] AS broker_names
 FROM expired_brokers AS e
-SEMI JOIN heard AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
+JOIN heard AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
 WHERE epoch_us(returned_time) <= epoch_us(removed_time) + $soon_us

@@ -1,5 +1,6 @@
--- Addresses that stood in a group without a live entry for long. What began before the day begins with it here.
--- meaning: an address in a group without a live entry
+-- Addresses that stood in a group without a live entry for long, or with one that only another broker name at the same address
+-- renews (`silent`). What began before the day begins with it here.
+-- meaning: an address in a group without a live entry, or with one that only another broker renews
 -- severity: critical
 -- threshold: ghost_after_s
 -- remedy: Restart the broker under that address, or unregister it: the name server will not remove it
@@ -35,14 +36,19 @@ ghosts AS (
     SELECT
         *, concat_ws(' ', broker_name, broker_addr) AS subject, least(next_time, valid_to) AS to_time,
         if(valid_to IS NULL OR next_time <= valid_to, next_by, closed_by) AS ended_by,
-        coalesce(to_time, (SELECT max(effect_time) FROM event_outcomes)) AS seen_until
+        'is routed, but there is no live entry of its address' AS told
     FROM gaps
+    UNION ALL BY NAME
+    SELECT
+        broker_name, broker_id, broker_addr, since, event_id, concat_ws(' ', broker_name, broker_addr) AS subject, until AS to_time,
+        ended_by, 'is routed, but nothing comes of it: another broker renews the live entry of its address' AS told
+    FROM silent
 )
 
 SELECT
     'critical' AS severity, subject, since AS from_time, to_time,
-    'id ' || broker_id || ' of ' || broker_name || ' is routed, but there is no live entry of its address' AS detail,
+    'id ' || broker_id || ' of ' || broker_name || ' ' || told AS detail,
     list_filter([event_id, nullif(ended_by, event_id)], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names
-FROM ghosts
-WHERE epoch_us(seen_until) > epoch_us(since) + $ghost_us
+FROM ghosts, about
+WHERE epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us
     OR since = $start AND subject IN (SELECT subject FROM standing)

@@ -6,8 +6,10 @@
 WITH silenced AS (
     -- Brokers whose lease ran out when no other live entry outlived them. One that did is soon found: nobody counts them.
     SELECT DISTINCT
-        e.cluster_name, e.broker_addr, e.removed_by, epoch_us(e.removed_time) AS removed_us, e.last_beat_time, e.returned_time
+        e.cluster_name, e.broker_addr, e.removed_by, epoch_us(e.removed_time) AS removed_us, e.last_beat_time, e.returned_time,
+        h.beats IS NOT NULL AS is_heard
     FROM expired_brokers AS e
+    LEFT JOIN heard AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
     ANTI JOIN broker_live_history AS l
         ON l.valid_from <= e.removed_time
         AND (l.valid_to IS NULL OR epoch_us(l.valid_to) > epoch_us(e.removed_time) + 60000000)
@@ -40,8 +42,8 @@ SELECT
     list_sort(list(DISTINCT removed_by))
 FROM waves
 GROUP BY wave
--- Where one was back before another fell silent, they were never all silent together.
-HAVING count(*) > 1 AND (min(returned_time) IS NULL OR min(returned_time) > max(last_beat_time))
+-- Where one was back before another fell silent, they were never all silent together; nor were they where one spoke.
+HAVING count(*) > 1 AND NOT bool_or(is_heard) AND (min(returned_time) IS NULL OR min(returned_time) > max(last_beat_time))
 UNION ALL
 -- One that no broker had ended when its day did ends with the first that registers.
 SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)

@@ -1,8 +1,9 @@
--- Events with which five topics and more lost their route.
+-- Events with which five topics and more lost their route. `deleting`: registrations among them. Only one setting lets a
+-- registration take the route of what it does not list.
 -- meaning: an event with which many topics lost their route
 -- severity: critical; info if the name server stopped
 -- threshold: many_topics
--- remedy: Look at who sent the event; if topics were deleted, bring them back from the brokers' configuration
+-- remedy: Look at who sent the event; if topics were deleted, bring them back from the brokers' configuration; switch deleteTopicWithBrokerRegistration off if it did it
 WITH lost AS (
     SELECT
         caused_by, min(effect_time) AS effect_time, count(*) AS topics, list_sort(list(DISTINCT topic)) AS names
@@ -22,8 +23,17 @@ SELECT
     ) AS subject,
     c.effect_time AS from_time, c.effect_time AS to_time,
     c.topics || ' topics vanished by ' || coalesce(o.operation, 'an event') || ': ' || array_to_string(c.names[1:10], ', ')
-        AS detail,
+        || coalesce(
+            '; it lists ' || d.topic_count || if(d.topic_count = 1, ' topic', ' topics')
+            || ', and deleteTopicWithBrokerRegistration = true deletes those of a broker that its registration does not list', ''
+        ) AS detail,
     [c.caused_by] AS evidence, c.names AS topic_names,
     coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
 FROM lost AS c
 LEFT JOIN event_outcomes AS o ON o.event_id = c.caused_by
+LEFT JOIN deleting AS d
+    ON d.event_id = c.caused_by AND EXISTS (
+        FROM namesrv_settings AS s
+        WHERE s.setting = 'delete_topic_with_broker_registration' AND s.value = 'true' AND s.from_seq <= o.seq
+            AND coalesce(c.effect_time < s.valid_to, TRUE)
+    )

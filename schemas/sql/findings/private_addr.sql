@@ -6,8 +6,8 @@
 SELECT
     'info' AS severity, coalesce(cluster_name, namesrv_id) AS subject, min(valid_from) AS from_time,
     if(count(valid_to) = count(*), max(valid_to), NULL) AS to_time,
-    'other machines can hardly reach ' || count(DISTINCT broker_addr)
-        || if(count(DISTINCT broker_addr) = 1, ' broker: ', ' brokers: ')
+    'other machines can hardly reach ' || count(DISTINCT concat_ws(' ', broker_name, broker_addr))
+        || if(count(DISTINCT concat_ws(' ', broker_name, broker_addr)) = 1, ' broker: ', ' brokers: ')
         || array_to_string(list_sort(list(DISTINCT concat_ws(' ', broker_name, broker_addr)))[1:10], ', ') AS detail,
     list_sort(list(DISTINCT opened_by))[1:20] AS evidence, list(DISTINCT broker_name) AS broker_names
 FROM broker_addr_history

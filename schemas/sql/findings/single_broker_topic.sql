@@ -1,17 +1,57 @@
 -- Topics on one broker name at the end of the day though its cluster has more, those of a cluster and day together; RocketMQ's
--- own topics left out.
+-- own topics left out. It begins when the topic came, was lost elsewhere, or its cluster got a second broker, whatever was last; if
+-- that was before the day, with the finding that told of it.
 -- meaning: topics on one broker name though their cluster has more
 -- severity: info
 -- remedy: Create the topic on the other brokers; automatic creation makes it on one only
 WITH single AS (
     SELECT
         -- not the key itself: what is asked of it below would be asked of each row
-        any_value(topic) AS topic, any_value(broker_name) AS broker_name, any_value(valid_from) AS valid_from,
-        any_value(opened_by) AS opened_by
+        any_value(topic) AS topic, any_value(broker_name) AS broker_name
     FROM topic_queue_history
     WHERE valid_to IS NULL
     GROUP BY topic
     HAVING count(*) = 1
+),
+
+-- a row that goes on where another one ended is no beginning; the end of one elsewhere is
+queues AS (
+    SELECT
+        s.topic, q.valid_from, q.opened_by, q.valid_to, q.closed_by, q.broker_name = s.broker_name AS is_here,
+        q.opened_by IS DISTINCT FROM lag(q.closed_by) OVER (PARTITION BY q.topic, q.broker_name ORDER BY q.opened_at) AS begins
+    FROM topic_queue_history AS q
+    JOIN single AS s ON s.topic = q.topic
+),
+
+alone AS (
+    SELECT
+        topic, max(if(is_here, valid_from, valid_to)) AS alone_time,
+        arg_max(if(is_here, opened_by, closed_by), if(is_here, valid_from, valid_to)) AS alone_by
+    FROM queues
+    WHERE begins OR NOT is_here
+    GROUP BY topic
+),
+
+moves AS (
+    SELECT cluster_name, opened_at.seq AS seq, valid_from AS at_time, opened_by AS event_id, 1 AS step FROM cluster_addr_history
+    UNION ALL
+    SELECT cluster_name, closed_at.seq, valid_to, closed_by, -1 FROM cluster_addr_history WHERE closed_by IS NOT NULL
+),
+
+sizes AS (
+    SELECT
+        cluster_name, seq, min(at_time) AS at_time, min(event_id) AS event_id,
+        sum(sum(step)) OVER (PARTITION BY cluster_name ORDER BY seq) AS brokers
+    FROM moves
+    GROUP BY cluster_name, seq
+),
+
+grown AS (
+    SELECT *, brokers > 1 AND lag(brokers, 1, 0) OVER (PARTITION BY cluster_name ORDER BY seq) <= 1 AS is_second FROM sizes
+),
+
+seconds AS (
+    SELECT cluster_name, max(at_time) AS at_time, arg_max(event_id, seq) AS event_id FROM grown WHERE is_second GROUP BY cluster_name
 ),
 
 members AS (
@@ -29,13 +69,43 @@ topics AS (
         AND NOT starts_with(lower(t.topic), 'rmq_sys_') AND NOT ends_with(t.topic, '_REPLY_TOPIC')
         AND t.topic NOT IN ('TBW102', 'SELF_TEST_TOPIC', 'BenchmarkTest', 'OFFSET_MOVED_EVENT', 'SCHEDULE_TOPIC_XXXX')
     GROUP BY ALL
+),
+
+begun AS (
+    SELECT
+        t.topic, t.broker_name, t.cluster_name, t.brokers, greatest(a.alone_time, c.at_time) AS since,
+        if(a.alone_time >= c.at_time, a.alone_by, c.event_id) AS begun_by
+    FROM topics AS t
+    JOIN alone AS a ON a.topic = t.topic
+    JOIN seconds AS c ON c.cluster_name = t.cluster_name
+),
+
+-- which finding that stands tells of a topic: the last one that names it, or else one that has more topics than it names
+named AS (
+    SELECT cluster_name, topic, max(from_time) AS from_time
+    FROM (SELECT subject AS cluster_name, unnest(topic_names) AS topic, from_time FROM standing)
+    GROUP BY cluster_name, topic
+),
+
+unnamed AS (
+    SELECT DISTINCT ON (b.cluster_name, b.day) b.cluster_name, b.day, s.from_time
+    FROM (SELECT DISTINCT cluster_name, CAST(since AS DATE) AS day FROM begun) AS b
+    JOIN standing AS s ON s.subject = b.cluster_name AND s.topics > len(s.topic_names)
+    ORDER BY b.cluster_name, b.day, abs(CAST(s.from_time AS DATE) - b.day), s.from_time
+),
+
+placed AS (
+    SELECT b.*, if(since >= $start, since, coalesce(n.from_time, u.from_time, since)) AS from_time
+    FROM begun AS b
+    LEFT JOIN named AS n ON n.cluster_name = b.cluster_name AND n.topic = b.topic
+    LEFT JOIN unnamed AS u ON u.cluster_name = b.cluster_name AND u.day = CAST(b.since AS DATE)
 )
 
 SELECT
-    'info' AS severity, cluster_name AS subject, min(valid_from) AS from_time, CAST(NULL AS TIMESTAMPTZ) AS to_time,
+    'info' AS severity, cluster_name AS subject, min(from_time) AS from_time, CAST(NULL AS TIMESTAMPTZ) AS to_time,
     count(*) || if(count(*) = 1, ' topic', ' topics') || ' on one broker name only, though the cluster has ' || max(brokers)
         || ': ' || array_to_string(list(topic || ' on ' || broker_name ORDER BY topic)[1:10], ', ') AS detail,
-    list_sort(list(DISTINCT opened_by))[1:20] AS evidence, list(DISTINCT topic) AS topic_names,
+    list_sort(list(DISTINCT begun_by))[1:20] AS evidence, list(DISTINCT topic) AS topic_names,
     list(DISTINCT broker_name) AS broker_names
-FROM topics
-GROUP BY cluster_name, CAST(valid_from AS DATE)
+FROM placed
+GROUP BY cluster_name, CAST(from_time AS DATE)

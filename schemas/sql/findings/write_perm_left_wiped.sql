@@ -1,18 +1,28 @@
--- Write permission taken by WIPE_WRITE_PERM_OF_BROKER and still away at the end of the day.
+-- Write permission taken by WIPE_WRITE_PERM_OF_BROKER and still away at the end of the day, but of topics that the broker itself
+-- registers without it since (`read_only`).
 -- meaning: write permission that was wiped and not given back
 -- severity: warning
 -- remedy: addWritePerm, or restart the broker, if the maintenance is over
+WITH wiped AS (
+    SELECT
+        q.broker_name, q.topic, q.valid_from, q.opened_by, least(q.valid_to, r.told_time) AS until,
+        if(r.told_time < q.valid_to OR q.valid_to IS NULL, r.event_id, q.closed_by) AS ended_by
+    FROM topic_queue_history AS q
+    LEFT JOIN read_only AS r ON r.broker_name = q.broker_name AND r.topic = q.topic AND r.told_time >= q.valid_from
+    WHERE q.perm & 2 = 0
+        AND q.opened_by IN (
+            SELECT event_id FROM event_outcomes WHERE operation = 'wipe_write_perm' UNION SELECT evidence[1] FROM standing
+        )
+)
+
 SELECT
     'warning' AS severity, broker_name AS subject, min(valid_from) AS from_time,
-    if(count(valid_to) = count(*), max(valid_to), NULL) AS to_time,
-    count(*) FILTER (valid_to IS NULL) || ' topics without write permission: '
-        || array_to_string(list_sort(list(DISTINCT topic) FILTER (valid_to IS NULL))[1:10], ', ') AS detail,
-    [opened_by] || if(count(valid_to) = count(*), list_sort(list(DISTINCT closed_by))[1:19], []) AS evidence,
-    list(DISTINCT topic) AS topic_names, [broker_name] AS broker_names
-FROM topic_queue_history
-WHERE perm & 2 = 0
-    AND opened_by IN (
-        SELECT event_id FROM event_outcomes WHERE operation = 'wipe_write_perm' UNION SELECT evidence[1] FROM standing
-    )
+    if(count(until) = count(*), max(until), NULL) AS to_time,
+    count_if(until IS NULL) || if(count_if(until IS NULL) = 1, ' topic', ' topics') || ' without write permission: '
+        || array_to_string(list_sort(list(DISTINCT topic) FILTER (until IS NULL))[1:10], ', ') AS detail,
+    [opened_by] || if(count(until) = count(*), list_sort(list(DISTINCT ended_by))[1:19], []) AS evidence,
+    list(DISTINCT topic) FILTER (until IS NULL OR opened_by IN (SELECT evidence[1] FROM standing)) AS topic_names,
+    [broker_name] AS broker_names
+FROM wiped
 GROUP BY broker_name, opened_by
-HAVING count(*) > count(valid_to) OR opened_by IN (SELECT evidence[1] FROM standing)
+HAVING count(*) > count(until) OR opened_by IN (SELECT evidence[1] FROM standing)

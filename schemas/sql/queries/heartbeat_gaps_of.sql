@@ -23,4 +23,4 @@ FROM heartbeat_gaps
 WHERE (:broker IS NULL OR broker_name = :broker) AND (:since IS NULL OR after_time >= :since)
     AND (:until IS NULL OR after_time < :until)
 GROUP BY namesrv_id, broker_name, broker_addr
-ORDER BY max_share DESC, namesrv_id, broker_addr
+ORDER BY max_share DESC, namesrv_id, broker_addr, broker_name

@@ -13,12 +13,13 @@
 -- column source_file: file in which it is recorded; NULL for a scan
 -- column source_offset: packet or line in that file
 SELECT
-    q.namesrv_id, q.topic, q.broker_name, q.effect_time AS lost_time, min(back.effect_time) AS back_time, c.operation,
+    q.namesrv_id, q.topic, q.broker_name, q.effect_time AS lost_time, min(back.valid_from) AS back_time, c.operation,
     q.event_id, c.source_file, c.source_offset
 FROM queue_changes AS q
-LEFT JOIN queue_changes AS back
+-- it is there again with a change of the row, or with a new one after the broker was gone
+LEFT JOIN topic_queue_history AS back
     ON back.namesrv_id = q.namesrv_id AND back.topic = q.topic AND back.broker_name = q.broker_name
-    AND back.effect_time > q.effect_time AND back.perm_after & 2 <> 0
+    AND back.valid_from > q.effect_time AND back.perm & 2 <> 0
 LEFT JOIN causes AS c ON c.namesrv_id = q.namesrv_id AND c.event_id = q.event_id
 WHERE q.perm_before & 2 <> 0 AND q.perm_after & 2 = 0 AND (:broker IS NULL OR q.broker_name = :broker)
     AND (:since IS NULL OR q.effect_time >= :since)

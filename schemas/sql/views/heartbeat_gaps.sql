@@ -8,15 +8,15 @@ CREATE OR REPLACE TEMPORARY VIEW heartbeat_gaps (
     event_id COMMENT 'Beat that ended the gap',
     day COMMENT 'UTC date of that beat'
 )
-COMMENT 'One gap between two beats of a live broker that renewed its lease, and the lease that it had'
+COMMENT 'One gap between two beats of one broker at a live address that renewed its lease, and the lease that it had'
 AS
 SELECT
-    l.namesrv_id, l.broker_name, b.broker_addr, b.after_time,
+    l.namesrv_id, coalesce(b.broker_name, l.broker_name), b.broker_addr, b.after_time,
     timestampdiff(MILLISECOND, b.after_time, b.effect_time), l.heartbeat_timeout_ms, b.event_id, b.day
 FROM (
     SELECT
         r.*, lag(r.effect_time) OVER (
-            PARTITION BY r.namesrv_id, coalesce(r.cluster_name, ''), r.broker_addr ORDER BY r.seq
+            PARTITION BY r.namesrv_id, coalesce(r.cluster_name, ''), r.broker_name, r.broker_addr ORDER BY r.seq
         ) AS after_time
     FROM live_refreshes AS r
 ) AS b

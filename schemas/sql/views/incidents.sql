@@ -11,7 +11,7 @@ CREATE OR REPLACE TEMPORARY VIEW incidents (
     broker_names COMMENT 'The first ten of them, by name',
     topics COMMENT 'How many topics it touches; of more than ten at least so many',
     topic_names COMMENT 'The first ten of them, by name',
-    first_time COMMENT 'When the first of its findings began',
+    first_time COMMENT 'When what its code tells of began: the first of its findings with that code',
     last_time COMMENT 'When all were over; NULL = ongoing',
     root_event COMMENT 'event_id that began it, on the first name server that saw it',
     detail COMMENT 'In words, with the first few of what it touches',
@@ -51,9 +51,13 @@ WITH told AS (
 ), rooted AS (
     -- what one event began, and what began with it elsewhere, by another event there
     SELECT l.*, min(l.link) OVER (PARTITION BY l.code, l.subject, l.number) AS root FROM linked AS l
+), headed AS (
+    SELECT
+        r.*, first(r.code) OVER (PARTITION BY r.root ORDER BY r.weight DESC, r.from_time, r.namesrv_id, r.code) AS headline
+    FROM rooted AS r
 ), together AS (
     SELECT
-        r.root, min(r.from_time) AS first_time, IF(count(r.to_time) = count(*), max(r.to_time), NULL) AS last_time,
+        r.root, min(IF(r.code = r.headline, r.from_time, NULL)) AS first_time, IF(count(r.to_time) = count(*), max(r.to_time), NULL) AS last_time,
         max(r.weight) AS weight, count(*) AS findings,
         array_sort(collect_set(r.code)) AS codes, array_sort(collect_set(r.namesrv_id)) AS namesrv_ids,
         max(r.brokers) AS brokers, array_sort(array_distinct(flatten(collect_list(r.broker_names)))) AS broker_names,
@@ -62,7 +66,7 @@ WITH told AS (
         min_by(
             struct(r.code, r.subject, r.detail, r.remedy, r.from_time), struct(-r.weight, r.from_time, r.namesrv_id, r.code)
         ) AS shown
-    FROM rooted AS r
+    FROM headed AS r
     GROUP BY r.root
 )
 SELECT

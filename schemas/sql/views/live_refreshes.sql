@@ -1,11 +1,11 @@
 CREATE OR REPLACE TEMPORARY VIEW live_refreshes
 COMMENT 'Registrations and heartbeats that renewed a lease: all but those whose outcome says that they did not'
 AS
-SELECT beat.namesrv_id, beat.cluster_name, beat.broker_addr, beat.seq, beat.effect_time, beat.event_id, beat.day
+SELECT beat.namesrv_id, beat.cluster_name, beat.broker_name, beat.broker_addr, beat.seq, beat.effect_time, beat.event_id, beat.day
 FROM (
-    SELECT namesrv_id, cluster_name, broker_addr, seq, effect_time, event_id, day FROM registrations WHERE refusal IS NULL
+    SELECT namesrv_id, cluster_name, broker_name, broker_addr, seq, effect_time, event_id, day FROM registrations WHERE refusal IS NULL
     UNION ALL
-    SELECT namesrv_id, cluster_name, broker_addr, seq, effect_time, event_id, day FROM heartbeats
+    SELECT namesrv_id, cluster_name, broker_name, broker_addr, seq, effect_time, event_id, day FROM heartbeats
 ) AS beat
 LEFT ANTI JOIN (
     SELECT namesrv_id, event_id, day FROM event_outcomes WHERE outcome NOT IN ('applied', 'refreshed')

@@ -1,0 +1,21 @@
+-- What came of brokers between the last beat that renewed their lease and their removal: a row for each that spoke. What the name
+-- server had refused by then is told apart from what it only handled later. `outcomes`: those of beats that renewed nothing.
+WITH came AS (
+    SELECT
+        e.removed_by, e.broker_addr, b.event_time, b.event_id,
+        b.effect_time <= e.removed_time AND (b.refusal IS NOT NULL OR o.outcome IN (
+            'no_effect', 'rejected_state_version', 'refused_lone_topic', 'refused_request'
+        )) AS is_refused,
+        coalesce(b.refusal, if(o.outcome = 'no_effect', 'request code ' || b.code || ' is not supported', o.outcome)) AS reason
+    FROM expired AS e
+    JOIN beats AS b
+        ON b.broker_addr IS NOT DISTINCT FROM e.broker_addr AND b.event_time > e.last_beat_time AND b.event_time <= e.removed_time
+    LEFT JOIN outcomes AS o ON o.event_id = b.event_id
+)
+
+SELECT
+    removed_by, broker_addr, count(*) AS beats, count_if(is_refused) AS refused,
+    min(event_time) FILTER (is_refused) AS refused_since, arg_min(event_id, event_time) FILTER (is_refused) AS refused_by,
+    list_sort(list(DISTINCT reason) FILTER (is_refused)) AS reasons
+FROM came
+GROUP BY removed_by, broker_addr

@@ -1,0 +1,46 @@
+-- While when nothing came of a broker name whose address another one has, too: the live entry of the address, which both renew,
+-- does not tell. From one beat to the next, or to the end of the live entry, or of the place in the group.
+WITH shared AS (
+    SELECT DISTINCT
+        a.broker_name, a.broker_id, a.broker_addr, greatest(a.valid_from, $start) AS begun, a.opened_by, a.valid_to, a.closed_by
+    FROM members AS a
+    JOIN members AS b
+        ON b.broker_addr = a.broker_addr AND b.broker_name <> a.broker_name
+        AND coalesce(a.valid_from < b.valid_to, TRUE) AND coalesce(b.valid_from < a.valid_to, TRUE)
+),
+
+gone AS (
+    SELECT l.broker_addr, l.valid_to, l.closed_by
+    FROM live AS l
+    ANTI JOIN live AS next ON next.broker_addr = l.broker_addr AND next.opened_by = l.closed_by
+    WHERE l.closed_by IS NOT NULL
+),
+
+points AS (
+    SELECT *, begun AS since, opened_by AS event_id FROM shared
+    UNION ALL
+    SELECT s.*, b.effect_time, b.event_id
+    FROM shared AS s
+    JOIN beats AS b
+        ON b.broker_name = s.broker_name AND b.broker_addr = s.broker_addr AND b.effect_time > s.begun
+        AND coalesce(b.effect_time < s.valid_to, TRUE)
+),
+
+silences AS (
+    SELECT
+        *, coalesce(lead(since) OVER in_time, valid_to) AS until, coalesce(lead(event_id) OVER in_time, closed_by) AS ended_by
+    FROM points
+    WINDOW in_time AS (PARTITION BY broker_name, broker_id, broker_addr, opened_by ORDER BY since, event_id)
+),
+
+cut AS (
+    SELECT s.*, min(g.valid_to) AS gone_time, arg_min(g.closed_by, g.valid_to) AS gone_by
+    FROM silences AS s
+    LEFT JOIN gone AS g ON g.broker_addr = s.broker_addr AND g.valid_to > s.since
+    GROUP BY ALL
+)
+
+SELECT
+    broker_name, broker_id, broker_addr, since, event_id, least(until, gone_time) AS until,
+    if(gone_time < until OR until IS NULL, gone_by, ended_by) AS ended_by
+FROM cut
