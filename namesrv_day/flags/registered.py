@@ -18,7 +18,14 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BeatsDuring, RawBeats
 from namesrv_day.flags.expired import during
 from schemas.bronze import REGISTRATIONS
-from schemas.gold import BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
+from namesrv_wire.codes import version_name
+from schemas.gold import (
+    BROKER_LIVE_HISTORY,
+    DATA_VERSION_HISTORY,
+    EVENT_OUTCOMES,
+    NAMESRV_SETTINGS,
+    TOPIC_QUEUE_HISTORY,
+)
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP, list_of
 from schemas.times import US_PER_DAY, day_start_us
@@ -32,12 +39,15 @@ SAME_VERSION = pa.schema([*_BROKER, *_TOLD, ("version", _STRING), ("is_new_versi
 those that the name server did not hold like that afterwards. `is_new_version`: the version was first seen on the day."""
 LONE = pa.schema([*_BROKER, *_TOLD, ("is_refused", pa.bool_())])
 """A first registration with a single topic."""
+_VERSIONS = [("broker_version", _STRING), ("namesrv_version", _STRING)]
+REFUSED = pa.schema([*_BROKER, *_TOLD, ("reason", _STRING), *_VERSIONS])
+"""A registration that was refused, and why; which release its broker is, and the name server."""
 _WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
 """The last registration that came between the arrival of what removed a broker and its effect."""
 ASKED = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
 """When the first and the last question of an hour for a route were asked; none while a broker was live all day."""
-SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED}
+SEEN = {"same_version": SAME_VERSION, "lone": LONE, "refused": REFUSED, "wiped": WIPED, "asked": ASKED}
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
 _REMOVES = ("unregister_broker", "channel_close", "channel_exception", "channel_idle")
@@ -58,10 +68,14 @@ class Recorded(NamedTuple):
 
 
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
-    """Return SAME_VERSION, LONE, WIPED and ASKED of a name server's `day`, by names. `today`: its histories and event_outcomes."""
+    """Return SAME_VERSION, LONE, REFUSED, WIPED and ASKED of a name server's `day`, by names.
+
+    `today`: its histories, event_outcomes and namesrv_settings.
+    """
     return {
         "same_version": _same_version(today, hours, recorded, day),
         "lone": _lone(today, recorded, day),
+        "refused": _refused(today, recorded),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
     }
@@ -107,6 +121,22 @@ def _lone(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa
     return pa.concat_tables([conformed(part, LONE) for part in parts])
 
 
+def _refused(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+    is_refused = (pc.field("operation") == "register_broker") & (pc.field("outcome") == "refused_request")
+    refused = today[EVENT_OUTCOMES.name].filter(is_refused)
+    if not refused.num_rows:
+        return REFUSED.empty_table()
+    wanted = pc.field("event_id").isin(refused["event_id"].combine_chunks())
+    said = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "request_version"], where=wanted)
+    releases = [version_name(version) for version in said["request_version"].to_pylist()]
+    tables = {
+        "refused": refused,
+        "said": said.append_column("broker_version", pa.array(releases, _STRING)),
+        "settings": today[NAMESRV_SETTINGS.name],
+    }
+    return conformed(ask(_REFUSED, tables), REFUSED)
+
+
 def _wiped(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
     outcomes, lives = today[EVENT_OUTCOMES.name], today[BROKER_LIVE_HISTORY.name]
     removals = outcomes.filter(pc.field("operation").isin(_REMOVES))["event_id"].combine_chunks()
@@ -131,6 +161,12 @@ def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> p
     return ask(_ROUTES, {"questions": recorded.questions()}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
 
 
+_REFUSED = """
+SELECT broker_name, broker_addr, effect_time AS told_time, event_id, detail AS reason, broker_version, (
+    SELECT max_by(value, from_seq) FROM settings AS s WHERE setting = 'version' AND from_seq <= refused.seq AND source <> 'default'
+) AS namesrv_version
+FROM refused LEFT JOIN said USING (event_id)
+"""
 _ROUTES = "SELECT request_seq // 1000 AS first_us, seq // 1000 AS last_us FROM questions WHERE code = $code"
 _LATE = """
 SELECT broker_name, broker_addr, event_time AS decided_time, valid_to AS removed_time, closed_by AS removed_by

@@ -185,6 +185,14 @@ FROM (VALUES
     TRUE
   ),
   (
+    'REGISTRATION_REFUSED',
+    'registrations of a broker were refused',
+    'critical',
+    CAST(NULL AS TEXT),
+    'Look at the reason: a 4.x name server reads no compressed registration of a 5.x broker (compressedRegister)',
+    FALSE
+  ),
+  (
     'RESIDUAL_TOPIC',
     'a topic that a broker no longer reports and that is still routed to it',
     'warning',
