@@ -23,7 +23,14 @@ from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table
 
-_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS, bronze.NAMESRV_EVENTS, bronze.ADDRESSES)
+_OF_THE_DAY = (
+    *gold.HISTORY_TABLES,
+    gold.EVENT_OUTCOMES,
+    gold.PAST_KNOWLEDGE,
+    gold.NAMESRV_SETTINGS,
+    bronze.NAMESRV_EVENTS,
+    bronze.ADDRESSES,
+)
 
 
 @dataclass(frozen=True)

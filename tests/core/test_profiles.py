@@ -54,7 +54,14 @@ def test_an_ordinal_is_its_release(release: str) -> None:
 
 @pytest.mark.parametrize(
     ("said", "taken"),
-    [("5.3.9", "5.3.4"), ("5.9.9", "5.4.0"), ("5.0.0-ALPHA", "5.0.0"), ("4.2.0", "4.3.0"), ("4.9.9", "4.9.8"), ("5.1", "5.1.0")],
+    [
+        ("5.3.9", "5.3.4"),
+        ("5.9.9", "5.4.0"),
+        ("5.0.0-ALPHA", "5.0.0"),
+        ("4.2.0", "4.3.0"),
+        ("4.9.9", "4.9.8"),
+        ("5.1", "5.1.0"),
+    ],
 )
 def test_a_release_that_was_not_compared_is_taken_for_the_one_before(said: str, taken: str) -> None:
     """Of its own generation; what is older than the oldest for that."""
