@@ -19,7 +19,6 @@ from namesrv_core.machine.rows import (
     TopicTable,
 )
 
-
 REGISTER_FAILED = "register broker failed"
 """What 5.x says to a registration with a lone topic."""
 

@@ -17,8 +17,8 @@ from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BeatsDuring, RawBeats
 from namesrv_day.flags.expired import during
-from schemas.bronze import REGISTRATIONS
 from namesrv_wire.codes import version_name
+from schemas.bronze import REGISTRATIONS
 from schemas.gold import (
     BROKER_LIVE_HISTORY,
     DATA_VERSION_HISTORY,

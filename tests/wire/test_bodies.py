@@ -18,7 +18,6 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_TOPICS, MIB
 from namesrv_wire.protocol.bodies import (
     RegisterBody,
-    RegisterBody,
     decode_data_version,
     decode_queue_datas,
     decode_register_body,
