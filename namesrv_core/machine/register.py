@@ -67,14 +67,11 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
     if profile.live_key_has_cluster:
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
-    if profile.one_id_per_addr:
-        group = _without_other_ids(group, event)
+    group = _without_other_ids(group, event, namesrv)
     old_addr = group.addr_of.get(event.broker_id)
     known_id = event.broker_id in group.addr_of
-    if event.is_refused:
-        draft.put("broker_addr_table", (event.broker_name,), group)
-        return Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
-    rival = _rival(draft, event, old_addr) if profile.rejects_older_state_version else None
+    may_rival = profile.rejects_older_state_version and not event.is_refused
+    rival = _rival(draft, event, old_addr) if may_rival else None
     if rival is not None:
         draft.put("broker_addr_table", (event.broker_name,), group)
         if rival.data_version is None or event.data_version is None:
@@ -82,9 +79,10 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
         if rival.data_version.state_version > event.data_version.state_version:
             draft.put("broker_live_table", key, None)
             return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
-    if profile.refuses_lone_topic and not known_id and (event.topics is None or len(event.topics) == 1):
+    if _is_refused(event, namesrv, known_id=known_id):
         draft.put("broker_addr_table", (event.broker_name,), group)
-        return _failed(draft) if event.topics is None else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
+        fails = event.topics is None and not event.is_refused
+        return _failed(draft) if fails else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
 
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
     group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))
@@ -174,9 +172,15 @@ def min_broker_id_notifications(
     )
 
 
-def _without_other_ids(group: BrokerData, event: RegisterBroker) -> BrokerData:
-    """Return the group without any other id that has the registering address: an address has one id in a group."""
-    if event.broker_addr is None:
+def _is_refused(event: RegisterBroker, namesrv: Namesrv, *, known_id: bool) -> bool:
+    """Return whether the id is new to the group and comes with a single topic (5.x), or that was seen to be refused."""
+    is_lone = not known_id and (event.topics is None or len(event.topics) == 1)
+    return event.is_refused or (namesrv.profile.refuses_lone_topic and is_lone)
+
+
+def _without_other_ids(group: BrokerData, event: RegisterBroker, namesrv: Namesrv) -> BrokerData:
+    """Return the group without any other id that has the registering address: since 4.5.0 that has one id in a group."""
+    if event.broker_addr is None or not namesrv.profile.one_id_per_addr:
         return group
     kept = tuple(
         (broker_id, addr)

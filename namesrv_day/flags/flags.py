@@ -37,7 +37,8 @@ _OF_THE_DAY = (
 class FlagInput:
     """One name server on one day, as it was replayed.
 
-    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its `hours`, and the rows of
+    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`,
+    its `hours`, and the rows of
     `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may have changed.
     `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
     `findings.findings` takes them.

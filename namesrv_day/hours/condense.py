@@ -60,7 +60,8 @@ HOURS = pa.schema(
 )
 """Columns of condensed beats, one row for each distinct beat and bucket of a file.
 
-`kind`: the table; `refusal`: that it was refused, and why, so that it renewed nothing. What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
+`kind`: the table; `refusal`: that it was refused, and why, so that it renewed nothing.
+What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
 `slot_us`: width of a slot; `bucket`: 60 slots, counted from the epoch; `slots`: a bit each; `beats` in it, with their first and
 last time and position; `lag_ns`: the longest that an answered one took from its arrival to its effect.
 """
