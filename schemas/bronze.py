@@ -108,7 +108,7 @@ REGISTRATIONS = _events(
     Column("filter_servers", STRINGS, "filterServerList; NULL leaves the stored list, empty removes it"),
     required("compressed", BOOLEAN, "The body was compressed"),
     required("body_bytes", LONG, "Size of the body on the wire"),
-    Column("refusal", STRING, "Why the request layer refused it before the registry saw it; NULL if it did not"),
+    Column("refusal", STRING, "Why it was refused: a flaw of the request, or what its answer says; NULL if it was not"),
 )
 UNREGISTRATIONS = _events("unregistrations", "one UNREGISTER_BROKER (104)", *REQUEST, *BROKER)
 CHANNEL_EVENTS = _events(

@@ -19,6 +19,7 @@ from namesrv_core.machine.draft import Step
 from namesrv_core.machine.java_map import Shape
 from namesrv_core.machine.past import ANY, Entity, Fact
 from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
 from namesrv_wire.rows import UNTIL_MS
@@ -42,10 +43,21 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     kind = row["kind"]
     if kind == "responses":
         return events.ResponseObserved(_asked_by(row, topic_tables), answer_of(row))
+    refusal = row.get("refusal")
+    if refusal is None:
+        return _taken_of(row, topic_tables)
+    if kind != "registrations":
+        return events.RefusedRequest(refusal, _taken_of(row, topic_tables))
+    if refusal == REGISTER_FAILED:
+        return _registration_of(row, topic_tables)._replace(is_refused=True)
+    return events.RefusedRequest(refusal)
+
+
+def _taken_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
+    """Return the core event of a row of a table that was not refused."""
+    kind = row["kind"]
     event: events.Event
-    if row.get("refusal") is not None:
-        event = events.RefusedRequest(row["refusal"])
-    elif kind == "heartbeats":
+    if kind == "heartbeats":
         event = _heartbeat_of(row)
     elif kind == "registrations":
         event = _registration_of(row, topic_tables)
@@ -189,7 +201,8 @@ _OPERATIONS: dict[type, str] = {
 
 def operation_of(event: events.Event, channel_kind: str | None) -> str:
     """Return what `event_outcomes` calls an event; `channel_kind`: how a connection ended."""
-    operation = _OPERATIONS[type(event)]
+    refused = event.asked if isinstance(event, events.RefusedRequest) else None
+    operation = _OPERATIONS[type(refused or event)]
     return f"channel_{channel_kind or 'close'}" if operation == "channel_close" else operation
 
 

@@ -122,6 +122,7 @@ CATALOGUE = (
     Finding("PARTIAL_FIRST_REGISTRATION", ("lone", "topic_queue_history"), "subject"),
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),
     Finding("READ_LT_WRITE", ("topic_queue_history",), "day"),
+    Finding("REGISTRATION_REFUSED", ("refused", "broker_live_history"), "subject"),
     Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
     Finding("SAME_VERSION_NEW_CONTENT", ("same_version",)),
     Finding("SINGLE_BROKER_TOPIC", ("topic_queue_history", "cluster_addr_history"), "day"),

@@ -39,7 +39,7 @@ _IS_OPEN = pc.field("closed_by").is_null()
 # To look at when a beat came first takes longer than it spares where nearly all came then, or there is much to compare with.
 _MANY = 64
 _MOST_OF_A_DAY = dt.timedelta(hours=16)
-_SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code"}
+_SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code", "response_remark"}
 REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
 """The tables whose slices packs write."""
 

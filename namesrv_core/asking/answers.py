@@ -91,7 +91,7 @@ def _route_answer(registry: Registry, question: Question, namesrv: Namesrv) -> A
     route = queries.pickup_topic_route_data(registry, question.subject, namesrv)
     if route is None:
         return Answer(ResponseCode.TOPIC_NOT_EXIST, None, _no_route(question.subject, namesrv))
-    standard = question.standard_json
+    standard = question.standard_json and namesrv.profile.writes_standard_json
     if question.scope is not None and namesrv.profile.filters_routes_by_zone:
         # The filter reads the answer and writes it anew, in the dialect of old.
         route, standard = queries.within_zone(route, question.scope, sorted_maps=standard), False
@@ -135,6 +135,7 @@ def _topic_list_answer(registry: Registry, question: Question, namesrv: Namesrv)
 def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> str:
     """Return a route as the name server writes it, in standard JSON or in RocketMQ's own."""
     write, has_cluster = _writer(namesrv, standard=standard), namesrv.profile.live_key_has_cluster
+    flag = namesrv.profile.sys_flag_name
     fields = [
         ("brokerDatas", write.array(_broker_data(write, broker, has_cluster) for broker in route.broker_datas)),
         (
@@ -144,7 +145,7 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
             ),
         ),
         ("orderTopicConf", write.text(route.order_topic_conf)),
-        ("queueDatas", write.array(_queue_data(write, name, data) for name, data in route.queue_datas)),
+        ("queueDatas", write.array(_queue_data(write, name, data, flag) for name, data in route.queue_datas)),
     ]
     if route.topic_queue_mapping_by_broker is not None:
         mappings = ((name, _mapping(write, info)) for name, info in route.topic_queue_mapping_by_broker)
@@ -159,7 +160,7 @@ def broker_data_json(broker: RouteBroker, namesrv: Namesrv) -> str:
 
 def queue_data_json(name: str | None, data: QueueData, namesrv: Namesrv) -> str:
     """Return the element of queueDatas."""
-    return _queue_data(_writer(namesrv, standard=True), name, data)
+    return _queue_data(_writer(namesrv, standard=True), name, data, namesrv.profile.sys_flag_name)
 
 
 def filter_server_json(addr: str | None, servers: Iterable[str], namesrv: Namesrv) -> str:
@@ -267,13 +268,13 @@ def _broker_data(write: _Writer, broker: RouteBroker, has_cluster: bool) -> str:
 
 
 @lru_cache(_KEPT_FRAGMENTS)
-def _queue_data(write: _Writer, name: str | None, data: QueueData) -> str:
+def _queue_data(write: _Writer, name: str | None, data: QueueData, flag_name: str) -> str:
     return write.record(
         [
             ("brokerName", write.text(name)),
             ("perm", str(data.perm)),
             ("readQueueNums", str(data.read_queue_nums)),
-            ("topicSysFlag", str(data.topic_sys_flag)),
+            (flag_name, str(data.topic_sys_flag)),
             ("writeQueueNums", str(data.write_queue_nums)),
         ]
     )

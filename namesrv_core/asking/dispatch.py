@@ -42,7 +42,7 @@ from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.properties import properties_in
 from namesrv_core.machine.question import Answer
-from namesrv_core.machine.register import RegisterResult
+from namesrv_core.machine.register import REGISTER_FAILED, RegisterResult
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion
 from namesrv_core.machine.step import apply_step, step
@@ -52,6 +52,8 @@ UNDECODABLE_BODY = "undecodable_body"
 MISSING_BROKER_ID = "missing_broker_id"
 _REMARKS = {CRC32_MISMATCH: "crc32 not match", UNDECODABLE_BODY: "", MISSING_BROKER_ID: NULL_POINTER}
 _COUNTS: dict[type, str] = {events.WipeWritePerm: "wipeTopicCount", events.AddWritePerm: "addTopicCount"}
+MAX_REASON = 200
+"""So many characters of a remark are kept as the reason of a refusal."""
 _SUCCESS = Answer(ResponseCode.SUCCESS, None)
 _KNOWN = frozenset(RequestCode)
 
@@ -120,6 +122,18 @@ def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Nam
     return _reported(event, taken.result, namesrv)
 
 
+def refusal_told(code: int | None, remark: str | None, topic_count: int | None = None) -> str | None:
+    """Return why a request was refused, as its answer says: its remark, or its code; None for no answer, or success.
+
+    `topic_count`: of a registration. Where no remark was recorded, one with a single topic was refused for that (5.x).
+    """
+    if code in (None, ResponseCode.SUCCESS):
+        return None
+    if remark:
+        return remark[:MAX_REASON]
+    return REGISTER_FAILED if (code, topic_count) == (ResponseCode.SYSTEM_ERROR, 1) else f"response code {code}"
+
+
 def _reported(event: events.Event, result: object, namesrv: Namesrv) -> Answer:
     """Return SUCCESS with what the event returned."""
     if isinstance(result, QueryDataVersionResult):
@@ -156,6 +170,8 @@ def _is_old(namesrv: Namesrv) -> bool:
 
 
 def _knows(code: int, namesrv: Namesrv) -> bool:
+    if code == RequestCode.ADD_WRITE_PERM_OF_BROKER:
+        return namesrv.profile.has_add_write_perm
     return code in _KNOWN and (code not in SINCE_5X or not _is_old(namesrv))
 
 
@@ -168,13 +184,16 @@ def _unknown_code(code: int, namesrv: Namesrv) -> Answer | None:
 def _not_ready(namesrv: Namesrv, uptime_ms: int | None) -> bool:
     config = namesrv.config
     return (
-        config.need_wait_for_service and uptime_ms is not None and uptime_ms < config.wait_seconds_for_service * 1_000
+        config.need_wait_for_service
+        and namesrv.profile.has_waiting
+        and uptime_ms is not None
+        and uptime_ms < config.wait_seconds_for_service * 1_000
     )
 
 
 def _registered(result: object, registry: Registry, namesrv: Namesrv) -> Answer:
     if not isinstance(result, RegisterResult):
-        return Answer(ResponseCode.SYSTEM_ERROR, None, "register broker failed")
+        return Answer(ResponseCode.SYSTEM_ERROR, None, REGISTER_FAILED)
     named = (("haServerAddr", result.ha_server_addr), ("masterAddr", result.master_addr))
     returns_body = namesrv.config.return_order_topic_config_to_broker
     return Answer(
@@ -191,7 +210,7 @@ def _config_answer(event: events.UpdateNamesrvConfig, namesrv: Namesrv) -> Answe
         return Answer(ResponseCode.SYSTEM_ERROR, None, "string2Properties error")
     profile = namesrv.profile
     listed = {*profile.config_black_list, *(namesrv.config.config_black_list.split(";"))}
-    if said.keys() & (listed if profile.answers_unknown_codes else set(profile.config_black_list)):
+    if said.keys() & (listed if profile.has_config_black_list else set(profile.config_black_list)):
         return Answer(ResponseCode.NO_PERMISSION, None, profile.black_list_remark)
     return _SUCCESS
 

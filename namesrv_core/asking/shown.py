@@ -101,7 +101,7 @@ def _queue_data_of(value: dict[str, Any]) -> QueueData:
         _integer(value["readQueueNums"]),
         _integer(value["writeQueueNums"]),
         _integer(value["perm"]),
-        _integer(value.get("topicSysFlag", 0)),
+        _integer(value.get("topicSysFlag", value.get("topicSynFlag", 0))),
     )
 
 

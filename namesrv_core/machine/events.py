@@ -10,7 +10,10 @@ from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTabl
 
 
 class RegisterBroker(NamedTuple):
-    """REGISTER_BROKER (103). `topics` None: the table is null. `filter_servers` None leaves the stored list."""
+    """REGISTER_BROKER (103). `topics` None: the table is null. `filter_servers` None leaves the stored list.
+
+    `is_refused`: 5.x was seen to refuse it for its lone topic, whatever the registry that is replayed would do.
+    """
 
     cluster_name: str | None
     broker_addr: str | None
@@ -24,6 +27,7 @@ class RegisterBroker(NamedTuple):
     enable_acting_master: bool | None = None
     heartbeat_timeout_ms: int | None = None
     zone_name: str | None = None
+    is_refused: bool = False
 
 
 class UnregisterBroker(NamedTuple):
@@ -134,9 +138,13 @@ class UpdateNamesrvConfig(NamedTuple):
 
 
 class RefusedRequest(NamedTuple):
-    """A request that the request layer answered with an error before the registry saw it."""
+    """A request that the request layer answered with an error before the registry saw it.
+
+    `asked`: the event that it would have been; None: a registration.
+    """
 
     reason: str
+    asked: Event | None = None
 
 
 class AnswerObserved(NamedTuple):

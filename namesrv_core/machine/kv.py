@@ -13,9 +13,12 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 def put_kv_config(registry: Registry, event: PutKvConfig) -> Step:
     """Create namespace and key as needed and set the value. Without namespace or key the request layer refuses.
 
-    Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.putKVConfig, DefaultRequestProcessor.putKVConfig.
+    Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.putKVConfig, DefaultRequestProcessor.putKVConfig. Before 4.9.0 it is
+    not refused, and stored; that entry is not kept here.
     """
     if event.namespace is None or event.key is None:
+        if registry.profile.stores_null_kv:  # under a null key, of which no question can get it back
+            return Step(Outcome.NO_EFFECT)
         return Step(Outcome.REFUSED_REQUEST, result="namespace or key is null")
     changes = []
     entries = registry.kv_config_table.get(event.namespace)

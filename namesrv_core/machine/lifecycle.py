@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.events import StateKnown
+from namesrv_core.machine.profile import PROFILES
 from namesrv_core.machine.registry import Change, Registry
 
 
@@ -25,7 +26,7 @@ def restore(registry: Registry, event: StateKnown) -> Step:
 
     Only while something is unknown of the past; a snapshot of another generation is refused.
     """
-    if event.profile != registry.profile.name:
+    if PROFILES[event.profile].live_key_has_cluster != registry.profile.live_key_has_cluster:
         return Step(Outcome.REFUSED_REQUEST, result=f"snapshot of a {event.profile} name server")
     if registry.past is None:
         return Step(Outcome.NO_EFFECT)

@@ -1,16 +1,24 @@
-"""The name server's two generations as values: a named switch for each difference, and the server's configuration.
+"""The name server's releases as values: a named switch for each difference, and the server's configuration.
 
-Sources: RocketMQ 4.9.7 and 5.4.0, classes RouteInfoManager, DefaultRequestProcessor, ClientRequestProcessor,
-NamesrvConfig, NamesrvController, NettyServerConfig.
+Sources: RocketMQ 4.3.0 to 4.9.8 and 5.0.0 to 5.5.0, every release; classes RouteInfoManager, DefaultRequestProcessor,
+ClientRequestProcessor, BatchUnregistrationService, KVConfigManager, NamesrvConfig, NamesrvController, NettyServerConfig, and the
+bodies and headers of requests. docs/versions.md has the table.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 BROKER_CHANNEL_EXPIRED_MS = 120_000
 CHANNEL_MAX_IDLE_MS = 120_000
 SCAN_DELAY_MS = 5_000
+
+
+MORE_WORDS, NO_MAPPINGS = "more_words", "no_mappings"
+"""What not every release can read of a compressed registration: topics with more than five words (attributes), which brokers
+write since 5.0; that there is no count of mappings at the end, as brokers before 5.0 write it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +33,12 @@ class Capacities:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one generation does; `name` is the release it was read from and compared with."""
+    """What one release does, or several that are equal; `name`: the release."""
 
     name: str
     capacities: Capacities
     scan_period_ms: int
+    unreadable: tuple[str, ...]  # of compressed registrations: `MORE_WORDS`, `NO_MAPPINGS`
     concurrent_maps: (
         bool  # ConcurrentHashMap instead of HashMap: other growth, other order, no exception while iterating
     )
@@ -54,12 +63,28 @@ class Profile:
     black_list_remark: str  # what it says then
     old_json: bool  # texts in JSON are escaped as fastjson 1 does it, not as fastjson 2
     faq_scheme: str  # the address in remarks starts with http or https
+    one_id_per_addr: bool = True  # a registration takes its address from the other ids of its group
+    stores_null_kv: bool = False  # a KV entry without namespace or key is stored, not refused
+    has_add_write_perm: bool = True  # ADD_WRITE_PERM_OF_BROKER exists
+    deletes_topic_of_cluster: bool = True  # DELETE_TOPIC_IN_NAMESRV looks at its cluster; else the whole topic goes
+    writes_standard_json: bool = True  # a route comes in standard JSON to whom it should
+    sys_flag_name: str = "topicSysFlag"  # of queue data in JSON
+    has_config_black_list: bool = True  # the property configBlackList exists
+    matches_addr: bool = True  # 5.x: an unregistration takes the address out of the group, whatever its id
+    adds_to_known_topic: bool = True  # REGISTER_TOPIC_IN_NAMESRV adds to a topic that is there
+    deletes_unlisted_topics: bool = True  # the property deleteTopicWithBrokerRegistration exists
+    prime_slave_never_writes: bool = (
+        False  # the topics of a prime slave lose the write bit whatever enableActingMaster says
+    )
+    scan_delay_ms: int = 5_000  # from the start to the first scan
+    has_waiting: bool = True  # the property needWaitForService exists
 
 
 V4_9_7 = Profile(
     name="4.9.7",
     capacities=Capacities(topic=1024, broker=128, cluster=32, live=256),
     scan_period_ms=10_000,
+    unreadable=(MORE_WORDS,),
     concurrent_maps=False,
     live_key_has_cluster=False,
     has_state_version=False,
@@ -80,11 +105,16 @@ V4_9_7 = Profile(
     black_list_remark="Can not update config path",
     old_json=True,
     faq_scheme="http",
+    has_config_black_list=False,
+    adds_to_known_topic=False,
+    deletes_unlisted_topics=False,
+    has_waiting=False,
 )
 V5_4_0 = Profile(
     name="5.4.0",
     capacities=Capacities(topic=2048, broker=256, cluster=64, live=512),
     scan_period_ms=5_000,
+    unreadable=(),
     concurrent_maps=True,
     live_key_has_cluster=True,
     has_state_version=True,
@@ -106,23 +136,124 @@ V5_4_0 = Profile(
     old_json=False,
     faq_scheme="https",
 )
-PROFILES = {profile.name: profile for profile in (V4_9_7, V5_4_0)}
+_CONFIG_PATHS = ("configStorePath", "kvConfigPath")
+_BLACK_LIST: dict[str, Any] = {
+    "config_black_list": V5_4_0.config_black_list,
+    "black_list_remark": V5_4_0.black_list_remark,
+    "has_config_black_list": True,
+}
+_OLD_BLACK_LIST: dict[str, Any] = {
+    "config_black_list": _CONFIG_PATHS,
+    "black_list_remark": V4_9_7.black_list_remark,
+    "has_config_black_list": False,
+}
+_MISSPELT = ("configStorePathName", "kvConfigPath")
+# From which release on what is otherwise than in the release before; the first has what the oldest does otherwise.
+_SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "4.3.0",
+        {
+            "one_id_per_addr": False,
+            "stores_null_kv": True,
+            "sys_flag_name": "topicSynFlag",
+            "has_add_write_perm": False,
+            "deletes_topic_of_cluster": False,
+            "writes_standard_json": False,
+            "config_black_list": (),
+        },
+    ),
+    ("4.5.0", {"one_id_per_addr": True}),
+    ("4.9.0", {"stores_null_kv": False, "sys_flag_name": "topicSysFlag"}),
+    ("4.9.2", {"has_add_write_perm": True}),
+    ("4.9.4", {"deletes_topic_of_cluster": True, "writes_standard_json": True}),
+    ("4.9.6", {"config_black_list": _MISSPELT}),
+    ("4.9.7", {"config_black_list": _CONFIG_PATHS}),
+    ("4.9.8", _BLACK_LIST),
+)
+_SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "5.0.0",
+        {
+            **_OLD_BLACK_LIST,
+            "config_black_list": (),
+            "unreadable": (NO_MAPPINGS,),
+            "matches_addr": False,
+            "faq_scheme": "http",
+            "has_waiting": False,
+            "adds_to_known_topic": False,
+            "deletes_unlisted_topics": False,
+            "prime_slave_never_writes": True,
+            "scan_delay_ms": 5,
+            "old_json": True,
+        },
+    ),
+    ("5.1.0", {"unreadable": (), "matches_addr": True, "faq_scheme": "https", "has_waiting": True}),
+    ("5.1.1", {"config_black_list": _MISSPELT}),
+    ("5.1.2", {"config_black_list": _CONFIG_PATHS}),
+    ("5.1.4", {"adds_to_known_topic": True, "deletes_unlisted_topics": True}),
+    ("5.2.0", {"prime_slave_never_writes": False, **_BLACK_LIST}),
+    ("5.3.4", {"scan_delay_ms": 5_000}),
+    ("5.4.0", {"old_json": False}),
+)
+COMPARED = (
+    *("4.3.0", "4.3.1", "4.3.2", "4.4.0", "4.5.0", "4.5.1", "4.5.2", "4.6.0", "4.6.1", "4.7.0", "4.7.1", "4.8.0"),
+    *("4.9.0", "4.9.1", "4.9.2", "4.9.3", "4.9.4", "4.9.5", "4.9.6", "4.9.7", "4.9.8"),
+    *("5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4"),
+    *("5.4.0", "5.5.0"),
+)
+"""The releases whose classes were compared; others are taken for the one before."""
+_NUMBERS = re.compile(r"([0-9]{1,4})((?:\.[0-9]{1,4}){0,2})(?![0-9])")
 
-# Ordinal of V5_0_0_SNAPSHOT in MQVersion; every 4.x release lies below.
-_FIRST_5X_VERSION = 412
 
-
-def profile_named(version: str) -> Profile:
-    """Return the profile of a release by its name, `4.9.4`: that of its generation. Raises ValueError for others."""
-    found = {"4": V4_9_7, "5": V5_4_0}.get(version.split(".", maxsplit=1)[0])
+def _numbers(version: str) -> tuple[int, ...] | None:
+    """Return the numbers of a release, `5.1` as (5, 1, 0); None for what is none. What follows them says nothing."""
+    found = _NUMBERS.match(version)
     if found is None:
-        raise ValueError(f"version {version!r}: known are 4.x (as 4.9.7) and 5.x (as 5.4.0)")
+        return None
+    numbers = [int(number) for number in found[0].split(".")]
+    return (*numbers, *(0,) * (3 - len(numbers)))
+
+
+def _made() -> dict[tuple[int, ...], Profile]:
+    """Return the profiles by the numbers of the releases that begin them."""
+    found = {}
+    for newest, since in ((V4_9_7, _SINCE_4X), (V5_4_0, _SINCE_5X)):
+        profile = newest
+        for name, differences in since:
+            profile = replace(profile, name=name, **differences)
+            found[_numbers(name) or ()] = profile
     return found
 
 
+_BEGINS = _made()
+PROFILES = {profile.name: profile for profile in _BEGINS.values()}
+
+
+def profile_named(version: str) -> Profile:
+    """Return the profile of a release by its name, `4.9.4`. Raises ValueError where there is none.
+
+    One that was not compared is taken for the nearest one before, and what is older than 4.3.0 for that.
+    """
+    numbers = _numbers(version)
+    if numbers is None or numbers[0] not in (4, 5):
+        raise ValueError(f"version {version!r}: known are 4.x (as 4.9.7) and 5.x (as 5.4.0)")
+    begun = [first for first in _BEGINS if first[0] == numbers[0] and first <= numbers]
+    return _BEGINS[max(begun, default=min(first for first in _BEGINS if first[0] == numbers[0]))]
+
+
+# Ordinals of MQVersion: 3.0.0 to 3.9.9 lie below 4.0.0-SNAPSHOT; each release has a snapshot before it.
+_FIRST_4X_VERSION, _VERSIONS = 212, 612
+
+
 def profile_of_version(version: int) -> Profile:
-    """Return the profile of a name server whose responses carry protocol `version` (MQVersion ordinal)."""
-    return V5_4_0 if version >= _FIRST_5X_VERSION else V4_9_7
+    """Return the profile of a name server whose responses carry protocol `version` (MQVersion ordinal); see `profile_named`.
+
+    What is older than 4.0, or no version, is taken for 4.9.7.
+    """
+    if version < _FIRST_4X_VERSION:
+        return V4_9_7
+    number = (min(version, _VERSIONS - 1) - _FIRST_4X_VERSION) // 2
+    return profile_named(f"{4 + number // 100}.{number // 10 % 10}.{number % 10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +315,11 @@ class Namesrv:
                 break
             now = changed
         return now
+
+    @property
+    def deletes_unlisted_topics(self) -> bool:
+        """Return whether a registration without mappings takes away what topics its broker name has that it does not list."""
+        return self.config.delete_topic_with_broker_registration and self.profile.deletes_unlisted_topics
 
     @property
     def scan_period_ms(self) -> int:

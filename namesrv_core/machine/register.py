@@ -19,6 +19,9 @@ from namesrv_core.machine.rows import (
     TopicTable,
 )
 
+REGISTER_FAILED = "register broker failed"
+"""What 5.x says to a registration with a lone topic."""
+
 
 class RegisterResult(NamedTuple):
     """What registerBroker returns: a slave learns its master; both are None otherwise."""
@@ -37,14 +40,17 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
 
     In this order: the cluster set and the group are made if needed; another id of the group with the same address goes;
     5.x may reject (the id is held by another live address with a newer state version) or refuse (an id that is new to
-    the group, with exactly one topic), and what was done until then stays; the address is set; topics are taken; the
+    the group, with exactly one topic: also if it is known to have been, `is_refused`), and what was done until then stays; the
+    address is set; topics are taken; the
     live entry is replaced; filter servers are set. An exception in between is caught by the server and leaves the steps
     before it done.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
     """
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
-    if _repeats_what_is_stored(registry, event, namesrv, key):
+    if event.is_refused and not namesrv.profile.refuses_lone_topic:
+        return Step(Outcome.REFUSED_REQUEST, result=REGISTER_FAILED)
+    if not event.is_refused and _repeats_what_is_stored(registry, event, namesrv, key):
         return Step(Outcome.REFRESHED, refreshed=key, result=RegisterResult())
     return _registered(Draft(registry), event, namesrv, key)
 
@@ -61,10 +67,11 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
     if profile.live_key_has_cluster:
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
-    group = _without_other_ids(group, event)
+    group = _without_other_ids(group, event, namesrv)
     old_addr = group.addr_of.get(event.broker_id)
     known_id = event.broker_id in group.addr_of
-    rival = _rival(draft, event, old_addr) if profile.rejects_older_state_version else None
+    may_rival = profile.rejects_older_state_version and not event.is_refused
+    rival = _rival(draft, event, old_addr) if may_rival else None
     if rival is not None:
         draft.put("broker_addr_table", (event.broker_name,), group)
         if rival.data_version is None or event.data_version is None:
@@ -72,9 +79,10 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
         if rival.data_version.state_version > event.data_version.state_version:
             draft.put("broker_live_table", key, None)
             return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
-    if profile.refuses_lone_topic and not known_id and (event.topics is None or len(event.topics) == 1):
+    if _is_refused(event, namesrv, known_id=known_id):
         draft.put("broker_addr_table", (event.broker_name,), group)
-        return _failed(draft) if event.topics is None else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
+        fails = event.topics is None and not event.is_refused
+        return _failed(draft) if fails else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
 
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
     group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))
@@ -117,12 +125,12 @@ def _is_in(group: BrokerData, event: RegisterBroker, namesrv: Namesrv) -> bool:
         if said != (group.enable_acting_master, group.zone_name):
             return False
     ids = [broker_id for broker_id, addr in group.broker_addrs if addr == event.broker_addr]
-    return ids == [event.broker_id]
+    return ids == [event.broker_id] or (not namesrv.profile.one_id_per_addr and event.broker_id in ids)
 
 
 def _has_all(registry: Registry, broker_name: str | None, topics: TopicTable, namesrv: Namesrv) -> bool:
     """Return whether an unchanged registration finds no topic to bring back, nor one to delete."""
-    if namesrv.config.delete_topic_with_broker_registration:
+    if namesrv.deletes_unlisted_topics:
         return False
     return not namesrv.profile.repairs_missing_topics or registry.topic_queue_table.has_topics(broker_name, topics)
 
@@ -164,9 +172,15 @@ def min_broker_id_notifications(
     )
 
 
-def _without_other_ids(group: BrokerData, event: RegisterBroker) -> BrokerData:
-    """Return the group without any other id that has the registering address: an address has one id in a group."""
-    if event.broker_addr is None:
+def _is_refused(event: RegisterBroker, namesrv: Namesrv, *, known_id: bool) -> bool:
+    """Return whether the id is new to the group and comes with a single topic (5.x), or that was seen to be refused."""
+    is_lone = not known_id and (event.topics is None or len(event.topics) == 1)
+    return event.is_refused or (namesrv.profile.refuses_lone_topic and is_lone)
+
+
+def _without_other_ids(group: BrokerData, event: RegisterBroker, namesrv: Namesrv) -> BrokerData:
+    """Return the group without any other id that has the registering address: since 4.5.0 that has one id in a group."""
+    if event.broker_addr is None or not namesrv.profile.one_id_per_addr:
         return group
     kept = tuple(
         (broker_id, addr)
@@ -198,7 +212,7 @@ def _take_topics(
     unchanged registration still brings back what is missing. Perms and queue numbers of a present topic are never
     corrected without a change.
     """
-    profile, config, name = namesrv.profile, namesrv.config, event.broker_name
+    profile, name = namesrv.profile, event.broker_name
     is_prime_slave = (
         profile.takes_prime_slave_topics
         and event.enable_acting_master is not None
@@ -208,11 +222,7 @@ def _take_topics(
     if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
         return
     present = draft.registry.topic_queue_table.topics_of_name(name)
-    if (
-        config.delete_topic_with_broker_registration
-        and profile.stores_topic_queue_mapping
-        and not event.topics.mappings
-    ):
+    if namesrv.deletes_unlisted_topics and not event.topics.mappings:
         for topic in [topic for topic in present if topic not in event.topics.names]:
             draft.put("topic_queue_table", (topic, name), None)
     # Without an address 5.x throws where it asks for the stored version: at once, or after the topics of a first one.
@@ -222,7 +232,7 @@ def _take_topics(
     everything = first or config_changed(draft, key, event.data_version)
     if not everything and (not profile.repairs_missing_topics or present.keys() >= event.topics.names):
         return
-    read_only = is_prime_slave and group.enable_acting_master
+    read_only = is_prime_slave and (group.enable_acting_master or profile.prime_slave_never_writes)
     written = ((topic, data) for topic, data in event.topics.queue_datas.items() if everything or topic not in present)
     if read_only:
         written = ((topic, data._replace(perm=data.perm & ~PERM_WRITE)) for topic, data in written)

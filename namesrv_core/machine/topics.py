@@ -35,16 +35,15 @@ def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
 def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
     """Remove a topic: all of it, or the queue data of the names that stand in the cluster's set now.
 
-    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.deleteTopic, both forms.
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.deleteTopic, both forms; before 4.9.4 there was the first only.
     """
     draft = Draft(registry)
-    if _topic_is_refused(registry, event.topic) and (
-        not event.cluster_name or event.cluster_name in registry.cluster_addr_table
-    ):
+    cluster_name = event.cluster_name if registry.profile.deletes_topic_of_cluster else None
+    if _topic_is_refused(registry, event.topic) and (not cluster_name or cluster_name in registry.cluster_addr_table):
         return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
     queue_datas = registry.topic_queue_table.get(event.topic)
     present = () if queue_datas is None else queue_datas.keys_by_age()
-    names = registry.cluster_addr_table.get(event.cluster_name, ()) if event.cluster_name else present
+    names = registry.cluster_addr_table.get(cluster_name, ()) if cluster_name else present
     for name in present:
         if name in names:
             draft.put("topic_queue_table", (event.topic, name), None)
@@ -57,12 +56,14 @@ def register_topic(registry: Registry, event: RegisterTopic) -> Step:
     A new topic is stored whole or not at all: every name needs a group. For a known topic the entries are put one by
     one until the first name without a group. A name that repeats: the last one counts.
 
-    Source: RocketMQ 5.4.0 RouteInfoManager.registerTopic.
+    Source: RocketMQ 5.4.0 RouteInfoManager.registerTopic; before 5.1.4 a known topic stays as it is.
     """
     draft = Draft(registry)
     queue_datas = event.queue_datas or ()
     if queue_datas and _topic_is_refused(registry, event.topic):
         return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
+    if event.topic in registry.topic_queue_table and not registry.profile.adds_to_known_topic:
+        return Step(Outcome.NO_EFFECT)
     missing = next((i for i, (name, _) in enumerate(queue_datas) if draft.group(name) is None), None)
     swallowed: tuple[str, ...] = ()
     if missing is not None:

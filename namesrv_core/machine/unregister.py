@@ -63,7 +63,7 @@ def submit_unregistrations(
 
 
 def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker], namesrv: Namesrv) -> Step:
-    """Return what one batch does (5.x): the group of the name loses the *address*, the id is not compared.
+    """Return what one batch does (5.x): the group of the name loses the *address*, the id is not compared (5.0.0: the id).
 
     A group that still exists, has acting masters enabled and no master loses the write bit of all its queue data - even
     if the request removed nothing. Topics are cleaned after all requests.
@@ -87,12 +87,14 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
             reduced[name] = None
             continue
         was_min = request.broker_id == min(group.addr_of, default=None)
-        kept = tuple(member for member in group.broker_addrs if member[1] != request.broker_addr)
+        kept = tuple(member for member in group.broker_addrs if not _leaves(member, request, namesrv))
         if kept:
             draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
             reduced[name] = None
             if was_min:
-                offline[name] = request.broker_addr
+                offline[name] = (
+                    request.broker_addr if namesrv.profile.matches_addr else group.addr_of[min(group.addr_of)]
+                )
         else:
             draft.put("broker_addr_table", (name,), None)
             draft.put("cluster_addr_table", (request.cluster_name, name), None)
@@ -104,6 +106,12 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
         if group is not None and group.enable_acting_master and min(group.addr_of, default=1) > MASTER_ID:
             draft.wipe_write_perm(name)
     return draft.step(Outcome.APPLIED)._replace(notifications=_notifications(draft, offline, namesrv))
+
+
+def _leaves(member: tuple[int, str | None], request: UnregisterBroker, namesrv: Namesrv) -> bool:
+    """Return whether a member of the group is meant: 5.0.0 asks for the id, as 4.x does, later releases for the address."""
+    broker_id, addr = member
+    return addr == request.broker_addr if namesrv.profile.matches_addr else broker_id == request.broker_id
 
 
 def _notifications(draft: Draft, offline: dict[str | None, str | None], namesrv: Namesrv) -> tuple[Notification, ...]:

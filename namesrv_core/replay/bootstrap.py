@@ -164,7 +164,7 @@ class _Registration:
         self, registry: Registry, past: Past, event: events.RegisterBroker, step: Step, namesrv: Namesrv
     ) -> None:
         self.registry, self.past, self.event, self.step = registry, past, event, step
-        self.profile, self.config = namesrv.profile, namesrv.config
+        self.namesrv, self.profile = namesrv, namesrv.profile
         self.name, self.broker_id = event.broker_name, event.broker_id
         self.group = registry.broker_addr_table.get(self.name)
         self.addrs = {} if self.group is None else self.group.addr_of
@@ -243,10 +243,10 @@ class _Registration:
         if role is False or topics is None:
             return
         writes = self._writes() if role and self._counts() else None
-        option = self.config.delete_topic_with_broker_registration and self.profile.stores_topic_queue_mapping
-        if option and not topics.mappings:
+        if self.namesrv.deletes_unlisted_topics and not topics.mappings:
             yield from self._only_these(certain=bool(role) and self._counts())
-        read_only = self.broker_id != MASTER_ID and bool(self.event.enable_acting_master)
+        never = self.profile.prime_slave_never_writes
+        read_only = self.broker_id != MASTER_ID and (never or bool(self.event.enable_acting_master))
         for topic, queue_data in topics.queue_datas.items():
             written = queue_data._replace(perm=queue_data.perm & ~PERM_WRITE) if read_only else queue_data
             if writes:
@@ -350,8 +350,10 @@ def _doubts_about(name: str | None) -> Iterator[Mark]:
     yield _doubt(GROUP, name, ANY)
 
 
-def _topic_deletion(registry: Registry, past: Past, event: events.DeleteTopic, _: Step, __: Namesrv) -> Iterator[Mark]:
-    topic, cluster = event.topic, event.cluster_name
+def _topic_deletion(
+    registry: Registry, past: Past, event: events.DeleteTopic, _: Step, namesrv: Namesrv
+) -> Iterator[Mark]:
+    topic, cluster = event.topic, event.cluster_name if namesrv.profile.deletes_topic_of_cluster else None
     if not cluster:
         yield _known("topic_queue", topic, ANY)
         return

@@ -22,6 +22,8 @@ def is_unknown(event: events.Event, namesrv: Namesrv) -> bool:
     Source: RocketMQ 4.9.7 DefaultRequestProcessor.processRequest.
     """
     asked = event.beat if isinstance(event, events.RefreshRun) else event
+    if isinstance(asked, events.AddWritePerm):
+        return not namesrv.profile.has_add_write_perm
     return isinstance(asked, _SINCE_5X) and not namesrv.profile.has_topic_registration
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
-from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.profile import SCAN_DELAY_MS, Namesrv
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
 from namesrv_day.arrow.rows import empty, rows_of, with_microseconds
 from namesrv_day.day.day_events import BEATS, Frames
@@ -172,15 +172,13 @@ def _epochs(
     if not starts and given.first_seen_seq is not None:
         # An event log need not say when the server started; then any phase is as good as another.
         return [ScanEpoch(given.first_seen_seq, given.first_seen_seq, phases.get(0))]
-    return [
-        ScanEpoch(
-            row["seq"],
-            row["seq"] - START_BEFORE_FIRST_ACCEPT_NS,
-            phases.get(row["seq"]),
-            namesrv.at(row["seq"]).scan_period_ms,
-        )
-        for row in starts
-    ]
+    epochs = []
+    for row in starts:
+        seq, now = row["seq"], namesrv.at(row["seq"])
+        early_ns = (SCAN_DELAY_MS - now.profile.scan_delay_ms) * NS_PER_MS
+        origin_ns = seq - START_BEFORE_FIRST_ACCEPT_NS - early_ns
+        epochs.append(ScanEpoch(seq, origin_ns, phases.get(seq), now.scan_period_ms))
+    return epochs
 
 
 def _is_halted(outcomes: pa.Table) -> bool:

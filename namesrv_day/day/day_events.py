@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import STANDARD_JSON_SINCE
-from namesrv_core.machine.codes import RequestCode
+from namesrv_core.asking.dispatch import refusal_told
+from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_day.arrow.rows import with_columns, with_microseconds
 from schemas import bronze, codec
 from schemas.table import LONG, STRING, Table, struct_of
@@ -135,9 +138,21 @@ def _events_of(rows: pa.Table, table: Table) -> pa.Table:
     rows = with_microseconds(rows)
     columns = {"kind": pa.repeat(table.name, rows.num_rows), "effect_us": rows["effect_time"]}
     if "response_code" in rows.column_names:
+        if table is not bronze.REGISTRATIONS:
+            rows = _with_refusal(rows)
         received, answered = rows["event_time"], pc.is_valid(rows["response_code"])
         columns |= {"received_us": received, "arrival_us": pc.if_else(answered, received, pa.scalar(None, LONG))}
     return as_events(rows.select([name for name in rows.column_names if name not in _LEFT_OUT]), **columns)
+
+
+def _with_refusal(requests: pa.Table) -> pa.Table:
+    """Return requests that do not say so themselves with why they were refused, as their answers have it; NULL: they were not."""
+    codes = requests["response_code"]
+    if not pc.any(pc.not_equal(codes, ResponseCode.SUCCESS.value)).as_py():
+        return requests
+    said = requests["response_remark"].to_pylist() if "response_remark" in requests.column_names else repeat(None)
+    why = [refusal_told(code, remark) for code, remark in zip(codes.to_pylist(), said, strict=False)]
+    return requests.append_column("refusal", pa.array(why, STRING))
 
 
 def _answers_of(observations: pa.Table) -> pa.Table:
@@ -148,7 +163,9 @@ def _answers_of(observations: pa.Table) -> pa.Table:
 
 def _responses_of(requests: pa.Table) -> pa.Table:
     """Return what was said to requests, each just behind its own: what an answer shows counts from behind it."""
-    taken = pc.field("refusal").is_null() if "refusal" in requests.column_names else pc.field("code").isin(_TOLD)
+    taken = pc.field("code").isin(_TOLD)
+    if "refusal" in requests.column_names:  # for its lone topic one is refused by what the registry holds
+        taken = pc.field("refusal").is_null() | (pc.field("refusal") == REGISTER_FAILED)
     rows = requests.filter(pc.field("response_fields").is_valid() & taken)
     seq = pc.add(rows["seq"], 1)
     said = {

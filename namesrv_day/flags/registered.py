@@ -18,12 +18,14 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BeatsDuring, RawBeats
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.flags.expired import during
+from namesrv_wire.codes import version_name
 from schemas.bronze import REGISTRATIONS
 from schemas.gold import (
     BROKER_ADDR_HISTORY,
     BROKER_LIVE_HISTORY,
     DATA_VERSION_HISTORY,
     EVENT_OUTCOMES,
+    NAMESRV_SETTINGS,
     ROUTE_CHANGES,
     TOPIC_QUEUE_HISTORY,
 )
@@ -41,6 +43,9 @@ SAME_VERSION = pa.schema([*_BROKER, *_TOLD, ("version", _STRING), ("is_new_versi
 those that the name server did not hold like that afterwards. `is_new_version`: the version was first seen on the day."""
 LONE = pa.schema([*_BROKER, *_TOLD, ("is_refused", pa.bool_())])
 """A first registration with a single topic."""
+_VERSIONS = [("broker_version", _STRING), ("namesrv_version", _STRING)]
+REFUSED = pa.schema([*_BROKER, *_TOLD, ("reason", _STRING), *_VERSIONS])
+"""A registration that was refused, and why; which release its broker is, and the name server."""
 _WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
 """The last registration that came between the arrival of what removed a broker and its effect."""
@@ -55,6 +60,7 @@ READ_ONLY = pa.schema([("broker_name", _STRING), ("topic", _STRING), *_TOLD])
 SEEN = {
     "same_version": SAME_VERSION,
     "lone": LONE,
+    "refused": REFUSED,
     "wiped": WIPED,
     "asked": ASKED,
     "silent": SILENT,
@@ -83,11 +89,12 @@ class Recorded(NamedTuple):
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
     """Return the tables of `SEEN` of a name server's `day`, by names.
 
-    `today`: its histories, event_outcomes and route_changes.
+    `today`: its histories, event_outcomes, route_changes and namesrv_settings.
     """
     return {
         "same_version": _same_version(today, hours, recorded, day),
         "lone": _lone(today, recorded, day),
+        "refused": _refused(today, recorded),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
         "silent": _silent(today, recorded, day),
@@ -134,6 +141,22 @@ def _lone(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa
         for rows, is_refused in ((refused, True), (found, False))
     ]
     return pa.concat_tables([conformed(part, LONE) for part in parts])
+
+
+def _refused(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+    is_refused = (pc.field("operation") == "register_broker") & (pc.field("outcome") == "refused_request")
+    refused = today[EVENT_OUTCOMES.name].filter(is_refused)
+    if not refused.num_rows:
+        return REFUSED.empty_table()
+    wanted = pc.field("event_id").isin(refused["event_id"].combine_chunks())
+    said = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "request_version"], where=wanted)
+    releases = [version_name(version) for version in said["request_version"].to_pylist()]
+    tables = {
+        "refused": refused,
+        "said": said.append_column("broker_version", pa.array(releases, _STRING)),
+        "settings": today[NAMESRV_SETTINGS.name],
+    }
+    return conformed(ask(_REFUSED, tables), REFUSED)
 
 
 def _wiped(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
@@ -218,6 +241,12 @@ FROM (SELECT DISTINCT broker_name, valid_from FROM lost) AS l
 JOIN hours AS h ON h.broker_name = l.broker_name AND h.last_us >= epoch_us(l.valid_from)
 WHERE h.kind = 'registrations' AND h.broker_id = 0 AND h.refusal IS NULL AND h.topic_config_digest IS NOT NULL
 GROUP BY ALL
+"""
+_REFUSED = """
+SELECT broker_name, broker_addr, effect_time AS told_time, event_id, detail AS reason, broker_version, (
+    SELECT max_by(value, from_seq) FROM settings AS s WHERE setting = 'version' AND from_seq <= refused.seq AND source <> 'default'
+) AS namesrv_version
+FROM refused LEFT JOIN said USING (event_id)
 """
 _ROUTES = "SELECT request_seq // 1000 AS first_us, seq // 1000 AS last_us FROM questions WHERE code = $code"
 _LATE = """

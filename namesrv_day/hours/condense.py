@@ -41,7 +41,12 @@ _REGISTERED = (
     *("broker_id", "channel_id", "ha_server_addr", "enable_acting_master", "heartbeat_timeout_ms", "zone_name"),
     *("topic_config_digest", "filter_servers", "refusal"),
 )
-_SAID = {HEARTBEATS.name: _ASKED, REGISTRATIONS.name: (*_ASKED, *_REGISTERED)}
+_REFUSED = "CASE WHEN response_code <> 0 THEN 'response code ' || response_code END"
+_SAID: dict[str, dict[str, str]] = {
+    # A registration says itself why it was refused.
+    HEARTBEATS.name: {**{name: name for name in _ASKED}, "refusal": _REFUSED},
+    REGISTRATIONS.name: {name: name for name in (*_ASKED, *_REGISTERED)},
+}
 SAID = (*_ASKED, *VERSION, *_REGISTERED)
 """What a beat says: beats that say the same do the same."""
 MEASURES = ("slots", "beats", "first_us", "last_us", "lag_ns", "first_seq", "last_seq")
@@ -55,7 +60,8 @@ HOURS = pa.schema(
 )
 """Columns of condensed beats, one row for each distinct beat and bucket of a file.
 
-`kind`: the table. What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
+`kind`: the table; `refusal`: that it was refused, and why, so that it renewed nothing.
+What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
 `slot_us`: width of a slot; `bucket`: 60 slots, counted from the epoch; `slots`: a bit each; `beats` in it, with their first and
 last time and position; `lag_ns`: the longest that an answered one took from its arrival to its effect.
 """
@@ -89,19 +95,22 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table, same
     `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers; `same`:
     what is known to be the same in all rows.
     """
-    return _as_hours(equal_beats(beats, {name: name for name in _SAID[kind]}, leases, same), kind)
+    if "response_code" in same and not same["response_code"]:
+        same = {**same, _REFUSED: None}
+    return _as_hours(equal_beats(beats, _SAID[kind], leases, same), kind)
 
 
 def hours_of(equal: pa.Table, kind: str) -> pa.Table:
     """Return `equal_beats` of one table, that were told apart by more than what hours say, as columns `HOURS`."""
-    keys = ", ".join(("namesrv_id", *_SAID[kind], *VERSION, "slot_us", "bucket"))
+    said = (f"{sql} AS {name}" for name, sql in _SAID[kind].items())
+    keys = ", ".join(("namesrv_id", *said, *VERSION, "slot_us", "bucket"))
     return _as_hours(ask(_HOURS.format(keys=keys), {"equal": equal}), kind)
 
 
 _HOURS = """
 SELECT {keys}, bit_or(slots) AS slots, CAST(sum(beats) AS BIGINT) AS beats, min(first_us) AS first_us, max(last_us) AS last_us,
     max(lag_ns) AS lag_ns, min(first_seq) AS first_seq, max(last_seq) AS last_seq
-FROM equal GROUP BY {keys}
+FROM equal GROUP BY ALL
 """
 
 

@@ -93,7 +93,7 @@ def may_be_quiet(context: NamesrvDay, hours: pa.Table) -> bool:
         context.has_unknown_past
         or context.scan_halted
         or context.namesrv.later
-        or context.namesrv.config.delete_topic_with_broker_registration
+        or context.namesrv.deletes_unlisted_topics
         or (pc.max(hours["lag_ns"]).as_py() or 0) >= STALL_NS
     )
 

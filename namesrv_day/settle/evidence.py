@@ -273,7 +273,7 @@ WHERE first_us < close_us AND last_us >= close_us
 """
 """Where condensed beats do not tell which of them was the last before a close."""
 _BEATEN = {
-    bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr"),
+    bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr", "response_code"),
     bronze.REGISTRATIONS.name: (
         *("seq", "effect_time", "cluster_name", "broker_addr", "channel_id", "heartbeat_timeout_ms", "refusal"),
     ),

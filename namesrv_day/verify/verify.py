@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.asking.dispatch import refusal_told
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.overtaking import overtaken
 from namesrv_core.history.timeline import timeline_of
@@ -27,7 +28,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
 from namesrv_core.machine.registry import Registry
-from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_microseconds
+from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats, frame
 from namesrv_day.day.day_events import BEATS, Frames
@@ -119,10 +120,20 @@ def answers_of(given: VerifyInput) -> pa.Table:
             said = told.rename_columns([_TOLD.get(name, name) for name in told.column_names])
             said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
             said = said.append_column("answers", pa.repeat(1, told.num_rows))
+            if table is bronze.REGISTRATIONS:
+                said = _without_refusals_told(said)
             parts.append(_of_kind(said.drop_columns("event_time"), table))
     parts.append(observed.filter(ABOUT_CONFIGURATION))  # last: they are judged apart
     answers = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
     return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
+
+
+def _without_refusals_told(registrations: pa.Table) -> pa.Table:
+    """Return registrations without such refusals as only their answers tell: those are not what the registry would say."""
+    names = ("refusal", "response_code", "remark", "topic_count")
+    rows = zip(*(registrations[name].to_pylist() for name in names), strict=True)
+    own = [None if refusal == refusal_told(*told) else refusal for refusal, *told in rows]
+    return with_columns(registrations, refusal=pa.array(own, STRING))
 
 
 _MERGED = f"""

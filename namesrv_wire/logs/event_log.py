@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, cast
 
+from namesrv_core.asking.dispatch import refusal_told
 from namesrv_core.inference.configuration import shown_text, told_text
 from namesrv_core.machine.codes import RequestCode
 from namesrv_wire.codes import EVENT_TABLES, request_name
@@ -145,6 +146,9 @@ def _complete(kind: Kind, values: Values) -> None:
             raise _bad(f"code {code} is no {_KIND_OF_TABLE[kind.table]}")
         if kind.table == "admin_events" and values["operation"] is None:
             values["operation"] = request_name(cast("int", code))
+        if kind.table == "registrations" and values["refusal"] is None:
+            said = (values[name] for name in ("response_code", "response_remark", "topic_count"))
+            values["refusal"] = refusal_told(*said)
     elif kind.table == "channel_events" and values["remote_addr"] is None:
         if values["channel_id"] is None:
             raise _bad("remote_addr or channel_id is required")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from namesrv_core.asking.requests import java_int
+from namesrv_core.machine.profile import MORE_WORDS, NO_MAPPINGS
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.java_values import INT, LONG, java_integer, java_text
@@ -63,12 +64,14 @@ class TopicTable(NamedTuple):
 class RegisterBody(NamedTuple):
     """A decoded registration body.
 
-    `topics` is None for a null topic table, `filter_servers` None for a null list.
+    `topics` is None for a null topic table, `filter_servers` None for a null list. `hard`: what not every release can read of a
+    compressed one, words of `Profile.unreadable`.
     """
 
     data_version: Record | None
     topics: TopicTable | None
     filter_servers: list[str] | None
+    hard: tuple[str, ...] = ()
 
 
 def decode_register_body(body: bytes, *, compressed: bool, version: int, now_ms: int) -> RegisterBody:
@@ -226,20 +229,25 @@ def _compressed_body(body: bytes, version: int, now_ms: int) -> RegisterBody:
     parts = Inflated(body)
     data_version = decode_data_version(parts.block(), now_ms)
     topics: dict[str, Record] = {}
+    more_words = False
     for _ in range(parts.count("topics")):
-        topic = _topic_text(java_text(parts.block()))
+        topic, words = _topic_text(java_text(parts.block()))
         topics[topic["topic"]] = topic
+        more_words |= words > 5
     filters = _lenient_strings(parts.block())
     mappings: dict[str, Record] = {}
     if version >= V5_0_0:
         for _ in range(parts.count("mappings")):
             mapping = _mapping("", parse_json(parts.block(), "mapping"))
             mappings[mapping["topic"]] = mapping
-    return RegisterBody(data_version, topic_table(list(topics.values()), list(mappings.values())), filters)
+    table = topic_table(list(topics.values()), list(mappings.values()))
+    # What stands behind the fifth word came with 5.0, and so did the mappings.
+    hard = (*([MORE_WORDS] if more_words else ()), *([NO_MAPPINGS] if version < V5_0_0 else ()))
+    return RegisterBody(data_version, table, filters, hard)
 
 
-def _topic_text(text: str) -> Record:
-    """Return a topic from 'name read write perm filterType [attributes]'.
+def _topic_text(text: str) -> tuple[Record, int]:
+    """Return a topic from 'name read write perm filterType [attributes]', and of how many words it is.
 
     A space in the name shifts all, as in Java.
     """
@@ -255,7 +263,7 @@ def _topic_text(text: str) -> Record:
         "write_queue_nums": numbers[1],
         "perm": numbers[2],
         "topic_sys_flag": 0,
-    }
+    }, len(words)
 
 
 def _lenient_strings(raw: bytes) -> list[str] | None:

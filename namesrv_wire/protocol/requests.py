@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 
-from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY
+from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, refusal_told
 from namesrv_core.asking.requests import (
     Body,
     QueueDatas,
@@ -21,7 +21,8 @@ from namesrv_core.asking.requests import (
     register_header,
 )
 from namesrv_core.inference.configuration import told_text
-from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.profile import profile_of_version
 from namesrv_wire import values
 from namesrv_wire.codes import EVENT_TABLES, V3_0_11, request_name
 from namesrv_wire.errors import LIMITS, DecodeError, Reason
@@ -31,6 +32,8 @@ from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.rows import Row, Values
 
+_HARD = "hard: "
+"""How the `refusal` begins of a registration that only some releases can read."""
 _BODY_ERROR = "org.apache.rocketmq.remoting.exception.RemotingCommandException: Failed to decode RegisterBrokerBody"
 _VERSION_ERROR = "java.lang.ArrayIndexOutOfBoundsException"
 _TOLD_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
@@ -47,7 +50,7 @@ def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Val
 
     `event_ms` is the time of arrival, for data versions without a timestamp. Raises `DecodeError` for a body
     beyond our limits, or one that the name server could not decode (a registration is then kept, with its
-    `refusal`).
+    `refusal`, which is not final: `refused_as`).
     """
     table = EVENT_TABLES[frame.code]
     columns: Values = {
@@ -144,6 +147,7 @@ def _register_body_columns(
     """Return what a registration's body says, or why the request layer refused it."""
     refusal: str | None = None
     topics: TopicTable | None = None
+    hard: tuple[str, ...] = ()
     columns: Values = {
         "data_version": None,
         "topic_config_digest": None,
@@ -160,7 +164,7 @@ def _register_body_columns(
                 raise
             refusal = UNDECODABLE_BODY
         else:
-            topics = body.topics
+            topics, hard = body.topics, body.hard
             columns = {
                 "data_version": body.data_version,
                 "topic_config_digest": topics.digest if topics else None,
@@ -169,7 +173,23 @@ def _register_body_columns(
             }
     if refusal is None and broker_header(frame.ext).broker_id is None:
         refusal = MISSING_BROKER_ID
+    if refusal is None and hard:
+        refusal = _HARD + " ".join(hard)
     return columns | {"refusal": refusal}, topics
+
+
+def refused_as(said: Values, answered: Values, namesrv_version: int | None) -> str | None:
+    """Return why a registration was refused, which says and was answered this: by itself, by that release, by its answer.
+
+    `said` as of `request_columns`, where the release was not known.
+    """
+    refusal: str | None = said["refusal"]
+    if refusal is not None and refusal.startswith(_HARD):
+        hard = refusal.removeprefix(_HARD).split(" ")
+        unreadable = () if namesrv_version is None else profile_of_version(namesrv_version).unreadable
+        was_taken = answered.get("response_code") == ResponseCode.SUCCESS
+        refusal = UNDECODABLE_BODY if not was_taken and any(word in unreadable for word in hard) else None
+    return refusal or refusal_told(answered.get("response_code"), answered.get("response_remark"), said["topic_count"])
 
 
 def _admin_columns(frame: Frame) -> Values:

@@ -7,6 +7,7 @@ from typing import Final
 
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_HELD_ROWS
+from namesrv_wire.protocol.requests import refused_as
 from namesrv_wire.rows import (
     FRAME_TABLES,
     AnyRow,
@@ -25,6 +26,7 @@ from namesrv_wire.tally import Tally
 
 SLOT_STEP: Final = 16
 """Positions between packets that share a nanosecond."""
+MAX_SAID: Final = 4_096
 
 
 class Ledger:
@@ -48,6 +50,8 @@ class Ledger:
         self.time_ns = 0
         """Time of the packet at hand."""
         self._base_taken = False
+        self._said: dict[tuple[int, str | None], tuple[Values, Values]] = {}
+        """What registrations say, by what it was and its final `refusal`: with which it was said, and with this one."""
 
     def begin(self, time_ns: int, source: tuple[str, int]) -> None:
         """Open a packet: what is written from now on happens at its time and place."""
@@ -122,9 +126,27 @@ class Ledger:
                 self.tally.dropped_rows += dropped.table in FRAME_TABLES
             self.held.append(row)
             return
+        if row.table == "registrations":
+            row = self._judged(row)
         if self.provisional:
             self.provisional.pop(row.event_id if isinstance(row, FrameRow) else row.values.get("event_id", ""), None)
         self.out.append(row)
+
+    def _judged(self, row: AnyRow) -> AnyRow:
+        """Return a registration's row with its final `refusal`; what equal ones say stays one object."""
+        if isinstance(row, Row):
+            return row._replace(values={**row.values, "refusal": refused_as(row.values, row.values, self.version)})
+        said = row.said
+        refusal = refused_as(said, row.answered, self.version)
+        if refusal == said["refusal"]:
+            return row
+        key = id(said), refusal
+        known = self._said.get(key)
+        if known is None:
+            if len(self._said) >= MAX_SAID:
+                self._said.clear()
+            known = self._said[key] = (said, {**said, "refusal": refusal})
+        return row._replace(said=known[1])
 
     def quarantine(
         self, connection: Connection, cut: Cut, error: DecodeError, length: int, *, from_server: bool

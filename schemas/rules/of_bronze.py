@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from namesrv_core.machine.profile import COMPARED
 from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
-from namesrv_wire.codes import OBSERVED, REQUEST_NAMES
+from namesrv_wire.codes import OBSERVED, REQUEST_NAMES, VERSION_NAMES
 from namesrv_wire.errors import PIECES, Reason
 from namesrv_wire.logs.event_fields import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
@@ -234,8 +235,8 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         ),
         warn(
             "version_is_tried",
-            "version IS NULL OR version IN (407, 493)",
-            "The name server is 4.9.7 or 5.4.0, the versions this replay was compared with.",
+            f"version IS NULL OR {is_code('version', map(VERSION_NAMES.index, COMPARED))}",
+            "The name server is of a release whose rules were compared (docs/versions.md); others get those of the one before.",
         ),
         told_apart(
             "seq_is_unique_in_all_events",

@@ -89,9 +89,8 @@ def test_a_missing_topic_is_brought_back_by_the_first_registration(profile: Prof
         registration("one", "1:1", channel_id="another"),
         registration("one", "1:1", data_version=None),
         query("one", "1:1", data_version={"timestamp": MIDNIGHT_MS, "counter": 2}),
-        registration("one", "1:1", refusal="crc32 not match"),
     ],
-    ids=["another version", "another connection", "no version", "asks for another version", "refused"],
+    ids=["another version", "another connection", "no version", "asks for another version"],
 )
 @pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
 def test_who_does_more_than_beat_is_replayed_event_by_event(profile: Profile, later: Line) -> None:
@@ -102,6 +101,14 @@ def test_who_does_more_than_beat_is_replayed_event_by_event(profile: Profile, la
     [beaten] = life.reads[1]
     assert set(beaten["broker_addr"].to_pylist()) == {"1:1"}
     assert sorted(beaten["period"].to_pylist()) == [*range(FIRST_HOUR, FIRST_HOUR + 24)]
+
+
+@pytest.mark.parametrize("refused", [registration("one", "1:1", refusal="busy"), query("one", "1:1", response_code=2)])
+def test_who_is_refused_all_day_is_not_carried_forward(refused: Line) -> None:
+    """Its lease ends two minutes after the last beat that was taken, however often it speaks."""
+    _, after = two_days(V4_9_7, *beats(registration("one", "1:1"), until_s=0), *beats(refused, 1))
+    (gone,) = after["broker_live_history"]
+    assert 120_000_000 < gone["valid_to"] - gone["last_update_time"] <= 130_000_000
 
 
 def test_a_run_that_is_none_has_its_unit_replayed_event_by_event() -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 
+from namesrv_core.machine.profile import COMPARED
 from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.lockstep import compare, explained
 from tests.oracle.oracle import VERSIONS, Oracle
@@ -26,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--events", type=int, default=200_000, help="events for each generation (default: 200000)")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same events (default: 1)")
-    parser.add_argument("--profile", choices=VERSIONS, help="generation (default: both)")
+    parser.add_argument("--profile", choices=COMPARED, metavar="RELEASE", help="release (default: 4.9.7 and 5.4.0)")
     arguments = parser.parse_args(argv)
     versions = VERSIONS if arguments.profile is None else (arguments.profile,)
     try:

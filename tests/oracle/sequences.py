@@ -11,6 +11,8 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from namesrv_core.machine.profile import profile_named
+
 Ev = dict[str, Any]
 
 START_MS = 1_700_000_000_000
@@ -217,6 +219,10 @@ class Adversary:
                 "zone": rng.choice([None, "z"]), "mapping": self._mapping(),
             }  # fmt: skip
             timeout = 120_000 if ev["timeout"] is None else ev["timeout"]
+            if ev["topics"] is None and not profile_named(self._version).deletes_unlisted_topics:
+                ev[
+                    "mapping"
+                ] = {}  # before 5.1.4 mappings without a topic table are stored, and not here: docs/versions.md
         if self._five and ev["addr"] is None:
             ev["addr"] = pools.addrs[0]  # see known_differences.toml
         self._last[broker["name"]] = ev

@@ -79,7 +79,7 @@ def test_body_of_an_old_request_is_the_wrapper_alone() -> None:
 def test_no_body_registers_version_zero_without_topics() -> None:
     """An empty body is a registration of nothing, with the filter list emptied (null for old requests)."""
     got = decode(b"")
-    assert got == ({"state_version": 0, "timestamp": 0, "counter": 0}, topic_table([], []), [])
+    assert got == RegisterBody({"state_version": 0, "timestamp": 0, "counter": 0}, topic_table([], []), [])
     assert decode(b"", version=3).filter_servers is None
 
 
@@ -226,7 +226,7 @@ def test_deep_bodies_hit_our_limit(body: bytes) -> None:
 def test_a_body_that_is_null_is_refused() -> None:
     """Both releases refuse null; before V3_0_11 it registers without a data version."""
     assert refusal(b"null") is Reason.BAD_BODY
-    assert decode(b"null", version=36) == (None, None, None)
+    assert decode(b"null", version=36) == RegisterBody(None, None, None)
 
 
 @pytest.mark.parametrize(

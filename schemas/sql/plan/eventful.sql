@@ -1,5 +1,5 @@
 -- When something may happen to a unit, for all that is told of it: its beats are not a run of ones, or too far apart; a
--- lease ends, and is scanned for; a topic that it has is deleted; any other event.
+-- lease ends, and is scanned for; a topic that it has is deleted; any other event. A beat that was refused is none.
 WITH asked AS (
     SELECT broker_addr, heartbeat_timeout_ms AS lease_ms FROM live
     UNION ALL
@@ -16,7 +16,7 @@ WITH asked AS (
     UNION ALL
     SELECT unit, if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, slot_us, bit_or(slots),
         min(first_us), max(last_us), false
-    FROM hours GROUP BY unit, cluster, broker_addr, slot_us, bucket
+    FROM hours WHERE refusal IS NULL GROUP BY unit, cluster, broker_addr, slot_us, bucket
 ), followed AS (
     SELECT *, first_us // 1000 - lag(last_us // 1000) OVER of_entry AS silent_ms,
         coalesce(lead(first_us // 1000) OVER of_entry, $until_ms) - last_us // 1000 AS left_ms
@@ -31,6 +31,8 @@ WITH asked AS (
     UNION ALL
     SELECT unit, (last_us // 1000 + lease_ms) * 1000 AS ends_us, ends_us + $expiry_us FROM followed
     WHERE left_ms > lease_ms
+    UNION ALL
+    SELECT unit, first_us, last_us FROM hours WHERE refusal IS NOT NULL
     UNION ALL
     SELECT unit, coalesce(received_us, effect_us), effect_us FROM others
     UNION ALL

@@ -10,7 +10,8 @@ WITH told AS (
     SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, TRUE, channel_id, heartbeat_timeout_ms
     FROM registrations WHERE refusal IS NULL
     UNION ALL
-    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, FALSE, NULL, NULL FROM heartbeats
+    SELECT seq, epoch_us(effect_time), cluster_name, broker_addr, FALSE, NULL, NULL
+    FROM heartbeats WHERE coalesce(response_code, 0) = 0
 ), beats AS (
     SELECT *, if($with_cluster, cluster_name, NULL) AS cluster,
         coalesce(if($own_lease OR seq = 0, heartbeat_timeout_ms, NULL), $default_ms) AS lease_ms

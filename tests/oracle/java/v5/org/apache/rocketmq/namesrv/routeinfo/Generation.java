@@ -16,7 +16,7 @@ import oracle.Json;
 import oracle.Observed;
 import oracle.Tables;
 import oracle.VClock;
-import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.*; // BrokerAddrInfo is there until 5.1.0
 import org.apache.rocketmq.common.namesrv.NamesrvConfig;
 import org.apache.rocketmq.logging.ch.qos.logback.classic.Level;
 import org.apache.rocketmq.logging.ch.qos.logback.classic.Logger;
