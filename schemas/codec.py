@@ -21,7 +21,7 @@ from namesrv_core.machine.past import ANY, Entity, Fact
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
-from namesrv_wire.rows import UNTIL_MS
+from namesrv_wire.rows import gap_end_ms
 
 Row = Mapping[str, Any]
 
@@ -80,7 +80,7 @@ _SHOWN: dict[str, Callable[[Row], events.Event]] = {
 _NAMESRV: dict[str, Callable[[Row], events.Event]] = {
     "started": lambda _: events.NamesrvStarted(),
     "stopped": lambda _: events.NamesrvStopped(),
-    "recording_gap": lambda row: events.RecordingGap(int(row["properties"].removeprefix(UNTIL_MS))),
+    "recording_gap": lambda row: events.RecordingGap(gap_end_ms(row["properties"])),
 }
 
 
@@ -93,8 +93,8 @@ def question_of(row: Row) -> Question:
 
 def answer_of(row: Row) -> Answer:
     """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
-    told = {} if row["response_fields"] is None else json.loads(row["response_fields"])
-    return Answer(row["response_code"], row["body"], row["remark"], tuple(sorted(told.items())))
+    fields = () if row["response_fields"] is None else values.header_fields_of(row["response_fields"])
+    return Answer(row["response_code"], row["body"], row["remark"], fields)
 
 
 def fields_json(answer: Answer) -> str | None:

@@ -16,7 +16,7 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS
 from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import UNTIL_MS
+from namesrv_wire.rows import UNTIL_MS, gap_end_ms
 from schemas import bronze
 from schemas.times import day_of
 
@@ -45,7 +45,7 @@ def fill_gaps(house: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
 
 
 def _until_ns(gap: Mapping[str, Any]) -> int:
-    return int(gap["properties"].removeprefix(UNTIL_MS)) * NS_PER_MS
+    return gap_end_ms(gap["properties"]) * NS_PER_MS
 
 
 def _seen_in(house: Warehouse, gap: Mapping[str, Any]) -> list[int]:
