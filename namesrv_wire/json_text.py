@@ -32,7 +32,7 @@ class Fraction:
     text: str
 
 
-class _Ambiguous(ValueError):
+class _AmbiguousError(ValueError):
     """JSON that two readers take for different values."""
 
 
@@ -53,7 +53,7 @@ def parse_json(raw: bytes, what: str, *, is_ours: bool = False) -> Any:
         except ValueError:
             return _whole_characters(raw, decoder.decode(_quote_bare_keys(text)))
     except (ValueError, RecursionError) as error:
-        is_bad = not isinstance(error, _Ambiguous) if is_ours else _NO_JSON.match(raw)
+        is_bad = not isinstance(error, _AmbiguousError) if is_ours else _NO_JSON.match(raw)
         reason = Reason.BAD_JSON if is_bad else Reason.AMBIGUOUS_JSON
         raise DecodeError(reason, f"{what}: {_short(error)}") from error
 
@@ -143,7 +143,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object. Of duplicate keys one reader takes the first and one the last, so they are refused."""
     value = dict(pairs)
     if len(value) != len(pairs) or not _COMMANDS.isdisjoint(value):
-        raise _Ambiguous("a duplicate key or a reader's command")
+        raise _AmbiguousError("a duplicate key or a reader's command")
     return value
 
 
@@ -163,7 +163,7 @@ _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allo
 
 def _integer(text: str) -> int:
     if text == "-0":  # as a text it is 0 to one reader and -0 to the other
-        raise _Ambiguous("a negative zero")
+        raise _AmbiguousError("a negative zero")
     return int(text)
 
 

@@ -128,7 +128,9 @@ def gap_end_ms(properties: str | None) -> int:
     """Return the end of a recording gap of these `properties` in epoch milliseconds. Raises `DecodeError` if they have none."""
     found = _GAP_END.fullmatch(properties or "")
     if found is None or not FIRST_NS <= int(found[1]) * _NS_PER_MS < END_NS:
-        raise DecodeError(Reason.BAD_LINE, f"properties of a recording gap: {UNTIL_MS} and its end in epoch milliseconds expected")
+        raise DecodeError(
+            Reason.BAD_LINE, f"properties of a recording gap: {UNTIL_MS} and its end in epoch milliseconds expected"
+        )
     return int(found[1])
 
 

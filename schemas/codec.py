@@ -21,6 +21,7 @@ from namesrv_core.machine.past import ANY, Entity, Fact
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
+from namesrv_wire.errors import DecodeError
 from namesrv_wire.rows import gap_end_ms
 
 Row = Mapping[str, Any]
@@ -30,8 +31,16 @@ Row = Mapping[str, Any]
 
 
 def topic_table_of(row: Row) -> TopicTable:
-    """Return the core's topic table of a `topic_configs` row."""
-    return values.topic_table_of(row["topics"], row["mappings"])
+    """Return the core's topic table of a `topic_configs` row. A queue map that nobody can read counts as none."""
+    return values.topic_table_of(row["topics"], [_with_queue_ids(mapping) for mapping in row["mappings"] or ()])
+
+
+def _with_queue_ids(mapping: Row) -> Row:
+    try:
+        _ = values.mapping_of(mapping).queue_ids
+    except ValueError:
+        return {**mapping, "curr_id_map": None}
+    return mapping
 
 
 def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
@@ -93,8 +102,15 @@ def question_of(row: Row) -> Question:
 
 def answer_of(row: Row) -> Answer:
     """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
-    fields = () if row["response_fields"] is None else values.header_fields_of(row["response_fields"])
-    return Answer(row["response_code"], row["body"], row["remark"], fields)
+    return Answer(row["response_code"], row["body"], row["remark"], _header_fields_of(row["response_fields"]))
+
+
+def _header_fields_of(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the header fields of a stored answer; none, if a row that was stored long ago has what nobody can read."""
+    try:
+        return () if text is None else values.header_fields_of(text)
+    except DecodeError:
+        return ()
 
 
 def fields_json(answer: Answer) -> str | None:

@@ -236,7 +236,7 @@ def checked(name: str, field: Field, line: object) -> Any:
 
 
 def whole_number(value: object) -> int | None:
-    """Return the whole number that a JSON value is or writes down, in quotes or with a point and zeros; None for any other value."""
+    """Return the whole number that a JSON value is, or that it writes in quotes or with a point and zeros; None for any other."""
     if isinstance(value, Fraction):
         number = Decimal(value.text)
         return int(number) if -_LIMIT < number < _LIMIT and number == number.to_integral_value() else None

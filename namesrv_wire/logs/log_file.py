@@ -38,7 +38,10 @@ _BEGINNING_BYTES: Final = 256
 _UNREADABLE: Final = (
     (re.compile(rb"\xff\xfe|\xfe\xff|[\[{]\0|\0+[\[{]"), "it is in UTF-16 or UTF-32: an event log is in UTF-8"),
     (re.compile(rb"\s*\["), "it is a JSON array: an event log has one JSON object on each line"),
-    (re.compile(rb"\s*\{[ \t\r]*\n"), "its objects go over several lines: an event log has one JSON object on each line"),
+    (
+        re.compile(rb"\s*\{[ \t\r]*\n"),
+        "its objects go over several lines: an event log has one JSON object on each line",
+    ),
 )
 """How texts begin that are no event log as a whole, and what is said of them."""
 _KNOWN: Final = [KnownLines()]
