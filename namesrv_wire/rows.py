@@ -7,7 +7,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import END_NS, FIRST_BYTES, FIRST_NS
+from namesrv_wire.limits import END_NS, FIRST_BYTES
 from namesrv_wire.secrets import blot
 
 DECODER_VERSION: Final = "2"
@@ -127,7 +127,7 @@ class Place(NamedTuple):
 def gap_end_ms(properties: str | None) -> int:
     """Return the end of a recording gap of these `properties` in epoch milliseconds. Raises `DecodeError` if they have none."""
     found = _GAP_END.fullmatch(properties or "")
-    if found is None or not FIRST_NS <= int(found[1]) * _NS_PER_MS < END_NS:
+    if found is None or int(found[1]) * _NS_PER_MS >= END_NS:
         raise DecodeError(
             Reason.BAD_LINE, f"properties of a recording gap: {UNTIL_MS} and its end in epoch milliseconds expected"
         )
