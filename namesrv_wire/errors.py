@@ -59,6 +59,7 @@ class Reason(str, Enum):
     BAD_PROXY_PREAMBLE = "bad_proxy_preamble"
     HALF_FRAME = "half_frame"
     SILENT_CONNECTION = "silent_connection"
+    NAME_TOO_LONG = "name_too_long"
     LINE_TOO_LONG = "line_too_long"
     BAD_LINE = "bad_line"
     TOO_LATE = "too_late"
@@ -76,6 +77,7 @@ LIMITS = frozenset(
         Reason.AMBIGUOUS_JSON,
         Reason.INFLATED_TOO_BIG,
         Reason.TOO_MANY_TOPICS,
+        Reason.NAME_TOO_LONG,
         Reason.LINE_TOO_LONG,
     }
 )

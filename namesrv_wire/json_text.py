@@ -32,11 +32,16 @@ class Fraction:
     text: str
 
 
-def parse_json(raw: bytes, what: str) -> Any:
+class _AmbiguousError(ValueError):
+    """JSON that two readers take for different values."""
+
+
+def parse_json(raw: bytes, what: str, *, is_ours: bool = False) -> Any:
     """Return the value of a JSON text in UTF-8.
 
     Unquoted integer keys of queue maps are accepted (5.x static topics: `"currIdMap":{2:0,4:1}`), numbers that are not whole are
-    `Fraction`. Raises `DecodeError`: too deep, too big, no JSON, or ambiguous.
+    `Fraction`. `is_ours`: no name server reads it, so that what is no JSON is not ambiguous. Raises `DecodeError`: too deep, too
+    big, no JSON, or ambiguous.
     """
     _require_bounds(raw, what)
     try:
@@ -48,7 +53,8 @@ def parse_json(raw: bytes, what: str) -> Any:
         except ValueError:
             return _whole_characters(raw, decoder.decode(_quote_bare_keys(text)))
     except (ValueError, RecursionError) as error:
-        reason = Reason.BAD_JSON if _NO_JSON.match(raw) else Reason.AMBIGUOUS_JSON
+        is_bad = not isinstance(error, _AmbiguousError) if is_ours else _NO_JSON.match(raw)
+        reason = Reason.BAD_JSON if is_bad else Reason.AMBIGUOUS_JSON
         raise DecodeError(reason, f"{what}: {_short(error)}") from error
 
 
@@ -137,7 +143,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object. Of duplicate keys one reader takes the first and one the last, so they are refused."""
     value = dict(pairs)
     if len(value) != len(pairs) or not _COMMANDS.isdisjoint(value):
-        raise ValueError("a duplicate key or a reader's command")
+        raise _AmbiguousError("a duplicate key or a reader's command")
     return value
 
 
@@ -157,7 +163,7 @@ _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allo
 
 def _integer(text: str) -> int:
     if text == "-0":  # as a text it is 0 to one reader and -0 to the other
-        raise ValueError("a negative zero")
+        raise _AmbiguousError("a negative zero")
     return int(text)
 
 
@@ -167,6 +173,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _short(error: BaseException) -> str:
     """Return the error's message without the text that was parsed."""
+    if isinstance(error, json.JSONDecodeError):
+        # One character: there may be a secret.
+        found = repr(error.doc[error.pos]) if error.pos < len(error.doc) else "its end"
+        return f"{error.msg}, at character {error.pos + 1}, {found}"
     return str(error)[:120]
 
 

@@ -33,6 +33,16 @@ KNOWN_FRAMES_BYTES = 64 * MIB
 MAX_KNOWN_FRAME_BYTES = 4 * MIB
 """Frames kept decoded, and the largest of them, with what they take as objects."""
 
+MAX_NAME_CHARS = 1_024
+"""Characters of a name: of a cluster, broker, address, zone, topic, or of a KV namespace or key. RocketMQ's own limits are 127
+for topics and 255 for groups (`TopicValidator`, `Validators`), a DNS name has 253, and the key of a binary header field 32,767."""
+
+# Times.
+FIRST_NS = 946_684_800_000_000_000
+"""2000-01-01T00:00:00Z: no name server was recorded earlier. Epoch seconds, read as milliseconds, lie before it."""
+END_NS = 9_214_646_400_000_000_000
+"""2262-01-01T00:00:00Z: every time lies before it, so that a position, which is nanoseconds in 64 bits, may move a little."""
+
 # Captures.
 MAX_PACKET_BYTES = MIB
 MAX_PCAPNG_BLOCK_BYTES = 4 * MIB

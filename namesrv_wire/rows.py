@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any, Final, NamedTuple
 
-from namesrv_wire.errors import DecodeError
-from namesrv_wire.limits import FIRST_BYTES
+from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.limits import END_NS, FIRST_BYTES
 from namesrv_wire.secrets import blot
 
 DECODER_VERSION: Final = "2"
@@ -16,12 +17,17 @@ FRAME_TABLES: Final = frozenset(
 )
 """Tables whose rows stand for one frame of a capture each, or for a piece that is none; its other rows are facts about
 connections and name servers."""
+QUARANTINE: Final = "quarantine"
 UNTIL_MS: Final = "until_ms="
 """Properties of a recording gap: this and its end in epoch milliseconds."""
 REVOKED: Final = "revoked"
 """Pseudo table of rows that take back an earlier row: `table` and `event_id`."""
 
 Values = dict[str, Any]
+
+
+_GAP_END: Final = re.compile(re.escape(UNTIL_MS) + "([0-9]{1,15})")
+_NS_PER_MS: Final = 1_000_000
 
 
 class Row(NamedTuple):
@@ -118,6 +124,16 @@ class Place(NamedTuple):
     time_ns: int
 
 
+def gap_end_ms(properties: str | None) -> int:
+    """Return the end of a recording gap of these `properties` in epoch milliseconds. Raises `DecodeError` if they have none."""
+    found = _GAP_END.fullmatch(properties or "")
+    if found is None or int(found[1]) * _NS_PER_MS >= END_NS:
+        raise DecodeError(
+            Reason.BAD_LINE, f"properties of a recording gap: {UNTIL_MS} and its end in epoch milliseconds expected"
+        )
+    return int(found[1])
+
+
 def digest_id(*parts: object, content: bytes = b"") -> str:
     """Return 32 hex digits that depend on the parts and the content, and on nothing else."""
     said = "\n".join(map(str, parts)).encode("utf-8", "surrogatepass")
@@ -150,7 +166,7 @@ def quarantine_row(
     (namesrv_id, channel_id), (source_file, source_offset, time_ns) = whose, place
     hidden = blot(piece[: 4 * FIRST_BYTES])[:FIRST_BYTES]
     return Row(
-        "quarantine",
+        QUARANTINE,
         {
             "quarantine_id": digest_id(namesrv_id, channel_id, "quarantine", identity, error.reason.value, length),
             "namesrv_id": namesrv_id,

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.json_text import parse_json, text_of
+from namesrv_wire.limits import MAX_NAME_CHARS
 
 Record = Mapping[str, Any]
+
+
+def require_short(what: str, name: str | None) -> None:
+    """Raise `DecodeError` if a name is longer than one is."""
+    if name is not None and len(name) > MAX_NAME_CHARS:
+        raise DecodeError(Reason.NAME_TOO_LONG, f"{what}: {len(name)} characters, at most {MAX_NAME_CHARS}")
+
+
+@lru_cache(4_096)
+def header_fields_of(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the header fields that a JSON text has, in order of name; those that are null are none.
+
+    A number or a truth value is the text that it becomes on the wire. Raises `DecodeError` for a text that is no such object.
+    """
+    found = parse_json(text.encode("utf-8", "surrogatepass"), "header fields", is_ours=True)
+    if not isinstance(found, dict):
+        raise DecodeError(Reason.BAD_JSON, "header fields: no object")
+    texts = ((name, text_of(value, f"header field {name[:60]!r}")) for name, value in found.items())
+    return tuple(sorted((name, value) for name, value in texts if value is not None))
 
 
 def data_version_of(record: Record | None) -> DataVersion | None:

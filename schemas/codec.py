@@ -22,7 +22,8 @@ from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
-from namesrv_wire.rows import UNTIL_MS
+from namesrv_wire.errors import DecodeError
+from namesrv_wire.rows import gap_end_ms
 
 Row = Mapping[str, Any]
 
@@ -31,8 +32,16 @@ Row = Mapping[str, Any]
 
 
 def topic_table_of(row: Row) -> TopicTable:
-    """Return the core's topic table of a `topic_configs` row."""
-    return values.topic_table_of(row["topics"], row["mappings"])
+    """Return the core's topic table of a `topic_configs` row. A queue map that nobody can read counts as none."""
+    return values.topic_table_of(row["topics"], [_with_queue_ids(mapping) for mapping in row["mappings"] or ()])
+
+
+def _with_queue_ids(mapping: Row) -> Row:
+    try:
+        _ = values.mapping_of(mapping).queue_ids
+    except ValueError:
+        return {**mapping, "curr_id_map": None}
+    return mapping
 
 
 def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
@@ -92,7 +101,7 @@ _SHOWN: dict[str, Callable[[Row], events.Event]] = {
 _NAMESRV: dict[str, Callable[[Row], events.Event]] = {
     "started": lambda _: events.NamesrvStarted(),
     "stopped": lambda _: events.NamesrvStopped(),
-    "recording_gap": lambda row: events.RecordingGap(int(row["properties"].removeprefix(UNTIL_MS))),
+    "recording_gap": lambda row: events.RecordingGap(gap_end_ms(row["properties"])),
 }
 
 
@@ -105,8 +114,15 @@ def question_of(row: Row) -> Question:
 
 def answer_of(row: Row) -> Answer:
     """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
-    told = {} if row["response_fields"] is None else json.loads(row["response_fields"])
-    return Answer(row["response_code"], row["body"], row["remark"], tuple(sorted(told.items())))
+    return Answer(row["response_code"], row["body"], row["remark"], _header_fields_of(row["response_fields"]))
+
+
+def _header_fields_of(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the header fields of a stored answer; none, if a row that was stored long ago has what nobody can read."""
+    try:
+        return () if text is None else values.header_fields_of(text)
+    except DecodeError:
+        return ()
 
 
 def fields_json(answer: Answer) -> str | None:

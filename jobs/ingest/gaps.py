@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 from collections.abc import Collection, Mapping
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 
 import pyarrow.compute as pc
@@ -16,7 +16,7 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS
 from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import UNTIL_MS
+from namesrv_wire.rows import UNTIL_MS, gap_end_ms
 from schemas import bronze
 from schemas.times import day_of
 
@@ -35,17 +35,20 @@ def fill_gaps(house: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
         return changed
     first = min(days) - dt.timedelta(days=house.conf.late_limit_days)
     looked_at = {file.day for file in house.files(table) if file.day is not None and first <= file.day <= max(days)}
-    for gap in list(rows_of(house.rows(table, looked_at, filter=pc.field("kind").isin(_GAPS[:1])))):
+    gaps = list(rows_of(house.rows(table, looked_at, filter=pc.field("kind").isin(_GAPS[:1]))))
+    # Gaps may lie over each other, and what is left of two begin behind the same event.
+    taken = {(gap["namesrv_id"], gap["seq"]) for gap in gaps}
+    for gap in gaps:
         is_step = _until_ns(gap) - gap["seq"] <= SMALL_HOLE_NS
         if not is_step and day_of(_until_ns(gap) // NS_PER_US) >= min(days) and (seen := _seen_in(house, gap)):
-            left = _left_of(gap, seen)
+            left = _left_of(gap, seen, taken)
             _replace(house, gap, left)
             changed |= {gap["day"], *(row["day"] for row in left)}
     return changed
 
 
 def _until_ns(gap: Mapping[str, Any]) -> int:
-    return int(gap["properties"].removeprefix(UNTIL_MS)) * NS_PER_MS
+    return gap_end_ms(gap["properties"]) * NS_PER_MS
 
 
 def _seen_in(house: Warehouse, gap: Mapping[str, Any]) -> list[int]:
@@ -65,8 +68,8 @@ def _seen_in(house: Warehouse, gap: Mapping[str, Any]) -> list[int]:
     return sorted(found)
 
 
-def _left_of(gap: Mapping[str, Any], seen: list[int]) -> list[dict[str, Any]]:
-    """Return the rows of what is left of a gap."""
+def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return the rows of what is left of a gap, at positions of name servers that are not `taken`, and take these."""
     rows, edges = [], (gap["seq"], _until_ns(gap))
     for begin, end in pairwise([edges[0], *seen, edges[1]]):
         if end - begin <= (RECORDING_GAP_NS if begin == edges[0] or end == edges[1] else _SHORTEST_NS):
@@ -74,7 +77,8 @@ def _left_of(gap: Mapping[str, Any], seen: list[int]) -> list[dict[str, Any]]:
         row = {**gap, "properties": f"{UNTIL_MS}{end // NS_PER_MS}"}
         row["evidence"] = f"no packet for {(end - begin) / 1e9:.3f} s; what came before and after was read apart"
         if begin != edges[0]:
-            at = begin + 1
+            at = next(at for at in count(begin + 1) if (gap["namesrv_id"], at) not in taken)
+            taken.add((gap["namesrv_id"], at))
             name = hashlib.sha256(f"{gap['event_id']} {at}".encode()).hexdigest()[: len(gap["event_id"])]
             us = at // NS_PER_US
             row |= {"seq": at, "event_id": name, "event_time": us, "effect_time": us, "day": day_of(us)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from namesrv_wire.errors import CaptureError
+from namesrv_wire.logs.log_file import beginning_of, why_unreadable
 from namesrv_wire.packets.capture import read_capture
 from namesrv_wire.packets.container import GZIP_MAGIC
 
@@ -135,12 +135,8 @@ def _source(path: Path) -> Source:
 
 def _kind_and_time(path: Path) -> tuple[str, int]:
     """Return what kind of input a file is, by its first bytes, and the time of its first packet (0 if there is none)."""
-    try:
-        with gzip.open(path) if is_packed(path) else path.open("rb") as file:
-            head = file.read(64).lstrip()
-    except (OSError, EOFError):
-        return "capture", 0  # the reader says what is wrong with it
-    if head.startswith(b"{"):
+    head = beginning_of(path)
+    if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
         return "event_log", 0
     try:
         first = next(iter(read_capture(path)), None)

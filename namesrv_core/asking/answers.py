@@ -281,8 +281,7 @@ def _queue_data(write: _Writer, name: str | None, data: QueueData, flag_name: st
 
 
 def _mapping(write: _Writer, info: TopicQueueMappingInfo) -> str:
-    current = json.loads(info.curr_id_map) if info.curr_id_map else {}
-    ids = write.integer_mapping((int(key), str(value)) for key, value in current.items())
+    ids = write.integer_mapping((key, str(value)) for key, value in info.queue_ids.items())
     return write.record(
         [
             ("bname", write.text(info.bname)),

@@ -230,7 +230,7 @@ def _queue_data(queue: _Node) -> QueueData:
 
 
 def _mapping(mapping: _Node) -> TopicQueueMappingInfo:
-    return TopicQueueMappingInfo(
+    found = TopicQueueMappingInfo(
         mapping.text("topic"),
         mapping.text_or_none("bname"),
         mapping.integer("totalQueues"),
@@ -239,3 +239,8 @@ def _mapping(mapping: _Node) -> TopicQueueMappingInfo:
         mapping.text_or_none("scope"),
         mapping.text_or_none("currIdMap"),
     )
+    try:
+        _ = found.queue_ids
+    except ValueError as error:
+        raise mapping.node("currIdMap").wrong("a JSON object of queue ids") from error
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -109,6 +110,28 @@ class TopicQueueMappingInfo(NamedTuple):
     dirty: bool = False
     scope: str | None = None
     curr_id_map: str | None = None
+
+    @property
+    def queue_ids(self) -> dict[int, int]:
+        """Return the physical queue ids by logical ones; none for a map that is null or no text."""
+        return queue_ids_of(self.curr_id_map) if self.curr_id_map else {}
+
+
+def queue_ids_of(text: str) -> dict[int, int]:
+    """Return the queue ids of a `currIdMap`, a JSON text. Raises ValueError for any other text."""
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(found, dict) or not all(type(queue) is int and _is_int(queue) for queue in found.values()):
+        raise ValueError("no object of queue ids")
+    if not all(_is_int(int(key)) for key in found):
+        raise ValueError("a queue id that is no int")
+    return {int(key): queue for key, queue in found.items()}
+
+
+def _is_int(number: int) -> bool:
+    return -(1 << 31) <= number < 1 << 31
 
 
 class KvValue(NamedTuple):

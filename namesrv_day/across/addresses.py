@@ -20,7 +20,7 @@ from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.sql import ask
-from namesrv_wire.rows import UNTIL_MS
+from namesrv_wire.rows import gap_end_ms
 from schemas.sql_files import query
 from schemas.table import LONG, STRING
 
@@ -298,7 +298,7 @@ def told_once(
             counts = is_up is None or (kind == "started" and not is_up)
             is_up = True
         elif kind == "recording_gap":
-            until_seq = int(fact["properties"].removeprefix(UNTIL_MS)) * NS_PER_MS
+            until_seq = gap_end_ms(fact["properties"]) * NS_PER_MS
             counts = fact["seq"] >= gap_until and not lives_elsewhere(fact, until_seq)
             gap_until = until_seq if counts else gap_until
         else:

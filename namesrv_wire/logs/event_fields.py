@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, Literal
 
+from namesrv_core.machine.rows import queue_ids_of
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.java_values import INT, LONG
-from namesrv_wire.limits import MAX_TOPICS
+from namesrv_wire.json_text import Fraction, canonical_json
+from namesrv_wire.limits import END_NS, MAX_TOPICS
+from namesrv_wire.values import header_fields_of, require_short
 
-Type = Literal["string", "int", "long", "boolean", "strings", "data_version", "queue_datas"]
+Type = Literal[
+    "string",
+    "text",
+    "int",
+    "long",
+    "position",
+    "milliseconds",
+    "boolean",
+    "strings",
+    "data_version",
+    "queue_datas",
+    "header_fields",
+    "queue_ids",
+]
+Reader = Callable[[str, object], Any]
+_DIGITS: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_LIMIT: Final = 1 << 64
 REQUIRED: Final = object()
 """Marks a field without default."""
 
@@ -42,9 +64,9 @@ def _request(code: object, **fields: Field | Type) -> dict[str, Field]:
         one_way=Field("one_way", "boolean", False),
         request_version=Field("request_version", "int", 0),
         response_code="int",
-        response_remark="string",
-        response_fields="string",
-        response_body="string",
+        response_remark="text",
+        response_fields="header_fields",
+        response_body="text",
         **fields,
     )
 
@@ -79,7 +101,7 @@ COMMON: Final = _fields(
     namesrv_addr="string",
     time=Field("event_time", "string", REQUIRED),
     effect_time="string",
-    seq="long",
+    seq="position",
     event_id="string",
     channel_id="string",
     proxied_addr="string",
@@ -112,7 +134,7 @@ KINDS: Final[dict[str, Kind]] = {
             event=Field("kind", "string", REQUIRED, frozenset({"close", "exception", "idle", "late_close"})),
             closed_by=Field("closed_by", "string", "client", frozenset({"client", "namesrv", "timer"})),
             remote_addr="string",
-            silent_ms="long",
+            silent_ms="milliseconds",
             pending_requests=Field("pending_requests", "int", 0),
         ),
     ),
@@ -127,7 +149,7 @@ KINDS: Final[dict[str, Kind]] = {
             queue_datas="queue_datas",
             namespace="string",
             config_key="string",
-            config_value="string",
+            config_value="text",
         ),
     ),
     "namesrv": Kind(
@@ -136,7 +158,7 @@ KINDS: Final[dict[str, Kind]] = {
             event=Field("kind", "string", REQUIRED, NAMESRV_KINDS),
             version="int",
             evidence=Field("evidence", "string", "event log"),
-            properties="string",
+            properties="text",
         ),
     ),
     "observation": Kind(
@@ -145,15 +167,15 @@ KINDS: Final[dict[str, Kind]] = {
             code=Field("code", "int", REQUIRED),
             subject="string",
             scope="string",
-            request_seq="long",
+            request_seq="position",
             standard_json=Field("standard_json", "boolean", False),
             request_version=Field("request_version", "int", 0),
             language="string",
             response_code=Field("response_code", "int", 0),
             response_version=Field("response_version", "int", 0),
-            remark="string",
-            response_fields="string",
-            body="string",
+            remark="text",
+            response_fields="header_fields",
+            body="text",
             nth=Field("nth", "int", 0),
         ),
     ),
@@ -185,7 +207,7 @@ MAPPING: Final = _fields(
     epoch=Field("epoch", "long", 0),
     dirty=Field("dirty", "boolean", False),
     scope="string",
-    curr_id_map="string",
+    curr_id_map="queue_ids",
 )
 
 
@@ -207,29 +229,99 @@ def checked(name: str, field: Field, line: object) -> Any:
         return (
             None if field.type in ("strings", "data_version", "queue_datas") or field.default is None else field.default
         )
-    if not _fits(field, value):
-        raise _bad(f"{name} is no {field.type}" + (f" of {', '.join(sorted(field.choices))}" if field.choices else ""))
-    if field.type == "data_version":
-        return {key: checked(key, part, value) for key, part in DATA_VERSION.items()}
-    if field.type == "queue_datas":
-        return [{key: checked(key, part, item) for key, part in QUEUE_DATA.items()} for item in value]
+    read = _READERS[field.type](name, value)
+    if field.choices is not None and read not in field.choices:
+        raise _bad(f"{name} is none of {', '.join(sorted(field.choices))}")
+    return read
+
+
+def whole_number(value: object) -> int | None:
+    """Return the whole number that a JSON value is, or that it writes in quotes or with a point and zeros; None for any other."""
+    if isinstance(value, Fraction):
+        number = Decimal(value.text)
+        return int(number) if -_LIMIT < number < _LIMIT and number == number.to_integral_value() else None
+    if isinstance(value, str):
+        return int(value) if _DIGITS.fullmatch(value) else None
+    return value if type(value) is int else None
+
+
+def _number(low: int, high: int, kind: str) -> Reader:
+    def read(name: str, value: object) -> int:
+        number = whole_number(value)
+        if number is None or not low <= number <= high:
+            raise _bad(f"{name} is no {kind}")
+        return number
+
+    return read
+
+
+def _string(name: str, value: object) -> str:
+    text = _text(name, value)
+    require_short(name, text)
+    return text
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _bad(f"{name} is no string")
     return value
 
 
-def _fits(field: Field, value: object) -> bool:
-    """Return whether a value has the field's type and is in its range."""
-    kind = field.type
-    if kind in ("int", "long"):
-        low, high = INT if kind == "int" else LONG
-        return type(value) is int and low <= value <= high
-    if kind == "string":
-        return isinstance(value, str) and (field.choices is None or value in field.choices)
-    if kind == "strings":
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if kind == "queue_datas":
-        return isinstance(value, list) and len(value) <= MAX_TOPICS
-    return isinstance(value, bool if kind == "boolean" else dict)
+def _boolean(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _bad(f"{name} is no boolean")
+    return value
+
+
+def _list(name: str, value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise _bad(f"{name} is no list")
+    if len(value) > MAX_TOPICS:
+        raise DecodeError(Reason.TOO_MANY_TOPICS, f"{name}: {len(value)} items, at most {MAX_TOPICS}")
+    return value
+
+
+def records(name: str, fields: Mapping[str, Field], value: object) -> list[dict[str, Any]]:
+    """Return a list of objects that have these fields. Raises `DecodeError`."""
+    return [_record(name, fields, item) for item in _list(name, value)]
+
+
+def _record(name: str, fields: Mapping[str, Field], value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _bad(f"{name} is no object")
+    return {key: checked(key, part, value) for key, part in fields.items()}
+
+
+def _header_fields(name: str, value: object) -> str:
+    """Return header fields, an object or its JSON text, as the text that is stored."""
+    text = canonical_json(value) if isinstance(value, dict) else _text(name, value)
+    return canonical_json(dict(header_fields_of(text)))
+
+
+def _queue_ids(name: str, value: object) -> str:
+    """Return queue ids, an object or its JSON text, as the text that is stored."""
+    text = canonical_json(value) if isinstance(value, dict) else _text(name, value)
+    try:
+        return canonical_json({str(key): queue for key, queue in queue_ids_of(text).items()})
+    except ValueError as error:
+        raise _bad(f"{name} is no JSON object of queue ids") from error
 
 
 def _bad(detail: str) -> DecodeError:
     return DecodeError(Reason.BAD_LINE, detail)
+
+
+_READERS: Final[dict[Type, Reader]] = {
+    "string": _string,
+    "text": _text,
+    "int": _number(*INT, "int"),
+    "long": _number(*LONG, "long"),
+    "position": _number(0, END_NS - 1, "position in ns since the epoch"),
+    "milliseconds": _number(0, END_NS // 1_000_000, "number of milliseconds"),
+    "boolean": _boolean,
+    "strings": lambda name, value: [_string(name, item) for item in _list(name, value)],
+    "data_version": lambda name, value: _record(name, DATA_VERSION, value),
+    "queue_datas": lambda name, value: records(name, QUEUE_DATA, value),
+    "header_fields": _header_fields,
+    "queue_ids": _queue_ids,
+}

@@ -12,6 +12,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any, Final, cast
 
 from namesrv_core.asking.dispatch import refusal_told
@@ -19,19 +20,24 @@ from namesrv_core.inference.configuration import shown_text, told_text
 from namesrv_core.machine.codes import RequestCode
 from namesrv_wire.codes import EVENT_TABLES, request_name
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.json_text import canonical_json, parse_json
-from namesrv_wire.logs.event_fields import COMMON, KINDS, MAPPING, TOPIC, Field, Kind, checked
+from namesrv_wire.json_text import Fraction, canonical_json, parse_json
+from namesrv_wire.limits import END_NS, FIRST_NS
+from namesrv_wire.logs.event_fields import COMMON, KINDS, MAPPING, TOPIC, Kind, checked, records, whole_number
 from namesrv_wire.protocol.bodies import topic_table
 from namesrv_wire.protocol.requests import topic_configs_row
-from namesrv_wire.rows import AnyRow, Row, Values, digest_id, timed_id
+from namesrv_wire.rows import AnyRow, Row, Values, digest_id, gap_end_ms, timed_id
 
 SCHEMA: Final = "namesrv-event/1"
 _KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
-_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)")
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:Z|([+-])([01]\d|2[0-3]):?([0-5]\d))", re.ASCII
+)
+_EXPECTED: Final = "ISO-8601 with T and Z or an offset, or epoch milliseconds, expected"
 EVENT_ID = re.compile(r"[0-9a-f]{32}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MAX_TIMES: Final = 65_536
-_MAX_NS: Final = (1 << 63) - 1
+_NS_PER_MS: Final = 1_000_000
+_EXACT_DIGITS: Final = 28
 _ENVELOPE: Final = frozenset({"schema", "kind", "topics", "mappings"})
 
 
@@ -65,7 +71,7 @@ def rows_of_line(line: bytes, source_file: str, number: int) -> list[Row]:
 
     One that does not state its position has one below 0, which also is that of the question if it is an answer: `Positions`.
     """
-    value = parse_json(line, "line")
+    value = parse_json(line, "line", is_ours=True)
     if not isinstance(value, dict):
         raise _bad("the line is no object")
     if value.get("schema") != SCHEMA:
@@ -122,20 +128,14 @@ def _topics(kind: Kind, value: Values, columns: Values) -> Iterator[Row]:
     if kind.table != "registrations":
         return
     columns["topic_config_digest"] = columns["topic_count"] = None
-    topics = _records(value.get("topics"), TOPIC, "topics")
-    mappings = _records(value.get("mappings"), MAPPING, "mappings") or []
+    topics, mappings = (
+        None if value.get(name) is None else records(name, fields, value[name])
+        for name, fields in (("topics", TOPIC), ("mappings", MAPPING))
+    )
     if topics is not None:
-        table = topic_table(topics, mappings)
+        table = topic_table(topics, mappings or [])
         columns["topic_config_digest"], columns["topic_count"] = table.digest, len(topics)
         yield topic_configs_row(table)
-
-
-def _records(value: object, fields: Mapping[str, Field], what: str) -> list[Values] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list):
-        raise _bad(f"{what} is no list")
-    return [{key: checked(key, field, item) for key, field in fields.items()} for item in value]
 
 
 def _complete(kind: Kind, values: Values) -> None:
@@ -155,10 +155,18 @@ def _complete(kind: Kind, values: Values) -> None:
         values["remote_addr"] = str(values["channel_id"]).partition("#")[0]
     elif kind.table == "route_observations" and values["request_seq"] is None:
         values["request_seq"] = values["seq"]
+    elif kind.table == "namesrv_events" and values["kind"] in ("recording_gap", "address_recording_gap"):
+        _require_end(values)
     if "nth" in values:
         at = "event_time" if kind.table == "heartbeats" else "effect_time"
         own = (values[name] for name in ("namesrv_id", "channel_id", "code", at, "nth"))
         values["stated_id"] = None if values["event_id"] == timed_id(*own) else values["event_id"]
+
+
+def _require_end(values: Values) -> None:
+    """Raise if a gap in the recording does not say when it ends, or ends before it begins."""
+    if gap_end_ms(values["properties"]) < values["effect_time"] // 1_000:
+        raise _bad("a gap in the recording ends before it begins")
 
 
 def _shorten(kind: Kind, values: Values) -> None:
@@ -173,21 +181,35 @@ def _shorten(kind: Kind, values: Values) -> None:
 
 
 def nanoseconds(value: object, name: str) -> int:
-    """Return ns since the epoch of an ISO-8601 UTC time or of epoch milliseconds."""
-    if type(value) is int and 0 <= value * 1_000_000 <= _MAX_NS:
-        return value * 1_000_000
+    """Return ns since the epoch of an ISO-8601 time with its offset from UTC, or of epoch milliseconds.
+
+    Raises `DecodeError` for anything else, and for a time at which there is no name server: before 2000, or from 2262 on.
+    """
+    ns = _nanoseconds(value, name)
+    if FIRST_NS <= ns < END_NS:
+        return ns
+    hint = "; epoch seconds?" if FIRST_NS <= ns * 1_000 < END_NS else ""
+    raise _bad(f"{name} {_shown(value)} lies before 2000 or after 2261: {_EXPECTED}{hint}")
+
+
+def _nanoseconds(value: object, name: str) -> int:
+    ms = whole_number(value)
+    if ms is not None:
+        return ms * _NS_PER_MS
+    if isinstance(value, Fraction) and len(value.text) < _EXACT_DIGITS and 0 < Decimal(value.text) < END_NS:
+        ns = Decimal(value.text) * _NS_PER_MS
+        if ns == ns.to_integral_value():
+            return int(ns)
     found = _TIME.fullmatch(value) if isinstance(value, str) else None
     if found is None:
-        raise _bad(f"{name} {_shown(value)}: ISO-8601 in UTC or epoch milliseconds expected")
+        raise _bad(f"{name} {_shown(value)}: {_EXPECTED}")
     try:
         whole = datetime(*(int(part) for part in found.groups()[:6]), tzinfo=timezone.utc)  # type: ignore[misc,arg-type]
     except ValueError as error:
         raise _bad(f"{name} {_shown(value)}: {error}") from None
-    since = whole - _EPOCH
-    ns = (since.days * 86_400 + since.seconds) * 1_000_000_000 + int((found[7] or "0").ljust(9, "0"))
-    if not 0 <= ns <= _MAX_NS:
-        raise _bad(f"{name} {_shown(value)} is out of range")
-    return ns
+    offset = timedelta(hours=int(found[9] or 0), minutes=int(found[10] or 0)) * (-1 if found[8] == "-" else 1)
+    since = whole - _EPOCH - offset
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + int((found[7] or "0").ljust(9, "0"))
 
 
 def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:

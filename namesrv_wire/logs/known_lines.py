@@ -21,7 +21,7 @@ from namesrv_wire.rows import Row, Values
 # A name with what stands in front of its value, and the value: a plain text in quotes, or a whole number.
 _VALUES: Final = re.compile(
     rb'("(?:time|effect_time|seq|event_id|channel_id|nth|request_seq)": ?"?)'
-    rb'((?<=")[\w:.#+-]*(?=")|(?:0|[1-9][0-9]{0,18})(?=[,}]))',
+    rb'((?<=")[\w:.#+-]{0,200}(?=")|(?:0|[1-9][0-9]{0,18})(?=[,}]))',
     re.ASCII,
 )
 _NUMBER: Final = rb"(0|[1-9][0-9]{0,18})"
@@ -45,6 +45,7 @@ _FIRST, _ASKED, _NTH, _LAST = 0, 7, 9, 11
 # Those groups are what lines are known by; all others are values of their own.
 _key_of: Final = itemgetter(_FIRST, _ASKED - 1, _NTH - 1, _NTH + 1, _LAST)
 _NAMES: Final = ("effect_time", "seq", "event_id", "channel_id", "nth", "request_seq")
+_NUMBERS: Final = ("seq", "nth", "request_seq")
 _OWN: Final = frozenset(
     {
         *(
@@ -178,6 +179,8 @@ class KnownLines:
         # What is null or strange there stays so in all lines with this key; what follows from a value does not.
         is_odd = any(said.get(name) is not None and name not in of.names for name in _NAMES)
         is_odd |= row.table == "channel_events" and said.get("remote_addr") is None
+        # Of a number in quotes its digits are looked at by the careful reader.
+        is_odd |= any(name in of.names and type(said.get(name)) is not int for name in _NUMBERS)
         if is_odd or not _are_apart(of.texts, of.names, of.values):
             return False
         if self.kept_bytes + size > KNOWN_FRAMES_BYTES:

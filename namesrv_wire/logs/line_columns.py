@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.java_values import INT, LONG
+from namesrv_wire.limits import END_NS, FIRST_NS
 from namesrv_wire.logs.event_log import nanoseconds
 from namesrv_wire.logs.known_lines import KnownLine, Shape
 from namesrv_wire.rows import Row, Values, timed_id
@@ -86,9 +87,9 @@ class Alike:
         is_plain = np.ones(len(self.numbers), bool)
         event_ns = self._times(columns, "time", is_plain)
         effect_ns = self._times(columns, "effect_time", is_plain) if "effect_time" in columns else event_ns
-        seq = _longs(columns["seq"], is_plain) if "seq" in columns else ~effect_ns
+        seq = _longs(columns["seq"], is_plain, END_NS - 1) if "seq" in columns else ~effect_ns
         nth = _longs(columns["nth"], is_plain, _MAX_INT) if "nth" in columns else np.zeros(len(seq), np.int64)
-        asked = _longs(columns["request_seq"], is_plain) if "request_seq" in columns else seq
+        asked = _longs(columns["request_seq"], is_plain, END_NS - 1) if "request_seq" in columns else seq
         ids = _ids(columns["event_id"], is_plain) if "event_id" in columns else self._identities()
         if not is_plain.all():
             return self._without(is_plain)
@@ -121,7 +122,9 @@ class Alike:
 
     def _times(self, columns: dict[str, tuple[bytes, ...]], name: str, is_plain: Truths) -> Ints:
         if name in self.shape.numbers:
-            return _longs(columns[name], is_plain, _MAX_LONG // 1_000_000) * 1_000_000
+            ns = _longs(columns[name], is_plain, END_NS // 1_000_000 - 1) * 1_000_000
+            is_plain &= ns >= FIRST_NS
+            return ns
         return _nanoseconds(columns[name], is_plain)
 
     def _identities(self) -> Ids:
@@ -129,7 +132,7 @@ class Alike:
         return np.array(found, np.bytes_)
 
 
-def _longs(texts: Sequence[bytes], is_plain: Truths, most: int = _MAX_LONG) -> Ints:
+def _longs(texts: Sequence[bytes], is_plain: Truths, most: int) -> Ints:
     """Return whole numbers of at most 19 digits; those beyond `most` are not plain, and 0."""
     found = np.zeros(len(texts), np.int64)
     for size, at, some in _by_size(texts):
@@ -188,8 +191,6 @@ def _of_size(texts: Bytes) -> Ints:
     if rest.shape[1]:
         is_time &= (rest[:, 0] == ord(".")) & (rest.shape[1] > 1) & _are_digits(rest[:, 1:])
         fraction = _number(rest[:, 1:]) * 10 ** (10 - rest.shape[1])
-    # The last second before the end of time is left to the careful reader.
-    is_time &= minutes < _MAX_LONG - 61_000_000_000
     return np.where(is_time, minutes + seconds * 1_000_000_000 + fraction, -1)
 
 

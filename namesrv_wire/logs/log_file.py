@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,12 +15,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
-from namesrv_wire.limits import MAX_LINE_BYTES
+from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
 from namesrv_wire.logs.known_lines import TOPICS, Cut, KnownLine, KnownLines, Shape, cuts_of, line_in
 from namesrv_wire.logs.line_columns import Alike, Lines
 from namesrv_wire.packets.container import GZIP_MAGIC
-from namesrv_wire.rows import Row, Values, digest_id, quarantine_row
+from namesrv_wire.rows import QUARANTINE, Row, Values, digest_id, quarantine_row
 from namesrv_wire.tally import Tally
 
 BLOCK_BYTES: Final = 16 << 20
@@ -27,6 +29,21 @@ BLOCK_BYTES: Final = 16 << 20
 _STEP_BYTES: Final = 16 << 10
 # So much is cut into lines at once: a line takes some objects, however short it is.
 _READ_BYTES: Final = 256 << 10
+# A block ends before its bytes are read if it has so many lines, or rows that are no columns.
+_BLOCK_LINES, _BLOCK_ROWS = 1 << 17, 1 << 14
+# Of so many different lines that are refused it is remembered why.
+_REFUSED_LINES: Final = 4_096
+_BOM: Final = codecs.BOM_UTF8
+_BEGINNING_BYTES: Final = 256
+_UNREADABLE: Final = (
+    (re.compile(rb"\xff\xfe|\xfe\xff|[\[{]\0|\0+[\[{]"), "it is in UTF-16 or UTF-32: an event log is in UTF-8"),
+    (re.compile(rb"\s*\["), "it is a JSON array: an event log has one JSON object on each line"),
+    (
+        re.compile(rb"\s*\{[ \t\r]*\n"),
+        "its objects go over several lines: an event log has one JSON object on each line",
+    ),
+)
+"""How texts begin that are no event log as a whole, and what is said of them."""
 _KNOWN: Final = [KnownLines()]
 """What was parsed by this process, whatever the file."""
 
@@ -48,7 +65,14 @@ class Block:
     def in_order(self, source_file: str) -> Iterator[tuple[int, Row]]:
         """Yield all rows with the numbers of their lines; a topic table in front of its registration."""
         known = (row for lines in self.lines for row in lines.rows(source_file))
-        yield from sorted(chain(self.rows, known), key=lambda numbered: numbered[0])
+        yield from sorted(chain(map(_numbered, self.rows), known), key=lambda numbered: numbered[0])
+
+
+def _numbered(found: tuple[int, Row]) -> tuple[int, Row]:
+    """Return a row with the number of its own line: equal lines that are refused share one."""
+    number, row = found
+    is_own = row.values.get("source_offset", number) == number
+    return number, row if is_own else row._replace(values={**row.values, "source_offset": number})
 
 
 def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[Row]:
@@ -67,16 +91,32 @@ def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = No
     These lie between blocks: they are multiples of `BLOCK_BYTES`.
     A line that is none becomes a quarantine row with its number. A registration is preceded by the `topic_configs` row of its
     topics, unless that is there already. Lines without `seq` get their effect time in ns, made unique in the order of a block;
-    equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and damaged.
+    equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and damaged, or no event log.
     """
     name = Path(path).name
     reader = _Reader(name, 1)
     for text in _texts(path, start, stop):
         reader.read(text)
-        if text.ends_block:
+        if text.ends_block or reader.block.count >= _BLOCK_LINES or len(reader.block.rows) >= _BLOCK_ROWS:
             if reader.block.count:
                 yield reader.ended()
             reader = _Reader(name, reader.block.first + reader.block.count)
+
+
+def beginning_of(path: str | PathLike[str]) -> bytes:
+    """Return the first bytes of a file, unpacked, without a byte order mark; none of one that is damaged."""
+    try:
+        with Path(path).open("rb") as raw:
+            packed = raw.read(2) == GZIP_MAGIC
+            raw.seek(0)
+            return (gzip.GzipFile(fileobj=raw) if packed else raw).read(_BEGINNING_BYTES).removeprefix(_BOM)
+    except (EOFError, OSError, zlib.error):
+        return b""
+
+
+def why_unreadable(beginning: bytes) -> str | None:
+    """Return why a text that begins like this is no event log, although it is JSON; None for any other."""
+    return next((why for form, why in _UNREADABLE if form.match(beginning)), None)
 
 
 class _Text(NamedTuple):
@@ -100,6 +140,7 @@ class _Reader:
         self._source_file = source_file
         self._alike: dict[Shape, Alike] = {}
         self._told: dict[str, Values] = {}
+        self._refused: dict[bytes, Row] = {}
 
     def read(self, text: _Text) -> None:
         """Read lines that follow those that were read."""
@@ -118,12 +159,20 @@ class _Reader:
     def _read_one(self, number: int, cut: Cut, beyond: int) -> None:
         """Read a line of which it is not told at once what it says."""
         line = line_in(cut)
+        if line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
+            line = line.removeprefix(_BOM)
+            cut = (*cut[:-1], line)
         if not line or line.isspace():
             self.block.frames -= 1
+            return
+        if line in self._refused and not beyond:
+            self.block.rows.append((number, self._refused[line]))
             return
         known, values = _KNOWN[0].find(cut) if len(line) <= MAX_LINE_BYTES else (None, ())
         if known is None:
             rows = _rows_or_refusal(line, len(line) + beyond, (self._source_file, number))
+            if rows[0].table == QUARANTINE and len(line) < FIRST_BYTES and len(self._refused) < _REFUSED_LINES:
+                self._refused[line] = rows[0]
             self.block.rows += [(number, row) for row in rows if row.table != TOPICS or _is_news(row, self._told)]
             return
         if known.topics is not None and _is_news(known.topics, self._told):
@@ -196,6 +245,8 @@ def _rows_or_refusal(line: bytes, length: int, place: tuple[str, int]) -> list[R
 
 def _texts(path: str | PathLike[str], start: int, stop: int | None) -> Iterator[_Text]:
     """Yield the lines of a file, as `read_blocks` does, as they are read; behind the last ones of a block it is said so."""
+    if (why := why_unreadable(beginning_of(path))) is not None:
+        raise CaptureError(path, 0, why)
     with Path(path).open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
         raw.seek(max(0, start - 1))

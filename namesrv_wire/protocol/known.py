@@ -22,6 +22,7 @@ from namesrv_wire.protocol.requests import (
     body_text,
     fields_json,
     request_columns,
+    require_short_names,
     response_columns,
 )
 from namesrv_wire.rows import Values
@@ -61,12 +62,15 @@ class KnownFrame:
         return found
 
     def question(self) -> Values | None:
-        """Return what a request adds to the row of its answer; None for one whose answers are not observed."""
+        """Return what a request adds to the row of its answer; None for one whose answers are not observed.
+
+        Raises `DecodeError` for a name beyond our limits.
+        """
         frame = self.frame
         if self._question is None and frame.code in OBSERVED:
             standard_json = asks_standard_json(frame)
             asked = question_of(frame.code, frame.ext, standard_json=standard_json)
-            self._question = {
+            question = {
                 "code": frame.code,
                 "subject": asked.subject,
                 "scope": asked.scope,
@@ -74,6 +78,8 @@ class KnownFrame:
                 "request_version": frame.version,
                 "language": frame.language,
             }
+            require_short_names(question)
+            self._question = question
         return self._question
 
     def answer(self) -> Values:

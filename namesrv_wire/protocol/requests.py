@@ -6,6 +6,7 @@ Header fields are read by the core (`namesrv_core.asking.requests`), so that a r
 from __future__ import annotations
 
 import zlib
+from itertools import chain
 
 from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, refusal_told
 from namesrv_core.asking.requests import (
@@ -31,12 +32,19 @@ from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.rows import Row, Values
+from namesrv_wire.values import require_short
 
 _HARD = "hard: "
 """How the `refusal` begins of a registration that only some releases can read."""
 _BODY_ERROR = "org.apache.rocketmq.remoting.exception.RemotingCommandException: Failed to decode RegisterBrokerBody"
 _VERSION_ERROR = "java.lang.ArrayIndexOutOfBoundsException"
 _TOLD_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
+_NAMES = frozenset(
+    {
+        *("cluster_name", "broker_name", "broker_addr", "ha_server_addr", "zone_name", "topic", "bname", "scope"),
+        *("namespace", "config_key", "subject"),
+    }
+)
 _NO_RESPONSE: Values = {
     "response_code": None,
     "response_remark": None,
@@ -48,10 +56,28 @@ _NO_RESPONSE: Values = {
 def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
     """Return the columns that a request adds to its envelope, and the topic table of a registration.
 
-    `event_ms` is the time of arrival, for data versions without a timestamp. Raises `DecodeError` for a body
-    beyond our limits, or one that the name server could not decode (a registration is then kept, with its
-    `refusal`, which is not final: `refused_as`).
+    `event_ms` is the time of arrival, for data versions without a timestamp. Raises `DecodeError` for a body or a name
+    beyond our limits, or a body that the name server could not decode (a registration is then kept, with its `refusal`,
+    which is not final: `refused_as`).
     """
+    columns, topics = _request_columns(frame, event_ms, bodies)
+    require_short_names(columns)
+    for queue in columns.get("queue_datas") or ():
+        require_short_names(queue)
+    for filter_server in columns.get("filter_servers") or ():
+        require_short("filter_servers", filter_server)
+    for record in chain(topics.topics, topics.mappings) if topics is not None else ():
+        require_short_names(record)
+    return columns, topics
+
+
+def require_short_names(columns: Values) -> None:
+    """Raise `DecodeError` if one of the names among some columns is longer than a name is."""
+    for what in _NAMES & columns.keys():
+        require_short(what, columns[what])
+
+
+def _request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
     table = EVENT_TABLES[frame.code]
     columns: Values = {
         "code": frame.code,

@@ -68,10 +68,18 @@ class Exchange:
         elif frame.code in EVENT_TABLES:
             self._event(connection, known, opaque, Cut(position, data))
         else:
-            tally.ignored[known.request_name] += 1
-            if not frame.flag & 2:
-                pending = Pending(frame.code, ledger.slot(), ledger.time_ns, None, known.question())
-                self._await(connection, opaque, pending)
+            self._question(connection, known, opaque, Cut(position, data))
+
+    def _question(self, connection: Connection, known: KnownFrame, opaque: int, cut: Cut) -> None:
+        ledger, frame = self.ledger, known.frame
+        try:
+            question = known.question()
+        except DecodeError as error:
+            ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
+            return
+        ledger.tally.ignored[known.request_name] += 1
+        if not frame.flag & 2:
+            self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
         """Take in a piece that is no frame; a stranger has nothing else, and cut frames are told once a connection."""

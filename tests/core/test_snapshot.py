@@ -147,3 +147,15 @@ def test_a_wrong_value_is_named(path: str, value: Any, where: str) -> None:
     with pytest.raises(SnapshotError) as raised:
         snapshot_of(json.dumps(broken))
     assert where in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["{oops", "[]", '{"a":0}', '{"0":"1"}', '{"0":9999999999}'])
+def test_a_queue_map_that_nobody_can_read_is_refused(text: str) -> None:
+    """The replay would ask for it later: the snapshot is wrong where it says it."""
+    value = json.loads(snapshot_text(filled(V5_4_0), "10.0.0.9:9876", AT_US))
+    mapping = value["state"]["topicQueueMappingInfoTable"]["S"]["a"]
+    mapping["currIdMap"] = text
+    with pytest.raises(SnapshotError, match="currIdMap"):
+        snapshot_of(json.dumps(value))
+    mapping["currIdMap"] = '{"0":1}'
+    assert snapshot_of(json.dumps(value)).profile is V5_4_0

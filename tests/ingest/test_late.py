@@ -12,6 +12,7 @@ import pytest
 from jobs.errors import ClockError
 from jobs.ingest.bearing import Bearing, bearing_of, peek
 from namesrv_wire import Transcript
+from namesrv_wire.limits import END_NS
 from namesrv_wire.packets.capture import read_capture
 from tests.ingest.given import (
     BEAT,
@@ -93,12 +94,12 @@ def test_a_position_that_is_said_goes_before_one_that_was_made(tmp_path: Path) -
 
 
 def test_what_finds_no_room_in_its_microsecond_is_refused(tmp_path: Path) -> None:
-    """A made position may go as far as its microsecond does, and no number is greater than the greatest."""
+    """A made position may go as far as its microsecond does, also in the last one of all."""
     full = [at(1, BEAT | {"seq": (START_MS + HOUR_MS) * 1_000_000 + taken}) for taken in (0, 999)]
     read = read_in(tmp_path / "w", write(tmp_path / "full.jsonl", [*full, at(1, BEAT | {"broker_addr": "x"})]))
     assert (read.events, read.quarantined) == (2, 1)
-    last = {"time": "2262-04-11T23:47:16.854775Z", "namesrv_id": "10.0.0.2:9876"}
-    lines = [at(0, BEAT) | last | {"seq": seq, "broker_addr": str(seq)} for seq in (2**63 - 808, 2**63 - 1)]
+    last = {"time": "2261-12-31T23:59:59.999999Z", "namesrv_id": "10.0.0.2:9876"}
+    lines = [at(0, BEAT) | last | {"seq": seq, "broker_addr": str(seq)} for seq in (END_NS - 1_000, END_NS - 1)]
     read = read_in(tmp_path / "w", write(tmp_path / "last.jsonl", [*lines, at(0, BEAT) | last]))
     assert (read.events, read.quarantined) == (2, 1)
     assert {reason for (reason,) in stored(tmp_path / "w", "quarantine", "reason")} == {"seq_taken"}

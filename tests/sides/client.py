@@ -7,7 +7,6 @@ read from, given a recorded or replayed route. A client has a generation of its 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -123,7 +122,7 @@ def static_topic_endpoints(topic: str, route: TopicRouteData) -> JavaMap[Message
     for scope, infos in scopes.java_items():
         holders: dict[int, TopicQueueMappingInfo] = {}
         for _, info in infos.java_items():
-            for queue_id in _curr_id_map(info):
+            for queue_id in info.queue_ids:
                 if queue_id not in holders or holders[queue_id].epoch <= info.epoch:
                     holders[queue_id] = info
         # An epoch below -1 does not happen: it is a time.
@@ -246,10 +245,6 @@ def _mock_broker_name(scope: str) -> str:
     return LOGICAL_QUEUE_MOCK_BROKER_PREFIX + suffix
 
 
-def _curr_id_map(info: TopicQueueMappingInfo) -> dict[int, int]:
-    return {int(key): value for key, value in json.loads(info.curr_id_map or "{}").items()}
-
-
 def _message_queue_hash(queue: MessageQueue) -> int:
     """Return Java's hash of a MessageQueue as an unsigned 32-bit number."""
     value = 31 + string_hash(queue.broker_name)
@@ -279,7 +274,7 @@ def _comparable(route: TopicRouteData, client: Profile) -> tuple[object, ...]:
         None
         if mappings is None
         else {
-            name: info._replace(scope=_scope(info), curr_id_map=None)._asdict() | {"curr_id_map": _curr_id_map(info)}
+            name: info._replace(scope=_scope(info), curr_id_map=None)._asdict() | {"curr_id_map": info.queue_ids}
             for name, info in mappings
         },
     )

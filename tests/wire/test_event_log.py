@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from jobs.ingest.sources import sources_of
 from namesrv_wire import AnyRow, CaptureError
 from namesrv_wire.logs.event_log import SCHEMA, line_of
-from namesrv_wire.logs.log_file import read_event_log
+from namesrv_wire.logs.log_file import read_blocks, read_event_log
 from schemas.bronze import TABLES
 from tests.wire.forge import NAMESRV, of_table, rows_of
 from tests.wire.test_transcript_parts import conversation
@@ -86,10 +88,21 @@ def test_equal_lines_are_duplicates_and_others_are_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("time", "ns"),
-    [(5, 5_000_000), ("1970-01-01T00:00:01.123456789Z", 1_123_456_789), ("1970-01-01T00:00:01+00:00", 10**9)],
+    [
+        (TIME_NS // 10**6, TIME_NS),
+        ("2026-01-02T03:04:05.006000789Z", TIME_NS + 789),
+        ("2026-01-02T03:04:05.006+00:00", TIME_NS),
+        ("2026-01-02T11:04:05.006+08:00", TIME_NS),
+        ("2026-01-01T22:34:05,006-0430", TIME_NS),
+        (str(TIME_NS // 10**6), TIME_NS),
+        (json.loads(f"{TIME_NS // 10**6}.0"), TIME_NS),
+        (TIME_NS // 10**6 + 0.25, TIME_NS + 250_000),
+        ("2000-01-01T00:00:00Z", 946_684_800 * 10**9),
+        ("2261-12-31T23:59:59.999999999Z", 9_214_646_400 * 10**9 - 1),
+    ],
 )
 def test_times(tmp_path: Path, time: object, ns: int) -> None:
-    """Epoch milliseconds and ISO-8601 in UTC with up to nanoseconds are times."""
+    """Epoch milliseconds, also in quotes or with a fraction, and ISO-8601 with an offset and up to nanoseconds are times."""
     (row,) = read(tmp_path / "log", BASE | {"kind": "unregistration", "time": time})
     assert (row.values["seq"], row.values["event_time"]) == (ns, ns // 1000)
 
@@ -105,7 +118,19 @@ def test_times(tmp_path: Path, time: object, ns: int) -> None:
         BASE | {"kind": ["heartbeat"]},
         BASE | {"kind": "heartbeat"},
         BASE | {"kind": "heartbeat", "code": 103},
-        BASE | {"kind": "unregistration", "broker_id": "0"},
+        BASE | {"kind": "unregistration", "broker_id": "zero"},
+        BASE | {"kind": "unregistration", "broker_id": "0x1"},
+        BASE | {"kind": "unregistration", "broker_id": "\u0661"},
+        BASE | {"kind": "unregistration", "broker_id": 0.5},
+        '{"schema":"namesrv-event/1","kind":"unregistration","namesrv_id":"a:1","time":1767323045006,"broker_id":1e999999999}',
+        BASE | {"kind": "unregistration", "seq": -1},
+        BASE | {"kind": "unregistration", "seq": 9_214_646_400 * 10**9},
+        BASE | {"kind": "unregistration", "effect_time": "1999-12-31T23:59:59.999Z"},
+        BASE | {"kind": "unregistration", "time": "2262-04-11T23:47:17Z"},
+        BASE | {"kind": "unregistration", "time": "2262-01-01T00:00:00+00:00"},
+        BASE | {"kind": "unregistration", "time": "2026-01-02T03:04:05+24:00"},
+        '{"schema":"namesrv-event/1","kind":"unregistration","namesrv_id":"a:1","time":1767323045006.0000001}',
+        '{"schema":"namesrv-event/1","kind":"unregistration","namesrv_id":"a:1","time":1e-999999999}',
         BASE | {"kind": "unregistration", "broker_id": 2**63},
         BASE | {"kind": "unregistration", "brokerid": 0},
         BASE | {"kind": "unregistration", "time": "2026-01-02 03:04:05"},
@@ -208,3 +233,155 @@ def test_documented_examples_are_read(tmp_path: Path) -> None:
     assert {json.loads(line)["kind"] for line in lines} == {
         "heartbeat", "registration", "unregistration", "channel", "admin", "namesrv", "observation",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", [1, 1_000_000_000])
+def test_a_time_in_another_unit_is_refused_with_what_is_expected(tmp_path: Path, unit: int) -> None:
+    """Epoch seconds, or ns, are no milliseconds of 1970, or of a time beyond all: the reason says what a time is."""
+    seconds = TIME_NS // 10**9
+    (row,) = read(tmp_path / "log", BASE | {"kind": "unregistration", "time": seconds * unit})
+    assert (row.table, row.values["reason"]) == ("quarantine", "bad_line")
+    assert "epoch milliseconds, expected" in row.values["detail"]
+    assert ("epoch seconds?" in row.values["detail"]) is (unit == 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "column", "value"),
+    [
+        ({"broker_id": "0"}, "broker_id", 0),
+        ({"broker_id": "-7"}, "broker_id", -7),
+        ({"request_version": 407.0}, "request_version", 407),
+        ({"code": "104"}, "code", 104),
+        ({"seq": str(TIME_NS)}, "seq", TIME_NS),
+        ({"response_fields": '{"wipeTopicCount":5,"masterAddr":null}'}, "response_fields", '{"wipeTopicCount":"5"}'),
+        ({"response_fields": '{"changed":true}'}, "response_fields", '{"changed":"true"}'),
+        ({"response_fields": {"wipeTopicCount": 5}}, "response_fields", '{"wipeTopicCount":"5"}'),
+        ({"response_fields": "{}"}, "response_fields", "{}"),
+    ],
+)  # fmt: skip
+def test_what_loses_nothing_is_read(tmp_path: Path, said: dict[str, object], column: str, value: object) -> None:
+    """Whole numbers in quotes or with a point, and numbers as values of header fields, are what they say; also a second time."""
+    one = BASE | {"kind": "unregistration"} | said
+    for row in read(tmp_path / "log", one, one | {"time": "2026-01-02T03:04:06Z"}):
+        assert (row.table, row.values[column]) == ("unregistrations", value)
+
+
+def test_numbers_in_quotes_are_not_known_by_their_places(tmp_path: Path) -> None:
+    """A position in quotes that is no number is refused also behind lines that differ from it in nothing else."""
+    one = BASE | {"kind": "observation", "code": 105, "seq": str(TIME_NS), "nth": "1", "request_seq": "7"}
+    others = [one | {"seq": "abc"}, one | {"nth": "x"}, one | {"request_seq": "1e3"}]
+    assert [row.table for row in read(tmp_path / "log", one, one, *others)] == ["route_observations"] * 2 + [
+        "quarantine"
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"kind": "unregistration", "response_fields": "{oops"},
+        {"kind": "unregistration", "response_fields": "[]"},
+        {"kind": "unregistration", "response_fields": '{"changed":{}}'},
+        {"kind": "unregistration", "response_fields": '{"changed":"a","changed":"b"}'},
+        {"kind": "observation", "code": 101, "response_fields": "null"},
+        {"kind": "registration", "topics": [], "mappings": [{"topic": "T", "total_queues": 1, "curr_id_map": "{oops"}]},
+        {"kind": "registration", "topics": [], "mappings": [{"topic": "T", "total_queues": 1, "curr_id_map": '{"0":"a"}'}]},
+        {"kind": "registration", "topics": [], "mappings": [{"topic": "T", "total_queues": 1, "curr_id_map": '{"a":0}'}]},
+        {"kind": "registration", "topics": [], "mappings": [{"topic": "T", "total_queues": 1, "curr_id_map": "[" * 60_000}]},
+        {"kind": "namesrv", "event": "recording_gap", "properties": "until_ms=soon"},
+        {"kind": "namesrv", "event": "recording_gap", "properties": "until_ms=999999999999999"},
+        {"kind": "namesrv", "event": "address_recording_gap", "properties": "until_ms=5"},
+        {"kind": "namesrv", "event": "recording_gap"},
+    ],
+)  # fmt: skip
+def test_what_the_replay_will_parse_is_parsed_when_it_is_read(tmp_path: Path, said: dict[str, object]) -> None:
+    """JSON texts and the end of a gap inside of a line cost the line, not the nights behind it."""
+    good = BASE | {"kind": "unregistration"}
+    assert [row.table for row in read(tmp_path / "log", good, BASE | said, good)][1:] == [
+        "quarantine",
+        "unregistrations",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"schema":"namesrv-event/1"},', "bad_json"),
+        ('{"schema":"namesrv-event/1",}', "bad_json"),
+        ("{'schema':'namesrv-event/1'}", "bad_json"),
+        ('{"schema":NaN}', "bad_json"),
+        ('{"schema":"namesrv-event/1"', "bad_json"),
+        ('{"schema":"namesrv-event/1","schema":"namesrv-event/1"}', "ambiguous_json"),
+    ],
+)
+def test_what_is_no_json_is_called_so(tmp_path: Path, line: str, reason: str) -> None:
+    """Nobody else reads a line: a slip in its JSON is no question of readers. Only a name that is there twice is ambiguous."""
+    (row,) = read(tmp_path / "log", line)
+    assert row.values["reason"] == reason
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """A log that begins with one, or was put together from such, reads as without."""
+    line = json.dumps(BASE | {"kind": "unregistration"}).encode() + b"\n"
+    path = tmp_path / "log"
+    found = []
+    for content in (line * 4, b"\xef\xbb\xbf" + line * 2 + b"\xef\xbb\xbf" + line * 2):
+        path.write_bytes(pack(content))
+        found.append([(row.table, row.values) for row in read_event_log(path)])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        *((json.dumps(BASE).encode(code), "UTF-8") for code in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")),
+        (json.dumps([BASE]).encode(), "JSON array"),
+        (b"\xef\xbb\xbf\n " + json.dumps([BASE], indent=1).encode(), "JSON array"),
+        (json.dumps(BASE, indent=2).encode(), "several lines"),
+    ],
+)
+def test_a_file_that_is_no_event_log_is_refused_whole(
+    tmp_path: Path, content: bytes, why: str, pack: Callable[[bytes], bytes]
+) -> None:
+    """JSON in another form, or another encoding, is one sentence that says what is expected, not a refusal a line."""
+    path = tmp_path / "log"
+    path.write_bytes(pack(content))
+    with pytest.raises(CaptureError, match=why):
+        list(read_event_log(path))
+    assert sources_of([str(path)], [])[0].kind == "event_log"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"broker_name": "b" * 1_025},
+        {"channel_id": "c" * 1_025},
+        {"namesrv_id": "n" * 1_025},
+        {"kind": "registration", "topics": [{"topic": "t" * 1_025, "read_queue_nums": 1, "write_queue_nums": 1, "perm": 6}]},
+        {"kind": "registration", "filter_servers": ["f" * 1_025]},
+    ],
+)  # fmt: skip
+def test_names_that_are_none_for_their_length_are_refused(tmp_path: Path, said: dict[str, object]) -> None:
+    """A name of more than 1,024 characters costs its line; a remark or a body may be long."""
+    longest = BASE | {
+        "kind": "unregistration",
+        "broker_name": "b" * 1_024,
+        "response_code": 0,
+        "response_remark": "r" * 5_000,
+    }
+    first, second = read(tmp_path / "log", longest, BASE | {"kind": "unregistration"} | said)
+    assert first.table == "unregistrations"
+    assert second.values["reason"] == "name_too_long"
+
+
+def test_many_lines_that_are_refused_are_blocks_of_their_own(tmp_path: Path) -> None:
+    """However short lines are, so few are kept together; equal ones share what is said of them, but for their numbers."""
+    path = tmp_path / "log"
+    path.write_bytes(gzip.compress(b"{}\n" * 100_000))
+    blocks = list(read_blocks(path))
+    assert sum(block.count for block in blocks) == 100_000
+    assert max(len(block.rows) for block in blocks) < 30_000
+    assert len({id(row) for _, row in blocks[0].rows}) == 1
+    numbers = [row.values["source_offset"] for block in blocks[:2] for _, row in block.in_order("log")]
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -5,13 +5,13 @@ WITH rivals AS (
         GROUP BY broker_name, broker_id HAVING count(DISTINCT broker_addr) > 1)
 ), since AS (
     -- What it shows of brokers that had registered before the recording began is gone when their leases are over.
-    SELECT namesrv_id, min(first_seq) + (SELECT max(greatest(lease_ms * 1000000, $lease_ns)) FROM brokers) AS known_seq
+    SELECT namesrv_id, min(first_seq) + (SELECT max(greatest(greatest(least(lease_ms, 1000000000000), 0) * 1000000, $lease_ns)) FROM brokers) AS known_seq
     FROM beats GROUP BY namesrv_id
 ), closed AS (SELECT * FROM ends WHERE broker_addr IS NULL
 ), left_by AS (SELECT * FROM ends WHERE broker_addr IS NOT NULL
 ), fresh AS (
     SELECT r.namesrv_id, r.broker_addr, r.seq + $still AS from_seq, if(broker_id = 0, topic_config_digest, NULL) AS digest,
-        least(r.seq + least(r.lease_ms * 500000, $fresh_ns), c.seq, u.seq, n.from_seq) AS until_seq
+        least(r.seq + least(greatest(least(r.lease_ms, 1000000000000), 0) * 500000, $fresh_ns), c.seq, u.seq, n.from_seq) AS until_seq
     FROM registered AS r
     ASOF LEFT JOIN waited AS w
         ON w.namesrv_id = r.namesrv_id AND r.received >= w.from_seq

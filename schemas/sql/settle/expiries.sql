@@ -14,7 +14,10 @@ WITH told AS (
     FROM heartbeats WHERE coalesce(response_code, 0) = 0
 ), beats AS (
     SELECT *, if($with_cluster, cluster_name, NULL) AS cluster,
-        coalesce(if($own_lease OR seq = 0, heartbeat_timeout_ms, NULL), $default_ms) AS lease_ms
+        -- A broker may state any long: beyond 31 years nothing is compared.
+        coalesce(
+            if($own_lease OR seq = 0, greatest(least(heartbeat_timeout_ms, 1000000000000), -1000000000000), NULL), $default_ms
+        ) AS lease_ms
     FROM told
 ), held AS (
     -- What a live entry was when a close came: over which connection it was held, and since when it was not renewed.

@@ -1,0 +1,113 @@
+"""Event logs of which some lines say what cannot be: nothing but these lines is lost, and no later night."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from jobs.ingest.ingest import ingest
+from namesrv_day.across.addresses import ENOUGH
+from namesrv_day.arrow.sql import ask
+from schemas import codec
+from schemas.sql_files import query
+from tests.day.test_addresses import A, B, Recorded, cluster
+from tests.ingest.given import BEAT, START_MS, Line, at, broker, house_at, read_in, stored, write
+
+GAP: Line = {"kind": "namesrv", "event": "recording_gap", "properties": f"until_ms={START_MS + 30 * 3_600_000}"}
+LONGS = (-(1 << 63), (1 << 63) - 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "admin", "code": 205, "broker_name": "broker-a", "response_code": 0, "response_fields": "{oops"},
+        {"kind": "admin", "code": 205, "broker_name": "b" * 1_000_000, "response_code": 0},
+        {**BEAT, "time": START_MS // 1_000},
+        {**BEAT, "time": "2262-04-11T23:47:17Z"},
+        {**BEAT, "seq": (1 << 63) - 1},
+        {**GAP, "properties": "until_ms=999999999999999"},
+    ],
+)
+def test_a_line_that_cannot_be_used_costs_itself(tmp_path: Path, wrong: Line) -> None:
+    """It is one quarantine row; the lines around it are stored."""
+    log = write(tmp_path / "a.jsonl", [at(1, broker("a", "xy", 1)), at(2, wrong), at(3, BEAT)])
+    read = read_in(tmp_path / "w", log)
+    assert (read.events, read.quarantined, read.errors) == (2, 1, [])
+    assert [len(stored(tmp_path / "w", table, "seq")) for table in ("registrations", "heartbeats")] == [1, 1]
+
+
+@pytest.mark.parametrize("text", ["{oops", "[]", "null", '{"a":{}}'])
+def test_header_fields_that_were_stored_unread_count_as_none(text: str) -> None:
+    """A row that an earlier version let through costs what it does not say, not its name server's days."""
+    row = {"response_code": 0, "body": None, "remark": None, "response_fields": text}
+    assert codec.answer_of(row).fields == ()
+    assert codec.answer_of({**row, "response_fields": '{"b":"2","a":"1"}'}).fields == (("a", "1"), ("b", "2"))
+
+
+def test_queue_maps_that_were_stored_unread_count_as_none() -> None:
+    """The mapping is there without its queues; others are as they are."""
+    one = {"topic": "T", "bname": "b", "total_queues": 1, "epoch": 0, "dirty": False, "scope": None}
+    row = {"topics": [], "mappings": [{**one, "curr_id_map": "{oops"}, {**one, "topic": "U", "curr_id_map": '{"0":1}'}]}
+    assert [mapping.queue_ids for mapping in codec.topic_table_of(row).mappings] == [{}, {0: 1}]
+
+
+def test_gaps_that_lie_over_each_other_have_positions_of_their_own(tmp_path: Path) -> None:
+    """What is left of two gaps behind one event begins at two positions: else no later night would be published."""
+    lines = [at(1, broker("a", "xy", 1)), at(2, GAP), at(3, {**GAP, "evidence": "another recorder"}), at(5, BEAT)]
+    read_in(tmp_path / "w", write(tmp_path / "a.jsonl", lines))
+    seqs = [seq for (seq,) in stored(tmp_path / "w", "namesrv_events", "seq")]
+    assert len(seqs) == len(set(seqs)) == 4
+
+
+@pytest.mark.parametrize("lease", LONGS)
+def test_addresses_are_compared_whatever_the_lease(lease: int) -> None:
+    """A broker may state any long: with one below all no entry lasts, with one above all every answer lies within it."""
+    recorded = Recorded(a=(A,), b=(B,))
+    recorded.asked(A, cluster("a", "b"), count=ENOUGH)
+    for row in recorded.registered:
+        row["lease_ms"] = lease
+    assert sum(pair.answers_for for pair in recorded.pairs().values()) == 0
+
+
+@pytest.mark.parametrize("lease", LONGS)
+def test_an_expiry_is_held_against_any_lease(lease: int) -> None:
+    """A close behind the last beat is late by a lease below all, and not by one above all."""
+    said = {"cluster_name": "C", "broker_addr": "a:1"}
+    text, long = pa.string(), pa.int64()
+    live = pa.table({"last_update_time": pa.array([0], pa.timestamp("us", "UTC")), "channel_id": ["c"]})
+    for name, value in {**said, "heartbeat_timeout_ms": lease}.items():
+        live = live.append_column(name, pa.array([value]))
+    hours = pa.schema(
+        [("last_seq", long), ("last_us", long), ("kind", text), ("channel_id", text), ("heartbeat_timeout_ms", long)]
+        + [(name, text) for name in ("cluster_name", "broker_addr", "refusal")]
+    ).empty_table()
+    events = pa.schema(
+        [
+            ("seq", long),
+            ("effect_time", pa.timestamp("us", "UTC")),
+            ("channel_id", text),
+            ("heartbeat_timeout_ms", long),
+        ]
+        + [(name, text) for name in ("cluster_name", "broker_addr", "refusal")]
+    ).empty_table()
+    owned = pa.table(
+        {"seq": [5], "event_id": ["e"], "close_us": [1_000_000], "channel_id": ["c"], "broker_addr": ["a:1"]}
+    )
+    given = {"live": live, "hours": hours, "registrations": events, "heartbeats": events, "owned": owned}
+    found = ask(query("settle/expiries"), given, own_lease=True, default_ms=120_000, with_cluster=True)
+    assert len(found) == (1 if lease < 0 else 0)
+
+
+def test_many_bad_lines_are_few_rows(tmp_path: Path) -> None:
+    """Equal lines that are refused are counted each and stored once; so are lines that differ, each."""
+    bad = b"{}\n" * 70_000 + b"".join(b'{"a":%d}\n' % number for number in range(40_000))
+    good = json.dumps(at(1, broker("a", "xy", 1))).encode() + b"\n"
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(good + bad + good))
+    read = ingest(house_at(tmp_path / "w", "run"), [str(tmp_path / "a.jsonl.gz")])
+    assert (read.frames, read.events, read.duplicates, read.quarantined) == (110_002, 1, 1, 110_000)
+    assert read.unaccounted == 0
+    assert len(stored(tmp_path / "w", "quarantine", "quarantine_id")) == 40_001
