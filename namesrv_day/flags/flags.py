@@ -23,15 +23,19 @@ from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table
 
-_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.NAMESRV_EVENTS, bronze.ADDRESSES)
+_OF_THE_DAY = (
+    *(*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS),
+    *(bronze.NAMESRV_EVENTS, bronze.ADDRESSES),
+)
 
 
 @dataclass(frozen=True)
 class FlagInput:
     """One name server on one day, as it was replayed.
 
-    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and the rows of
-    `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may have changed.
+    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its `hours`,
+    and the rows of `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may
+    have changed.
     `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
     `findings.findings` takes them.
     """

@@ -52,16 +52,26 @@ class Recording:
             hole, self.hole = self.hole, None
             self._pass_hole(hole, time_ns, life, connections)
         if self.last_packet_ns and time_ns - self.last_packet_ns > self._idle.limit_ns + RECORDING_GAP_NS:
-            self._pass_silence(time_ns)
+            self._pass_silence(time_ns, connections)
 
-    def _pass_silence(self, time_ns: int) -> None:
+    def _pass_silence(self, time_ns: int, connections: Collection[Connection]) -> None:
         """Note that nothing was recorded, if a broker was connected."""
-        connections = [*self._idle.open_connections()]
-        if not any(connection.beats for connection in connections):
+        open_now = [*self._idle.open_connections()]
+        if not any(connection.beats for connection in open_now):
             return
         begin_ns = self.last_packet_ns
-        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(connections)} connections open"
+        self._lose_track(begin_ns, connections)
+        self._ledger.at(time_ns)
+        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(open_now)} connections open"
         self._gap(begin_ns, time_ns, evidence)
+
+    def _lose_track(self, begin_ns: int, connections: Collection[Connection]) -> None:
+        """Take what stands behind holes as it stood when nothing was recorded any more: what follows on it never comes."""
+        self._ledger.at(begin_ns)
+        for connection in connections:
+            for from_server, half in enumerate((connection.from_client, connection.from_server)):
+                for cut in half.cuts(half.stream.lose_track(begin_ns)):
+                    self._exchange.frame(connection, cut, from_server=bool(from_server))
 
     def may_miss(self, hole: Hole) -> None:
         """Note that what follows lies behind a hole in its file."""
@@ -81,11 +91,7 @@ class Recording:
             return
         for connection in self._idle.passed(begin_ns):
             connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
-        ledger.at(begin_ns)
-        for connection in connections:
-            for from_server, half in enumerate((connection.from_client, connection.from_server)):
-                for cut in half.cuts(half.stream.lose_track(begin_ns)):
-                    self._exchange.frame(connection, cut, from_server=bool(from_server))
+        self._lose_track(begin_ns, connections)
         ledger.at(time_ns)
         self.last_packet_ns = end_ns
         if life.state == UNKNOWN:

@@ -39,6 +39,22 @@ def test_silence_of_everybody_is_a_gap_of_the_recording(cut: bool) -> None:  # n
     assert facts(rows, "idle_limit_outlasted") == []
 
 
+def test_what_comes_behind_a_gap_is_of_its_own_time() -> None:
+    """Bytes that were lost in it never come: the first answer behind it does not wait for them until its client asks again."""
+    talk = broker().exchange(105, {"topic": "T"}, opaque=7).wait(200 * SECOND_NS)
+    begin = len(talk.segments)
+    talk.exchange(105, {"topic": "T"}, opaque=8).wait(10 * SECOND_NS)
+    behind = len(talk.segments)
+    talk.exchange(105, {"topic": "T"}, opaque=9).wait(40 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=10)
+    hole = range(begin, behind)
+    segments = [one for number, one in enumerate(talk.segments) if number not in hole]
+    rows = rows_of(segments)
+    asked = {one.time_ns // 1_000 for one in segments[begin:] if one.payload}
+    assert len(facts(rows, "recording_gap")) == 1
+    assert {row["effect_time"] for row in of_table(rows, "route_observations")[1:]} <= asked
+    assert len(of_table(rows, "route_observations")) == 3
+
+
 def test_who_does_not_come_back_after_a_gap_is_closed_by_the_idle_limit_from_its_end() -> None:
     """Its silence counts from then on: whether it was there before is not known."""
     alive = broker().wait(200 * SECOND_NS)
