@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.known import KnownFrames
@@ -100,7 +100,7 @@ class Server:
         recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
         if time_ns >= self._purge_ns or len(self.endings.lingering) > MAX_LINGERING:
             self._purge()
-        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1)
+        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS)
         return True
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
@@ -118,6 +118,8 @@ class Server:
         if not connection.takes(segment, from_server=from_server):
             self.ledger.tally.strange_segments += 1
             return True
+        if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
+            self.recording.missed(connection, self.connections.values())
         if segment.flags & ACK:
             connection.note_ack(segment.ack, from_server=from_server)
         advanced = False

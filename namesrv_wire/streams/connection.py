@@ -241,6 +241,13 @@ class Connection:
         is_unheard = self.syn_seq is None and self.acks[0] is None and not self.from_server.stream.position
         return is_unheard and segment.flags & (RST | ACK) == RST and segment.seq == self.acks[1]
 
+    def went_on_unseen(self, segment: Segment, *, from_server: bool) -> bool:
+        """Return whether a segment comes behind bytes of both sides of which none was seen (a FIN counts as one)."""
+        mine, other = self.half(from_server=from_server).stream, self.half(from_server=not from_server).stream
+        if not segment.flags & ACK or mine.chunks or other.chunks:
+            return False
+        return mine.ahead(segment.seq) > 1 and other.ahead(segment.ack) > 1
+
     def note_ack(self, ack: int, *, from_server: bool) -> None:
         """Note an acknowledgement: of the client's bytes the name server's side has got those before it."""
         self.acks[not from_server] = ack
