@@ -98,6 +98,7 @@ class Recording:
         evidence = f"no packet for {lasted:.3f} s, and {connection.channel_id} goes on behind what nobody saw"
         self._note_gap(silence.seq, silence.begin_ns, silence.end_ns, evidence)
         for each in quiet:
+            each.taken_ns = 0
             self._idle.heard(each, self._ledger.time_ns)
 
     def _lose_track(self, connections: Collection[Connection]) -> None:
@@ -180,6 +181,7 @@ class Recording:
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
         self._note_gap(self._ledger.reserve(begin_ns), begin_ns, end_ns, evidence)
         for connection in [*self._idle.open_connections()]:
+            connection.taken_ns = 0
             self._idle.heard(connection, end_ns)
 
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:

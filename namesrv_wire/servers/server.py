@@ -118,6 +118,8 @@ class Server:
         if not connection.takes(segment, from_server=from_server):
             self.ledger.tally.strange_segments += 1
             return True
+        if from_server and self.idle.overdue:
+            self.idle.sign(time_ns)
         if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
             self.recording.missed(connection, self.connections.values())
         if segment.flags & ACK:
@@ -168,6 +170,8 @@ class Server:
             return False
         if flags & ACK:
             connection.note_ack(ack, from_server=from_server)
+        if from_server and idle.overdue:
+            idle.sign(time_ns)
         if data:
             size, cutter = len(data), half.cutter
             stream.next_seq = (seq + size) & 0xFFFFFFFF
@@ -225,6 +229,8 @@ class Server:
             life.state = DOWN
         self._up("accepts connections and none was refused before")
         life.alive()
+        if self.idle.overdue:
+            self.idle.sign(self.ledger.time_ns)
         life.refused = 0
         connection = Connection(client, self.ledger.time_ns, handshake[0], self.ledger.source)
         connection.handshake = handshake
@@ -309,12 +315,13 @@ class Server:
         connection.last_source = self.ledger.source
         if not from_server and not connection.taken_ns:
             connection.taken_ns = connection.last_byte_ns
+            idle.not_acknowledged(connection)
         if from_server:
             assert self.life is not None
             if self.life.burst is not None:
                 self.life.alive()
             if idle.overdue:
-                idle.active(time_ns)
+                self._active()
         if connection.closed_ns is not None:
             return
         if connection.idle_ns is not None:
@@ -348,8 +355,8 @@ class Server:
         if connection.taken_ns:
             self.exchange.withdraw(connection, connection.taken_ns)
             silent_ns = self.ledger.time_ns - connection.taken_ns
+        self._active()
         verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)
-        self.idle.active(self.ledger.time_ns)
         if verdict == "timer":
             closed_by = "namesrv" if connection.client_fin_ns is None else "client"
             self.endings.by_timer(connection, closed_by, silent_ns)
@@ -369,6 +376,11 @@ class Server:
                 is_living=self._is_living(connection, silent_ns),
                 still_open=self.idle.has_open(),
             )
+
+    def _active(self) -> None:
+        """Note that the process does something: what should have been closed while it stood still is closed now."""
+        for connection in self.idle.active(self.ledger.time_ns):
+            connection.idle_seq = self.ledger.reserve(self.ledger.time_ns)
 
     def _is_living(self, connection: Connection, silent_ns: int) -> bool:
         """Return whether a name server that goes on has no reason to close a connection: its scan takes brokers alone.
