@@ -128,7 +128,9 @@ def _turns(slices: Frames, namesrv: Namesrv) -> list[RouteRow]:
     settings, life = slices[gold.NAMESRV_SETTINGS.name], slices[bronze.NAMESRV_EVENTS.name]
     causes = {row["from_seq"]: row["evidence"][0] for row in rows_of(settings) if row["evidence"]}
     causes |= {row["seq"]: row["event_id"] for row in rows_of(life.filter(pc.field("kind").isin(BEGINNINGS)))}
-    return [RouteRow("namesrv", None, became, Position(seq, -1, causes[seq], seq // NS_PER_US)) for seq, became in turns]
+    return [
+        RouteRow("namesrv", None, became, Position(seq, -1, causes[seq], seq // NS_PER_US)) for seq, became in turns
+    ]
 
 
 def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:

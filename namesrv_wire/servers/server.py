@@ -118,12 +118,7 @@ class Server:
         if not connection.takes(segment, from_server=from_server):
             self.ledger.tally.strange_segments += 1
             return True
-        if from_server and self.idle.overdue:
-            self.idle.sign(time_ns)
-        if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
-            self.recording.missed(connection, self.connections.values())
-        if segment.flags & ACK:
-            connection.note_ack(segment.ack, from_server=from_server)
+        self._note_header(connection, segment, from_server=from_server)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
@@ -142,6 +137,15 @@ class Server:
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
+
+    def _note_header(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
+        """Note what a segment tells beside its bytes: that a machine lives, what was not recorded, what was acknowledged."""
+        if from_server and self.idle.overdue:
+            self.idle.sign(segment.time_ns)
+        if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
+            self.recording.missed(connection, self.connections.values())
+        if segment.flags & ACK:
+            connection.note_ack(segment.ack, from_server=from_server)
 
     def go_on(
         self,
