@@ -78,6 +78,11 @@ MAX_PENDING = 65_536
 RECORDING_GAP_NS = 60_000_000_000
 """Silence of a whole name server beyond its idle limit, with a broker connected: it was not recorded, since a broker beats
 every 30 s, and the server itself would have closed the connections of dead ones."""
+SILENCE_NS = 1_000_000_000
+"""Silence of a whole name server behind which connections may show that it was not recorded: one goes on behind bytes of both
+sides that nobody saw, which is more than a packet lost."""
+MISSED_WITHIN_NS = 60_000_000_000
+"""They show it within this time, or what they lack was lost since."""
 SMALL_HOLE_NS = 1_000_000
 SMALL_HOLE_BYTES = 512
 """What a damaged file cannot show for so short a time, or in so few bytes, holds no whole connection: the shortest on which

@@ -13,6 +13,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_core.history.intervals import Interval, restored
 from namesrv_core.history.snapshot import snapshot_text
 from namesrv_core.inference.settings import namesrv_of
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
@@ -47,7 +48,8 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
     beats = _beats(house, rows[gold.BROKER_LIVE_HISTORY], namesrv_id, day, instant)
     intervals = [_with_beat(of, beats) for table, some in rows.items() for of in intervals_from(table.name, some)]
     settings = settings_of(_published(house, gold.NAMESRV_SETTINGS, namesrv_id, day))
-    registry = Registry(namesrv_of(settings, times.day_start_seq(day)).profile)
+    namesrv = namesrv_of(settings, times.day_start_seq(day))
+    registry = Registry(namesrv.at(at_us * NS_PER_US).profile)
     restored(registry, intervals)
     return snapshot_text(registry, namesrv_id, at_us, with_kv=past is None or past.knows_kv())
 

@@ -67,7 +67,7 @@ def sweep_route(
     Rows opened before `start_us` are the starting state and make no change. All changes with one seq are one
     step: what is between them is never seen. `open_orphans` are the intervals that were open before the
     start: where the reason still holds they keep their beginning; without one, a reason that holds at the
-    start begins with the youngest row of the state.
+    start begins with the youngest row of the state. `namesrv`: as it is at the start.
     """
     rows = list(rows)
     state = RouteState(topic, namesrv)

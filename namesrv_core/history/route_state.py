@@ -32,6 +32,7 @@ RouteTable = Literal[
     "kv_config_table",
     "topic_queue_mapping_info_table",
     "reported",
+    "namesrv",
 ]
 Reason = Literal[
     "no_broker_address", "no_live_broker", "no_master", "no_writable_queue", "residual", "stale_order_conf"
@@ -98,6 +99,7 @@ class RouteRow(NamedTuple):
     | kv_config_table | None | order conf of the topic, KvValue |
     | topic_queue_mapping_info_table | bname | TopicQueueMappingInfo |
     | reported | broker name | whether the master's registration at `opened` lists the topic; never closed |
+    | namesrv | None | what the name server is from `opened` on, Namesrv; never closed |
     """
 
     table: RouteTable
@@ -117,10 +119,10 @@ class _Group(NamedTuple):
 
 
 class RouteState:
-    """What one topic's route is made of, and what it looks like; `put` rows, then `end_step`."""
+    """What one topic's route is made of, and what it looks like; `put` rows, then `end_step`. `namesrv`: as it is at first."""
 
     def __init__(self, topic: str | None, namesrv: Namesrv) -> None:
-        self._namesrv, self._acts = namesrv, acts_for(topic, namesrv)
+        self._topic, self._namesrv, self._acts = topic, namesrv, acts_for(topic, namesrv)
         self._queue_datas: dict[str | None, QueueData] = {}
         self._members: dict[str | None, dict[int | None, Member]] = {}
         self._filter_servers: dict[LiveKey, tuple[str, ...]] = {}
@@ -149,6 +151,8 @@ class RouteState:
         elif row.table == "reported":
             self._listed[_text(key)] = bool(value)
             self._touched.add(_text(key))
+        elif isinstance(value, Namesrv):
+            self._become(value)
         elif isinstance(value, Member):
             members = self._members.setdefault(value.broker_name, {})
             _set(members, value.broker_id, value if present else None)
@@ -168,6 +172,14 @@ class RouteState:
         else:
             raise ValueError(f"row of table {row.table!r} with value {value!r}: expected what RouteRow describes")
 
+    def _become(self, namesrv: Namesrv) -> None:
+        """Look at everything anew as another process answers, or one whose configuration was changed."""
+        self._namesrv, self._acts = namesrv, acts_for(self._topic, namesrv)
+        self._touched |= {*self._queue_datas, *self._members}
+        self._touched_keys |= {*self._filter_servers}
+        self._touched_mappings |= {*self._mappings}
+        self._is_conf_touched = True
+
     def expect_unlisted(self, name: str | None) -> None:
         """Note that the last report of a broker name left the topic out, if none of those put says otherwise."""
         self._listed.setdefault(name, False)
@@ -184,8 +196,9 @@ class RouteState:
             info = self._mappings.get(name)
             text = None if info is None else mapping_json(name, info, self._namesrv)
             self._show(("topicQueueMappingByBroker", name), text, moved)
-        if self._is_conf_touched and self._namesrv.config.order_message_enable:
-            self._show(("orderTopicConf", None), text_json(self._order_conf, self._namesrv), moved)
+        if self._is_conf_touched:
+            served = self._order_conf if self._namesrv.config.order_message_enable else None
+            self._show(("orderTopicConf", None), text_json(served, self._namesrv), moved)
         if self._is_conf_touched or (self._touched and self._order_conf):
             self._hold(("stale_order_conf", None), stale_order_conf(self._order_conf, self._queue_datas))
         self._touched, self._touched_keys, self._touched_mappings, self._is_conf_touched = set(), set(), set(), False

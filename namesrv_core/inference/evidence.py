@@ -188,10 +188,10 @@ def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int |
 
     Closes within a timer's jitter say the same, as most of them do first; those around `known_us` say that again. What
     contradicts the others is a vote for another phase; but as many, or more, that come as late as ticks may say nothing against
-    the earlier ones.
+    the earlier ones. One that comes more than a period after its lease is a packet sent again: it says nothing of its scan.
     """
     period_ns, phase_us = period_ms * NS_PER_MS, known_us
-    left = list(expiries)
+    left = [expiry for expiry in expiries if expiry.late_ms * NS_PER_MS <= period_ns + TICK_LATE_NS]
     while left:
         if phase_us is None:
             # Of phases with which as many closes agree the earliest: a packet may be late, but never early.

@@ -71,11 +71,13 @@ class Sequential:
         Raises OrderError where the events do not increase.
         """
         context, ends = self._context(given, settings)
+        from_seq = context.from_seq
+        if self._snapshot is not None:
+            from_seq = max(from_seq, (self._snapshot.at_us + 1) * NS_PER_US)
         if self._registry is None:
-            self._registry = Registry(context.namesrv.profile)
+            self._registry = Registry(context.namesrv.at(from_seq).profile)
         registry = self._registry
         if self._snapshot is not None:
-            from_seq = max(context.from_seq, (self._snapshot.at_us + 1) * NS_PER_US)
             context = replace(context, from_seq=from_seq, unknown_from_ms=None)
             self._restore(registry, self._snapshot, context)
         if registry.past is None and context.unknown_from_ms is not None:

@@ -191,9 +191,11 @@ def _is_halted(outcomes: pa.Table) -> bool:
 def _unknown_from_ms(known: Sequence[Mapping[str, Any]], day: dt.date, namesrv: Namesrv) -> int | None:
     """Return since when something is unknown of a name server of which `known` tells in order; None: not since `day`.
 
-    A process that starts has its KV table from a file; only with orderMessageEnable do its answers depend on that.
+    A process that starts has its KV table from a file; only with orderMessageEnable do its answers depend on that, or those of
+    a process that has the file after it.
     """
     if not known or known[0]["day"] != day:
         return None
-    unknown = known[0]["kind"] != "started" or namesrv.config.order_message_enable
+    serves_orders = any(one.config.order_message_enable for one in (namesrv, *(later for _, later in namesrv.later)))
+    unknown = known[0]["kind"] != "started" or serves_orders
     return int(known[0]["seq"] // NS_PER_MS) if unknown else None

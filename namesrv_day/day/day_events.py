@@ -73,8 +73,8 @@ def day_events(
 ) -> pa.Table:
     """Return the events of `tables`, whose rows `frames` has, with the columns `EVENTS`; in no order.
 
-    `with_answers`: what a name server answered is an event, too, and so are responses to registrations and version queries,
-    if these are among the tables, and snapshots: it has an unknown past.
+    `with_answers`: what a name server answered is an event, too, and so are snapshots, and responses to requests of `tables`: it
+    has an unknown past.
     """
     found = [_events_of(frames[table.name], table) for table in tables]
     if with_answers:
@@ -85,7 +85,11 @@ def day_events(
             bronze.ROUTE_OBSERVATIONS: _answers_of,
             bronze.SNAPSHOTS: _snapshots_of,
         }
-        found += [events_of(frames[table.name]) for table, events_of in said.items() if table.name in frames]
+        found += [
+            events_of(frames[table.name])
+            for table, events_of in said.items()
+            if table.name in frames and (table in tables or table not in bronze.EVENT_TABLES)
+        ]
     return pa.concat_tables(found) if found else EVENTS.empty_table()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +17,13 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
 from namesrv_core.history.route_history import Orphan, RouteChange, RouteHistory, sweep_route
-from namesrv_core.history.route_state import RouteTable
+from namesrv_core.history.route_state import Position, RouteRow, RouteTable
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.arrow.rows import empty, table_of, with_columns
+from namesrv_day.arrow.rows import empty, rows_of, table_of, with_columns
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import RawBeats
+from namesrv_day.day.context import BEGINNINGS, RawBeats
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.sweep import open_orphans, route_parts
 from schemas import bronze, gold
@@ -65,11 +67,13 @@ def swept_routes(
 ) -> Routes:
     """Return how one name server's routes changed on `day`, and when topics could not be served as their route looks.
 
-    `slices`: the day's histories; `news`: their rows that were opened or closed on the day; `orphans`: `orphaned_topics` of
-    the last day before, or of more. The rows found have no `namesrv_id`; a change that was only learned is not told from others.
+    `slices`: the day's histories, `namesrv_settings` and `namesrv_events`; `news`: rows of histories that were opened or closed
+    on the day; `orphans`: `orphaned_topics` of the last day before, or of more; `namesrv`: what it was when the day began, and
+    became later. The rows found have no `namesrv_id`; a change that was only learned is not told from others.
     """
     carried = open_orphans(orphans)
-    moved = {*_moved(slices, news), *carried}
+    turns = _turns(slices, namesrv)
+    moved = {*_moved(slices, news), *_served_otherwise(slices, namesrv), *carried}
     queues = slices[gold.TOPIC_QUEUE_HISTORY.name]
     held = _among(queues, "topic", moved | _unlisted(queues, reports))
     if not held.num_rows:
@@ -83,12 +87,12 @@ def swept_routes(
         single |= _values(rows, "topic")
     classes = alike(held, single)
     found: list[tuple[str | None, RouteHistory]] = []
-    shared = route_parts(_of_brokers(slices, held), namesrv)
+    shared = route_parts(_of_brokers(slices, held))
     for topics in _some_at_a_time(classes):
         parts = shared.with_topics((table, _among(rows, "topic", topics)) for table, rows in told)
         for topic in topics:
             start_us, before = day_start_us(day), carried.get(topic, ())
-            rows = parts.rows(topic)
+            rows = (*turns, *parts.rows(topic))
             found.append((topic, sweep_route(topic, rows, namesrv, start_us=start_us, open_orphans=before)))
     return Routes(
         _of_all(classes, [(topic, _change_rows(of.changes)) for topic, of in found], ROUTE_CHANGES, day),
@@ -115,6 +119,32 @@ def _moved(slices: Frames, new: Frames) -> set[str | None]:
         | _values(new[gold.TOPIC_QUEUE_MAPPING_HISTORY.name], "topic")
         | _values(_order_confs(new[gold.KV_CONFIG_HISTORY.name]), "topic")
     )
+
+
+def _turns(slices: Frames, namesrv: Namesrv) -> list[RouteRow]:
+    """Return where the name server became another: a process started, its configuration was changed, or an answer shows that."""
+    stretches = pairwise(((0, namesrv), *namesrv.later))
+    turns = [one for (_, was), one in stretches if (was.profile, was.config) != (one[1].profile, one[1].config)]
+    settings, life = slices[gold.NAMESRV_SETTINGS.name], slices[bronze.NAMESRV_EVENTS.name]
+    causes = {row["from_seq"]: row["evidence"][0] for row in rows_of(settings) if row["evidence"]}
+    causes |= {row["seq"]: row["event_id"] for row in rows_of(life.filter(pc.field("kind").isin(BEGINNINGS)))}
+    return [
+        RouteRow("namesrv", None, became, Position(seq, -1, causes[seq], seq // NS_PER_US)) for seq, became in turns
+    ]
+
+
+def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
+    """Return the topics whose routes change with the configuration alone: those with an order conf, or of acting masters."""
+    configs = [namesrv.config, *(became.config for _, became in namesrv.later)]
+    found = set[str | None]()
+    if len({config.order_message_enable for config in configs}) > 1:
+        found |= _values(_order_confs(slices[gold.KV_CONFIG_HISTORY.name]), "topic")
+    if len({config.support_acting_master for config in configs}) > 1:
+        groups = slices[gold.BROKER_ADDR_HISTORY.name].filter(pc.field("enable_acting_master"))
+        found |= _values(
+            _among(slices[gold.TOPIC_QUEUE_HISTORY.name], "broker_name", _values(groups, "broker_name")), "topic"
+        )
+    return found
 
 
 def _of_topics(slices: Frames, held: pa.Table, reported: pa.Table) -> list[tuple[RouteTable, pa.Table]]:

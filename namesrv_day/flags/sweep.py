@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from namesrv_core.history.route_history import Orphan
 from namesrv_core.history.route_state import Member, Position, RouteRow, RouteTable
-from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from namesrv_day.arrow.rows import rows_of
 
@@ -24,11 +23,10 @@ class RouteParts(NamedTuple):
     of_topic: Mapping[str | None, list[RouteRow]]
     of_name: Mapping[str | None, list[RouteRow]]
     of_addr: Mapping[str | None, list[RouteRow]]
-    namesrv: Namesrv
 
     def with_topics(self, tables: Iterable[tuple[RouteTable, pa.Table]]) -> RouteParts:
         """Return the same with rows of other topics."""
-        return self._replace(of_topic=route_parts(tables, self.namesrv).of_topic)
+        return self._replace(of_topic=route_parts(tables).of_topic)
 
     def rows(self, topic: str | None) -> Iterator[RouteRow]:
         """Yield the rows of a topic's route, also those of the groups on which it lies and of their addresses."""
@@ -44,7 +42,7 @@ class RouteParts(NamedTuple):
             yield from self.of_addr.get(addr, [])
 
 
-def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]], namesrv: Namesrv) -> RouteParts:
+def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]]) -> RouteParts:
     """Return the parts of routes. `tables`: rows of the histories, and `reported`, each under the name of its route table."""
     parts: dict[str, dict[str | None, list[RouteRow]]] = {
         by: defaultdict(list) for by in ("topic", "broker_name", "broker_addr")
@@ -52,9 +50,9 @@ def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]], namesrv: Namesrv)
     for table, rows in tables:
         by, key_and_value = _PARTS[table]
         for row in rows_of(rows):
-            key, value = key_and_value(row, namesrv)
+            key, value = key_and_value(row)
             parts[by][row[by]].append(RouteRow(table, key, value, _opened(row), _closed(row)))
-    return RouteParts(parts["topic"], parts["broker_name"], parts["broker_addr"], namesrv)
+    return RouteParts(parts["topic"], parts["broker_name"], parts["broker_addr"])
 
 
 def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:
@@ -76,34 +74,31 @@ def _closed(row: Row) -> Position | None:
     return Position(row["closed_at"]["seq"], row["closed_at"]["no"], row["closed_by"], row["valid_to"])
 
 
-def _live_key(row: Row, namesrv: Namesrv) -> LiveKey:
-    return LiveKey(row["cluster_name"] if namesrv.profile.live_key_has_cluster else None, row["broker_addr"])
+def _live_key(row: Row) -> LiveKey:
+    return LiveKey(row["cluster_name"], row["broker_addr"])
 
 
-def _queue_data(row: Row, _: Namesrv) -> tuple[object, object]:
+def _queue_data(row: Row) -> tuple[object, object]:
     data = QueueData(row["read_queue_nums"], row["write_queue_nums"], row["perm"], row["topic_sys_flag"])
     return row["broker_name"], data
 
 
-def _member(row: Row, _: Namesrv) -> tuple[object, object]:
+def _member(row: Row) -> tuple[object, object]:
     names = ("broker_name", "broker_id", "broker_addr", "cluster_name", "enable_acting_master", "zone_name")
     return None, Member(*(row[name] for name in names))
 
 
-def _mapping(row: Row, _: Namesrv) -> tuple[object, object]:
+def _mapping(row: Row) -> tuple[object, object]:
     names = ("topic", "bname", "total_queues", "epoch", "dirty", "scope", "curr_id_map")
     return row["bname"], TopicQueueMappingInfo(*(row[name] for name in names))
 
 
-_PARTS: Mapping[RouteTable, tuple[str, Callable[[Row, Namesrv], tuple[object, object]]]] = {
+_PARTS: Mapping[RouteTable, tuple[str, Callable[[Row], tuple[object, object]]]] = {
     "topic_queue_table": ("topic", _queue_data),
     "broker_addr_table": ("broker_name", _member),
-    "broker_live_table": ("broker_addr", lambda row, namesrv: (_live_key(row, namesrv), None)),
-    "filter_server_table": (
-        "broker_addr",
-        lambda row, namesrv: (_live_key(row, namesrv), tuple(row["filter_servers"])),
-    ),
-    "kv_config_table": ("topic", lambda row, _: (None, KvValue(row["config_value"]))),
+    "broker_live_table": ("broker_addr", lambda row: (_live_key(row), None)),
+    "filter_server_table": ("broker_addr", lambda row: (_live_key(row), tuple(row["filter_servers"]))),
+    "kv_config_table": ("topic", lambda row: (None, KvValue(row["config_value"]))),
     "topic_queue_mapping_info_table": ("topic", _mapping),
-    "reported": ("topic", lambda row, _: (row["broker_name"], row["listed"])),
+    "reported": ("topic", lambda row: (row["broker_name"], row["listed"])),
 }

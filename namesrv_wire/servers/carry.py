@@ -10,7 +10,7 @@ from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
 from namesrv_wire.servers.lifecycle import UP, Life
-from namesrv_wire.servers.recording import Hole
+from namesrv_wire.servers.recording import Hole, Silence
 from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection
@@ -61,6 +61,7 @@ def dump(server: Server) -> str:
         "life": None if server.life is None else server.life.dump(),
         "hole": server.recording.hole,
         "hole_end_ns": server.recording.hole_end_ns,
+        "silence": server.recording.silence,
         "is_behind": server.recording.is_behind,
         "syns": list(server.attempts.syns.items()),
         "provisional": server.ledger.provisional,
@@ -130,6 +131,7 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     server.life = None if state["life"] is None else Life.load(state["life"])
     recording.hole = None if state.get("hole") is None else Hole(*state["hole"])
     recording.hole_end_ns = int(state.get("hole_end_ns", 0))
+    recording.silence = None if state.get("silence") is None else Silence(*state["silence"])
     recording.is_behind = bool(state.get("is_behind"))
     server.attempts.syns.update((str(client), int(seq)) for client, seq in state["syns"])
     ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}

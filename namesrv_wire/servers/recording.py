@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
-from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
+from namesrv_wire.limits import MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import UNTIL_MS, Place
 from namesrv_wire.servers.exchange import Exchange
 from namesrv_wire.servers.ledger import Ledger
@@ -29,6 +29,14 @@ class Hole(NamedTuple):
     is_step: bool = False
 
 
+class Silence(NamedTuple):
+    """A time in which nothing came from or to a name server, and a free position at its beginning."""
+
+    begin_ns: int
+    end_ns: int
+    seq: int
+
+
 class Recording:
     """How far a name server's recording has come, and the gaps in it: nobody's silence counts in them."""
 
@@ -41,6 +49,8 @@ class Recording:
         """What could not be read since the last packet."""
         self.hole_end_ns = 0
         """Until when the last gap was that a hole has left: what was open before may have ended in it."""
+        self.silence: Silence | None = None
+        """The longest of late, of which connections may yet show that it was not recorded."""
         self.is_behind = False
         """The clock went back: until it is where it was, what comes has no place."""
         self._taken: tuple[int, int] | None = None
@@ -51,17 +61,52 @@ class Recording:
         if self.hole is not None:
             hole, self.hole = self.hole, None
             self._pass_hole(hole, time_ns, life, connections)
-        if self.last_packet_ns and time_ns - self.last_packet_ns > self._idle.limit_ns + RECORDING_GAP_NS:
-            self._pass_silence(time_ns)
-
-    def _pass_silence(self, time_ns: int) -> None:
-        """Note that nothing was recorded, if a broker was connected."""
-        connections = [*self._idle.open_connections()]
-        if not any(connection.beats for connection in connections):
+        silent_ns = time_ns - self.last_packet_ns if self.last_packet_ns else 0
+        if silent_ns > self._idle.limit_ns + RECORDING_GAP_NS and self._pass_silence(time_ns, connections):
             return
+        if self.silence is not None and time_ns - self.silence.end_ns > MISSED_WITHIN_NS:
+            self.silence = None
+        if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
+            self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
+
+    def _pass_silence(self, time_ns: int, connections: Collection[Connection]) -> bool:
+        """Note that nothing was recorded, if a broker was connected; return whether it is so."""
+        open_now = [*self._idle.open_connections()]
+        if not any(connection.beats for connection in open_now):
+            return False
         begin_ns = self.last_packet_ns
-        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(connections)} connections open"
+        self._ledger.at(begin_ns)
+        self._lose_track(connections)
+        self._ledger.at(time_ns)
+        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(open_now)} connections open"
         self._gap(begin_ns, time_ns, evidence)
+        return True
+
+    def missed(self, connection: Connection, connections: Collection[Connection]) -> None:
+        """Note that a connection has gone on behind bytes of both sides that nobody saw: the silence before was not recorded.
+
+        What was not heard since may have been used in it: its silence counts from now on, and what comes next on it does not wait
+        for what was lost.
+        """
+        silence = self.silence
+        if silence is None or connection.last_byte_ns > silence.begin_ns:
+            return
+        self.silence = None
+        quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
+        self._lose_track(quiet)
+        lasted = (silence.end_ns - silence.begin_ns) / 1e9
+        evidence = f"no packet for {lasted:.3f} s, and {connection.channel_id} goes on behind what nobody saw"
+        self._note_gap(silence.seq, silence.begin_ns, silence.end_ns, evidence)
+        for each in quiet:
+            each.taken_ns = 0
+            self._idle.heard(each, self._ledger.time_ns)
+
+    def _lose_track(self, connections: Collection[Connection]) -> None:
+        """Take what stands behind holes of connections: what is missing there never comes."""
+        for connection in connections:
+            for from_server, half in enumerate((connection.from_client, connection.from_server)):
+                for cut in half.cuts(half.stream.lose_track(self._ledger.time_ns)):
+                    self._exchange.frame(connection, cut, from_server=bool(from_server))
 
     def may_miss(self, hole: Hole) -> None:
         """Note that what follows lies behind a hole in its file."""
@@ -82,10 +127,7 @@ class Recording:
         for connection in self._idle.passed(begin_ns):
             connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
         ledger.at(begin_ns)
-        for connection in connections:
-            for from_server, half in enumerate((connection.from_client, connection.from_server)):
-                for cut in half.cuts(half.stream.lose_track(begin_ns)):
-                    self._exchange.frame(connection, cut, from_server=bool(from_server))
+        self._lose_track(connections)
         ledger.at(time_ns)
         self.last_packet_ns = end_ns
         if life.state == UNKNOWN:
@@ -137,11 +179,15 @@ class Recording:
         return False
 
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
-        self._note("recording_gap", begin_ns, evidence, f"{UNTIL_MS}{end_ns // 1_000_000}")
+        self._note_gap(self._ledger.reserve(begin_ns), begin_ns, end_ns, evidence)
         for connection in [*self._idle.open_connections()]:
+            connection.taken_ns = 0
             self._idle.heard(connection, end_ns)
 
-    def _note(self, kind: str, time_ns: int, evidence: str, properties: str | None = None) -> None:
+    def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
+        place = Place(*self._ledger.source, begin_ns)
+        self._ledger.fact("recording_gap", seq, place, None, evidence, f"{UNTIL_MS}{end_ns // 1_000_000}")
+
+    def _note(self, kind: str, time_ns: int, evidence: str) -> None:
         ledger = self._ledger
-        place = Place(*ledger.source, time_ns)
-        ledger.fact(kind, ledger.reserve(time_ns), place, None, evidence, properties)
+        ledger.fact(kind, ledger.reserve(time_ns), Place(*ledger.source, time_ns), None, evidence)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.known import KnownFrames
@@ -100,7 +100,7 @@ class Server:
         recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
         if time_ns >= self._purge_ns or len(self.endings.lingering) > MAX_LINGERING:
             self._purge()
-        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1)
+        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS)
         return True
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
@@ -118,8 +118,7 @@ class Server:
         if not connection.takes(segment, from_server=from_server):
             self.ledger.tally.strange_segments += 1
             return True
-        if segment.flags & ACK:
-            connection.note_ack(segment.ack, from_server=from_server)
+        self._note_header(connection, segment, from_server=from_server)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
@@ -138,6 +137,15 @@ class Server:
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
+
+    def _note_header(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
+        """Note what a segment tells beside its bytes: that a machine lives, what was not recorded, what was acknowledged."""
+        if from_server and self.idle.overdue:
+            self.idle.sign(segment.time_ns)
+        if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
+            self.recording.missed(connection, self.connections.values())
+        if segment.flags & ACK:
+            connection.note_ack(segment.ack, from_server=from_server)
 
     def go_on(
         self,
@@ -166,6 +174,8 @@ class Server:
             return False
         if flags & ACK:
             connection.note_ack(ack, from_server=from_server)
+        if from_server and idle.overdue:
+            idle.sign(time_ns)
         if data:
             size, cutter = len(data), half.cutter
             stream.next_seq = (seq + size) & 0xFFFFFFFF
@@ -223,6 +233,8 @@ class Server:
             life.state = DOWN
         self._up("accepts connections and none was refused before")
         life.alive()
+        if self.idle.overdue:
+            self.idle.sign(self.ledger.time_ns)
         life.refused = 0
         connection = Connection(client, self.ledger.time_ns, handshake[0], self.ledger.source)
         connection.handshake = handshake
@@ -307,12 +319,13 @@ class Server:
         connection.last_source = self.ledger.source
         if not from_server and not connection.taken_ns:
             connection.taken_ns = connection.last_byte_ns
+            idle.not_acknowledged(connection)
         if from_server:
             assert self.life is not None
             if self.life.burst is not None:
                 self.life.alive()
             if idle.overdue:
-                idle.active(time_ns)
+                self._active()
         if connection.closed_ns is not None:
             return
         if connection.idle_ns is not None:
@@ -346,8 +359,8 @@ class Server:
         if connection.taken_ns:
             self.exchange.withdraw(connection, connection.taken_ns)
             silent_ns = self.ledger.time_ns - connection.taken_ns
+        self._active()
         verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)
-        self.idle.active(self.ledger.time_ns)
         if verdict == "timer":
             closed_by = "namesrv" if connection.client_fin_ns is None else "client"
             self.endings.by_timer(connection, closed_by, silent_ns)
@@ -367,6 +380,11 @@ class Server:
                 is_living=self._is_living(connection, silent_ns),
                 still_open=self.idle.has_open(),
             )
+
+    def _active(self) -> None:
+        """Note that the process does something: what should have been closed while it stood still is closed now."""
+        for connection in self.idle.active(self.ledger.time_ns):
+            connection.idle_seq = self.ledger.reserve(self.ledger.time_ns)
 
     def _is_living(self, connection: Connection, silent_ns: int) -> bool:
         """Return whether a name server that goes on has no reason to close a connection: its scan takes brokers alone.

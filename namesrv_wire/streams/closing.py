@@ -35,7 +35,7 @@ class Idle:
     Those whose silence reached the limit are kept apart, as overdue.
     """
 
-    __slots__ = ("_added", "_in_order", "_inactive", "_open", "due_ns", "limit_ns", "overdue")
+    __slots__ = ("_added", "_in_order", "_inactive", "_open", "_unsigned", "due_ns", "limit_ns", "overdue", "unheard")
 
     def __init__(self, idle_ms: int) -> None:
         self.limit_ns = idle_ms * 1_000_000
@@ -46,6 +46,10 @@ class Idle:
         """A heap of those that were added to `overdue`, by the end of their silence, with how many were added before."""
         self._inactive: list[Connection] = []
         """Of these, all that wait for the name server's next activity."""
+        self._unsigned: list[Connection] = []
+        """Likewise for any packet of its machine, which acknowledges while the process stands still."""
+        self.unheard: dict[str, Connection] = {}
+        """Connections with bytes of the client that were not acknowledged, and some whose were since."""
         self._added = 0
         self.due_ns = 0
         """No silence reaches the limit before this time; kept low rather than exact."""
@@ -54,14 +58,21 @@ class Idle:
         """Note bytes on an open connection: its silence begins anew."""
         connection.last_byte_ns = time_ns
         if connection.idle_ns is not None:
-            connection.idle_ns = connection.first_active_ns = None
+            connection.idle_ns = connection.first_active_ns = connection.first_sign_ns = None
             self.overdue.pop(connection.client, None)
         self._open[connection.client] = connection
         self._open.move_to_end(connection.client)
 
+    def not_acknowledged(self, connection: Connection) -> None:
+        """Note that bytes of the client came that the name server's side may not get."""
+        self.unheard[connection.client] = connection
+        self.due_ns = min(self.due_ns, connection.taken_ns + self.limit_ns)
+
     def restore(self, connection: Connection) -> None:
         """Put back an open connection from an earlier capture, in the order given."""
         self.due_ns = 0
+        if connection.taken_ns:
+            self.unheard[connection.client] = connection
         if connection.idle_ns is None:
             self._open[connection.client] = connection
         else:
@@ -73,10 +84,13 @@ class Idle:
         heappush(self._in_order, (idle_ns, self._added, connection))
         if connection.first_active_ns is None:
             self._inactive.append(connection)
-        if max(len(self._in_order), len(self._inactive)) > 2 * len(self.overdue) + _FEW_STALE:
+        if connection.first_sign_ns is None:
+            self._unsigned.append(connection)
+        if max(len(self._in_order), len(self._inactive), len(self._unsigned)) > 2 * len(self.overdue) + _FEW_STALE:
             self._in_order = [each for each in self._in_order if self._is_overdue_since(each[2], each[0])]
             heapify(self._in_order)
             self._inactive = [c for c in self._inactive if self.overdue.get(c.client) is c]
+            self._unsigned = [c for c in self._unsigned if self.overdue.get(c.client) is c]
 
     def _is_overdue_since(self, connection: Connection, idle_ns: int) -> bool:
         return self.overdue.get(connection.client) is connection and connection.idle_ns == idle_ns
@@ -98,20 +112,35 @@ class Idle:
     def passed(self, time_ns: int) -> list[Connection]:
         """Return the connections whose silence reached the limit before `time_ns`.
 
-        They are overdue from now on.
+        They are overdue from now on. What a client has sent does not count where the name server's side never acknowledged it.
         """
-        passed: list[Connection] = []
+        passed = self._passed_unheard(time_ns)
+        unheard_ns = [connection.taken_ns + self.limit_ns for connection in self.unheard.values()]
         self.due_ns = time_ns
         while self._open:
             connection = next(iter(self._open.values()))
             self.due_ns = connection.last_byte_ns + self.limit_ns
             if self.due_ns >= time_ns:
                 break
-            connection.idle_ns = self.due_ns
-            connection.first_active_ns = None
-            self._add_overdue(self._open.pop(connection.client), self.due_ns)
+            self._end_silence(connection, self.due_ns)
             passed.append(connection)
-        return passed
+        self.due_ns = min([self.due_ns, *unheard_ns])
+        return sorted(passed, key=lambda connection: connection.idle_ns or 0)
+
+    def _passed_unheard(self, time_ns: int) -> list[Connection]:
+        if not self.unheard:
+            return []
+        self.unheard = {client: c for client, c in self.unheard.items() if c.taken_ns and self._open.get(client) is c}
+        late = [c for c in self.unheard.values() if c.taken_ns + self.limit_ns < time_ns]
+        late.sort(key=lambda connection: connection.taken_ns)
+        for connection in late:
+            del self.unheard[connection.client]
+            self._end_silence(connection, connection.taken_ns + self.limit_ns)
+        return late
+
+    def _end_silence(self, connection: Connection, idle_ns: int) -> None:
+        connection.idle_ns, connection.first_active_ns, connection.first_sign_ns = idle_ns, None, None
+        self._add_overdue(self._open.pop(connection.client), idle_ns)
 
     def given_up(self, time_ns: int) -> list[Connection]:
         """Return overdue connections of which nothing was heard for long, each once, in the order in which they became that."""
@@ -122,12 +151,29 @@ class Idle:
                 found.append((number, connection))
         return [connection for _, connection in sorted(found, key=itemgetter(0))]
 
-    def active(self, time_ns: int) -> None:
-        """Note that the name server did something: it was not frozen at that time."""
+    def sign(self, time_ns: int) -> None:
+        """Note a packet of the name server's machine, whatever its process does: nothing keeps packets back that it sends."""
+        for connection in self._unsigned:
+            if connection.first_sign_ns is None and self.overdue.get(connection.client) is connection:
+                connection.first_sign_ns = time_ns
+        self._unsigned.clear()
+
+    def active(self, time_ns: int) -> list[Connection]:
+        """Note that the name server did something: it was not frozen at that time.
+
+        Return the connections that are closed only now since it stood still when their silence reached the limit: its machine
+        went on, and the process did not.
+        """
+        thawed = []
         for connection in self._inactive:
             if connection.first_active_ns is None and self.overdue.get(connection.client) is connection:
                 connection.first_active_ns = time_ns
+                if connection.first_sign_ns is not None and time_ns - connection.first_sign_ns > LATE_NS:
+                    connection.idle_ns = time_ns
+                    heappush(self._in_order, (time_ns, self._added, connection))
+                    thawed.append(connection)
         self._inactive.clear()
+        return thawed
 
     def is_outlasted(self, connection: Connection, time_ns: int) -> bool:
         """Return whether a connection with bytes of the server at `time_ns` should have been closed before.
@@ -142,11 +188,13 @@ class Idle:
         """Return what a closing packet at `time_ns` on this connection means.
 
         'idle': the idle handler closes now, maybe late because the process was frozen; 'timer': it closed
-        long ago and its packet was lost; 'other': it is no idle close.
+        long ago and its packet was lost; 'other': it is no idle close. Note before that the name server is `active`.
         """
         if connection.idle_ns is None:
             return "idle" if silent_ns >= self.limit_ns - EARLY_NS else "other"
-        since = max(connection.idle_ns, connection.first_active_ns or time_ns)
+        sign_ns, is_active = connection.first_sign_ns, connection.first_active_ns is not None
+        stands_still = not is_active and sign_ns is not None and time_ns - sign_ns > LATE_NS
+        since = time_ns if stands_still else connection.idle_ns
         if connection.client_fin_ns is not None:
             since = max(since, connection.client_fin_ns)
         if time_ns - since > LATE_NS:

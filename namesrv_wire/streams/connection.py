@@ -125,6 +125,7 @@ _NOT_AS_IT_IS = frozenset(
 _ENDED: Final[Values] = {
     "client_fin_ns": None,
     "first_active_ns": None,
+    "first_sign_ns": None,
     "idle_ns": None,
     "idle_seq": 0,
     "last_byte_ns": 0,
@@ -147,6 +148,7 @@ class Connection:
         "client_seen",
         "closed_ns",
         "first_active_ns",
+        "first_sign_ns",
         "from_client",
         "from_server",
         "handshake",
@@ -204,6 +206,8 @@ class Connection:
         self.idle_seq = 0
         self.first_active_ns: int | None = None
         """First activity of the name server after `idle_ns`."""
+        self.first_sign_ns: int | None = None
+        """First packet of its machine after that, be it an acknowledgement only."""
         self.handshake: tuple[int, int] | None = None
         """Initial sequence numbers of client and server."""
         self.is_cut = False
@@ -240,6 +244,13 @@ class Connection:
         """
         is_unheard = self.syn_seq is None and self.acks[0] is None and not self.from_server.stream.position
         return is_unheard and segment.flags & (RST | ACK) == RST and segment.seq == self.acks[1]
+
+    def went_on_unseen(self, segment: Segment, *, from_server: bool) -> bool:
+        """Return whether a segment comes behind bytes of both sides of which none was seen (a FIN counts as one)."""
+        mine, other = self.half(from_server=from_server).stream, self.half(from_server=not from_server).stream
+        if not segment.flags & ACK or mine.chunks or other.chunks:
+            return False
+        return mine.ahead(segment.seq) > 1 and other.ahead(segment.ack) > 1
 
     def note_ack(self, ack: int, *, from_server: bool) -> None:
         """Note an acknowledgement: of the client's bytes the name server's side has got those before it."""
@@ -319,7 +330,7 @@ class Connection:
             "asked_cut",
         ):
             setattr(connection, name, state[name])
-        connection.taken_ns = state.get("taken_ns", 0)
+        connection.taken_ns, connection.first_sign_ns = state.get("taken_ns", 0), state.get("first_sign_ns")
         connection.beats, connection.lease_ms = bool(state.get("beats")), state.get("lease_ms")
         connection.unasked = None if state.get("unasked") is None else tuple(state["unasked"])
         connection.side, connection.client_seen = state.get("side"), set(state.get("client_seen", ()))

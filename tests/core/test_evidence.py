@@ -183,6 +183,13 @@ def test_first_closes_of_scans_show_their_phase(at_ms: list[int], known_us: int 
     assert counted(scan_phase_votes(expiries, 5_000, known_us)) == phases
 
 
+def test_a_packet_that_was_sent_again_says_nothing_of_the_phase() -> None:
+    """A scan closes within a period of the lease's end: what is seen 53 s later was lost when it ran."""
+    late, seen = Expiry(60_700 * MS, "late", 53_000), Expiry(90_200 * MS, "seen", 4_000)
+    assert counted(scan_phase_votes([late], 5_000)) == {}
+    assert counted(scan_phase_votes([late, seen], 5_000)) == {200_000: 1}
+
+
 def test_the_first_close_of_each_scan_tells_when_it_ran() -> None:
     """The others follow each other closely, however many."""
     at_ms = [500, 590, 680, 781, 5_000]

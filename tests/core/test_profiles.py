@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, step
@@ -20,7 +22,7 @@ TWO = TopicTable([TopicConfig("T", 4, 4, 6, 3), TopicConfig("U", 4, 4, 6, 0)])
 ONE = TopicTable([TopicConfig("T", 4, 4, 6, 0)])
 
 
-def register(broker_id: int = 0, addr: str = "a:1", topics: TopicTable = TWO, **more: object) -> events.RegisterBroker:
+def register(broker_id: int = 0, addr: str = "a:1", topics: TopicTable = TWO, **more: Any) -> events.RegisterBroker:
     """Return a registration of the broker b."""
     said = ("C", addr, "b", broker_id, None, DataVersion(0, 1, 1), topics, (), "c")
     return events.RegisterBroker(*said)._replace(**more)
@@ -100,8 +102,8 @@ def test_a_known_topic_that_is_registered_in_the_name_server(release: str, numbe
     """Since 5.1.4 its queue data are replaced, before it stays as it is; a new topic comes with both."""
     told = (("b", QueueData(9, 9, 6, 0)),)
     registry, _ = replayed(release, register(), events.RegisterTopic("T", told), events.RegisterTopic("N", told))
-    assert registry.queue_data("T", "b").read_queue_nums == number
-    assert registry.queue_data("N", "b").read_queue_nums == 9
+    assert registry.queue_data("T", "b") == QueueData(number, number, 6, 3 if number == 4 else 0)
+    assert registry.queue_data("N", "b") == QueueData(9, 9, 6, 0)
 
 
 @pytest.mark.parametrize(("release", "topics"), [("5.1.3", ["T", "U"]), ("5.1.4", ["T"])])
@@ -109,7 +111,7 @@ def test_delete_topic_with_broker_registration_came_with_5_1_4(release: str, top
     """Whatever somebody has configured: an older name server has no such property."""
     config = NamesrvConfig(delete_topic_with_broker_registration=True)
     registry, _ = replayed(release, register(), register(topics=ONE), config=config)
-    assert sorted(perms(registry)) == topics
+    assert sorted(map(str, perms(registry))) == topics
 
 
 @pytest.mark.parametrize(("release", "ids"), [("4.4.0", {0: "a:1", 1: "a:1"}), ("4.5.0", {1: "a:1"})])
@@ -140,7 +142,7 @@ def test_permissions_come_back_since_4_9_2(release: str, perm: int) -> None:
 def test_the_name_of_the_flag_in_a_route(release: str, name: str) -> None:
     """Queue data were written with a misspelt name until 4.8.0."""
     registry, namesrv = replayed(release, register())
-    body = answer(registry, Question(105, "T"), namesrv).body
+    body = answer(registry, Question(105, "T"), namesrv).body or ""
     assert f'"{name}":3' in body
     assert body.count("Flag") == 1
 
@@ -149,7 +151,9 @@ def test_the_name_of_the_flag_in_a_route(release: str, name: str) -> None:
 def test_standard_json_came_with_4_9_4(release: str, key: str) -> None:
     """A client of 4.9.4 gets keys without quotes from an older name server."""
     registry, namesrv = replayed(release, register())
-    assert f'"brokerAddrs":{{{key}:"a:1"}}' in answer(registry, Question(105, "T", standard_json=True), namesrv).body
+    assert f'"brokerAddrs":{{{key}:"a:1"}}' in (
+        answer(registry, Question(105, "T", standard_json=True), namesrv).body or ""
+    )
 
 
 @pytest.mark.parametrize(

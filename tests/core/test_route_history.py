@@ -63,6 +63,41 @@ def test_a_route_that_was_there_before_the_start_is_no_change() -> None:
     assert sweep(queues(), member(), live()) == RouteHistory((), ())
 
 
+def becomes(namesrv: Namesrv, opened: Position) -> RouteRow:
+    """Return where the name server becomes another."""
+    return RouteRow("namesrv", None, namesrv, opened._replace(no=-1))
+
+
+def test_a_route_is_that_of_the_process_that_runs() -> None:
+    """After a restart with another configuration a slave acts as master, and no sooner; the same rows, 4.x and 5.x."""
+    acts, plain = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True)), Namesrv(V4_9_7)
+    stop, start, up = at(2_000, "stop"), at(3_000, "start"), at(4_000, "up")
+    rows = [queues(closed=stop, perm=4), member(1, SLAVE, closed=stop, acting=True), live(SLAVE, closed=stop)]
+    after = [queues(opened=up, perm=4), member(1, SLAVE, up, acting=True), live(SLAVE, up, cluster="C")]
+    found = sweep(*rows, *after, becomes(acts, start), namesrv=plain)
+    assert [(c.change, c.caused_by) for c in found.changes] == [("vanished", "stop"), ("appeared", "up")]
+    route = json.loads(route_of(found.changes[1]))
+    assert route["brokerDatas"][0]["brokerAddrs"] == {"0": SLAVE}
+    assert route["brokerDatas"][0]["enableActingMaster"] is True
+    reasons = {(o.reason, o.opened_by, o.closed_by) for o in found.orphans}
+    assert reasons == {("no_master", "old", "stop"), ("no_writable_queue", "old", "stop")} | {
+        ("no_writable_queue", "up", None)
+    }
+
+
+def test_a_changed_configuration_changes_routes_by_itself() -> None:
+    """An order conf is served from the change on, and no more after the next one; the topic's rows stay as they are."""
+    conf = RouteRow("kv_config_table", None, KvValue("broker-a:4"), OLD)
+    on, off = Namesrv(V4_9_7, NamesrvConfig(order_message_enable=True)), Namesrv(V4_9_7)
+    turns = [becomes(on, at(2_000, "on")), becomes(off, at(3_000, "off"))]
+    found = sweep(queues(), member(), live(), conf, *turns, namesrv=off)
+    assert [(c.change, c.caused_by, c.parts) for c in found.changes] == [
+        ("changed", "on", (RoutePart("orderTopicConf", None, '"broker-a:4"'),)),
+        ("changed", "off", (RoutePart("orderTopicConf", None, None),)),
+    ]
+    assert found.orphans == ()
+
+
 def test_a_route_appears_and_vanishes_with_the_events_that_did_it() -> None:
     """The JSON is the name server's, None where there is no route."""
     up, down = at(2_000, "up"), at(3_000, "down")

@@ -71,6 +71,7 @@ def test_a_response_is_an_event_where_the_past_is_unknown() -> None:
         ("r-response", next(iter(rows_of(given["registrations"])))["seq"] + 1, "said", "one")
     ]
     assert day_events(given, tables=BEATS).num_rows == found.num_rows - 1
+    assert day_events(given, tables=OTHERS, with_answers=True).num_rows == 0, "those of other tables are told with them"
 
 
 @pytest.mark.parametrize("kind", ["observed_from", "identified", "configured", "clock_went_back"])

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from jobs.ingest.ingest import ingest
 from jobs.night.passes import OnSpark
+from schemas import gold
 from tests.night.content import EXPECTED, content_of
 from tests.night.nights import Capture, house_at, night
 
@@ -55,6 +56,18 @@ def test_spark_gives_of_other_captures_what_one_process_gives(name: str, tmp_pat
     shutil.copytree(read, tmp_path / "on-spark")
     said, on_spark = night(read), night(tmp_path / "on-spark", passes=OnSpark(lambda: spark))
     assert (on_spark.digests, on_spark.verify) == (said.digests, said.verify)
+
+
+@pytest.mark.slow
+def test_another_process_before_the_day_changes_no_route(tmp_path: Path) -> None:
+    """A connection that another process had accepted before: its settings are not those of the one that ran the whole day."""
+    own, both = file_of("v5-acting-master"), file_of("v5-acting-master").parents[2] / "cases" / "two_processes.pcap.gz"
+    if not both.exists():
+        pytest.skip(f"not in this repository: {both.name}")
+    night(tmp_path / "own", own)
+    night(tmp_path / "both", both)
+    first, second = (content_of(tmp_path / name) for name in ("own", "both"))
+    assert [name for name in (gold.ROUTE_CHANGES.name, gold.ORPHANED_TOPICS.name) if first[name] != second[name]] == []
 
 
 def file_of(name: str) -> Path:

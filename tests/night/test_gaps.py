@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import struct
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs.ask.engine import Answers
+from jobs.ask.tables import FUNCTIONS
+from jobs.audit.rebuilt import rebuild
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze, gold
 from tests.night.nights import CAPTURE, night, rows
@@ -104,3 +107,23 @@ def test_one_damaged_record_is_a_lost_packet(tmp_path: Path) -> None:
     assert ["were read" in error for error in said.errors] == [True]
     assert gaps(tmp_path / "w") == []
     assert (said.verify["mismatched"], said.verify["explained"]) == (0, {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("since_s", "until_s"), [(FROM_S, UNTIL_S), (290, 362)], ids=["long", "shorter than the idle limit"]
+)
+def test_a_recording_with_a_part_missing_has_no_wrong_answer_and_can_be_audited(
+    since_s: float, until_s: float, tmp_path: Path
+) -> None:
+    """What cannot be known behind the gap is of a past that is not known; told once more in one go, the tables are the same."""
+    first, last = part(tmp_path / "a.pcap", (0, since_s)), part(tmp_path / "c.pcap", (until_s, 900))
+    said = night(tmp_path / "w", first, last)
+    assert (said.verify["mismatched"], said.findings["LOG_GAP"]) == (0, 1)
+    assert said.verify["answers"] > 8_000
+    assert said.verify["explained"].keys() <= {"unknown_past"}
+    answers = Answers(str(tmp_path / "w"))
+    _, found = answers.ask("SELECT namesrv_id, max(to_time) FROM coverage WHERE recorded GROUP BY ALL")
+    ((namesrv_id, until),) = found
+    rebuilt = rebuild(answers, namesrv_id, until - dt.timedelta(seconds=1), [*FUNCTIONS])
+    assert rebuilt.replayed == rebuilt.published

@@ -39,6 +39,75 @@ def test_silence_of_everybody_is_a_gap_of_the_recording(cut: bool) -> None:  # n
     assert facts(rows, "idle_limit_outlasted") == []
 
 
+def test_what_comes_behind_a_gap_is_of_its_own_time() -> None:
+    """Bytes that were lost in it never come: the first answer behind it does not wait for them until its client asks again."""
+    talk = broker().exchange(105, {"topic": "T"}, opaque=7).wait(200 * SECOND_NS)
+    begin = len(talk.segments)
+    talk.exchange(105, {"topic": "T"}, opaque=8).wait(10 * SECOND_NS)
+    behind = len(talk.segments)
+    talk.exchange(105, {"topic": "T"}, opaque=9).wait(40 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=10)
+    hole = range(begin, behind)
+    segments = [one for number, one in enumerate(talk.segments) if number not in hole]
+    rows = rows_of(segments)
+    asked = {one.time_ns // 1_000 for one in segments[begin:] if one.payload}
+    assert len(facts(rows, "recording_gap")) == 1
+    assert {row["effect_time"] for row in of_table(rows, "route_observations")[1:]} <= asked
+    assert len(of_table(rows, "route_observations")) == 3
+
+
+def missing(talk: Talk, silent_s: int = 30) -> tuple[list[AnyRow], int, int]:
+    """Return the rows of a capture that lacks a beat and its answer in a silence, and when (ns) that began and ended."""
+    talk.wait(silent_s * SECOND_NS // 2)
+    begin = len(talk.segments)
+    talk.ask(REGISTER).answer(response(3)).wait(silent_s * SECOND_NS // 2)
+    behind = len(talk.segments)
+    for _ in range(3):
+        talk.ask(REGISTER).answer(response(3)).wait(2 * SECOND_NS)
+    segments = [*talk.segments[:begin], *talk.segments[behind:]]
+    return rows_of(segments), segments[begin - 1].time_ns, segments[begin].time_ns
+
+
+@pytest.mark.parametrize("silent_s", [4, 30, 170])
+def test_a_short_silence_is_a_gap_if_a_connection_goes_on_behind_what_nobody_saw(silent_s: int) -> None:
+    """A request and its answer are missing; what comes next is read at once, at its own time, and no end is made up."""
+    rows, begin_ns, end_ns = missing(broker(), silent_s)
+    (gap,) = facts(rows, "recording_gap")
+    assert (gap["effect_time"], gap["properties"]) == (begin_ns // 1_000, f"until_ms={end_ns // 1_000_000}")
+    assert begin_ns < int(str(gap["seq"])) < end_ns
+    beats = [row for row in of_table(rows, "registrations") if row["event_time"] >= end_ns // 1_000]
+    assert [row["event_time"] - end_ns // 1_000 for row in beats] == [0, 2_002_000, 4_004_000]
+    assert of_table(rows, "channel_events") == []
+
+
+def test_a_silence_is_told_across_files() -> None:
+    """The file may end between the silence and the packet that shows what it was."""
+    talk = broker().wait(20 * SECOND_NS)
+    begin = len(talk.segments)
+    talk.ask(REGISTER).answer(response(3)).wait(20 * SECOND_NS)
+    behind = len(talk.segments)
+    talk.ask(REGISTER).answer(response(3)).wait(SECOND_NS)
+    other = Talk(client="10.0.0.7:40000", start_ns=talk.segments[behind].time_ns - 2 * MS_NS).open()
+    segments = merged(other, talk)
+    hole = {(one.time_ns, one.seq) for one in talk.segments[begin:behind]}
+    kept = [one for one in segments if (one.time_ns, one.seq) not in hole]
+    at = next(n for n, one in enumerate(kept) if one.src == "10.0.0.7:40000") + 1
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(kept[:at], transcript)
+    assert facts(rows, "recording_gap") == []
+    rows = rows_of(kept[at:], Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
+    assert len(facts(rows, "recording_gap")) == 1
+
+
+def test_a_packet_lost_behind_a_silence_is_no_gap() -> None:
+    """Bytes of one side alone are missing: nothing says that it was in the silence, or that anything else was lost."""
+    talk = broker().wait(20 * SECOND_NS)
+    talk.ask(REGISTER)
+    lost = len(talk.segments) - 1
+    talk.answer(response(3)).wait(2 * SECOND_NS).ask(REGISTER).answer(response(3))
+    rows = rows_of([one for number, one in enumerate(talk.segments) if number != lost])
+    assert facts(rows, "recording_gap") == []
+
+
 def test_who_does_not_come_back_after_a_gap_is_closed_by_the_idle_limit_from_its_end() -> None:
     """Its silence counts from then on: whether it was there before is not known."""
     alive = broker().wait(200 * SECOND_NS)
