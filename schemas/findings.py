@@ -120,6 +120,7 @@ CATALOGUE = (
     Finding("ORPHAN_TOPIC", ("orphaned_topics",), "event"),
     Finding("PARTIAL_FIRST_REGISTRATION", ("lone", "topic_queue_history"), "subject"),
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),
+    Finding("PRIVATE_HA_ADDR", ("broker_live_history",), "subject"),
     Finding("READ_LT_WRITE", ("topic_queue_history",), "day"),
     Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
     Finding("SAME_VERSION_NEW_CONTENT", ("same_version",)),

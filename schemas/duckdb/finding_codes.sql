@@ -170,11 +170,19 @@ FROM (VALUES
   ),
   (
     'PRIVATE_ADDR',
-    'registered addresses that other machines can hardly reach',
+    'registered addresses that other machines can hardly reach: loopback, unspecified, link-local, a container''s, or without a port',
     'info',
     CAST(NULL AS TEXT),
-    'Set brokerIP1 to an address that clients reach',
+    'Set brokerIP1 and listenPort to an address that clients reach',
     TRUE
+  ),
+  (
+    'PRIVATE_HA_ADDR',
+    'a haServerAddr that slaves can hardly reach: of a kind as in PRIVATE_ADDR, or given by two hosts of one group',
+    'warning',
+    CAST(NULL AS TEXT),
+    'Set brokerIP2 to an address that the group''s slaves reach; until then nothing may be replicated',
+    FALSE
   ),
   (
     'READ_LT_WRITE',
