@@ -110,6 +110,7 @@ CATALOGUE = (
     Finding("EXPIRED_BROKER", ("expired_brokers",), "event"),
     Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
     Finding("GHOST_BROKER", (), "subject"),
+    Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject"),
     Finding("LOG_GAP", ("event_outcomes",), "subject"),
     Finding("MASS_TOPIC_LOSS", ("route_changes",)),
     Finding("NO_MASTER", ("broker_addr_history",), "subject"),

@@ -22,7 +22,9 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING, NamesrvDay
 from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.day.timed import wrong_configs
+from namesrv_day.flags.registered import ASKED
 from namesrv_day.hours.answered import HOURS as ANSWERS
+from namesrv_day.hours.answered import asked_from
 from namesrv_day.hours.condense import HOURS, PERIOD_US
 from namesrv_day.plan.mentions import KEYS
 from namesrv_day.plan.placing import key_column, keys_of, named_by, packed
@@ -210,10 +212,9 @@ def answers_of(work: NamesrvWork) -> pa.Table:
 
 
 def questions_of(work: NamesrvWork) -> pa.Table:
-    """Return (code, request_seq, seq) of the condensed answers of a name server's day."""
-    return _taken(
-        work, work.answers, "answers", pa.schema([ANSWERS.field(name) for name in ("code", "request_seq", "seq")])
-    )
+    """Return the questions for routes of a name server's day, the first and the last of each hour: `ASKED`."""
+    found = work.today.of(work.namesrv_id).ask(bronze.ROUTE_OBSERVATIONS, asked_from)
+    return ASKED.empty_table() if found is None else found.cast(ASKED)
 
 
 def _taken(work: NamesrvWork, places: Sequence[str], name: str, columns: pa.Schema) -> pa.Table:

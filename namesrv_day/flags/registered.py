@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.machine.codes import RequestCode
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BeatsDuring, RawBeats
@@ -35,8 +34,10 @@ LONE = pa.schema([*_BROKER, *_TOLD, ("is_refused", pa.bool_())])
 _WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
 """The last registration that came between the arrival of what removed a broker and its effect."""
-ASKED = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
-"""When the first and the last question of an hour for a route were asked; none while a broker was live all day."""
+ASKED = pa.schema(
+    [("first_us", pa.int64()), ("last_us", pa.int64()), ("first_id", pa.string()), ("last_id", pa.string())]
+)
+"""The first and the last question of an hour for a route, and the answers to them; none while a broker was live all day."""
 SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED}
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
@@ -47,7 +48,7 @@ class Recorded(NamedTuple):
     """What is recorded of a name server's day, read where it is asked for.
 
     `topic_configs` gives the topic tables of digests; `arrivals` (event_id, event_time) of events that end brokers' lives;
-    `questions` (code, request_seq, seq): of condensed answers.
+    `questions` the questions for routes of each hour (ASKED).
     """
 
     raw_beats: RawBeats
@@ -128,10 +129,9 @@ def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> p
     beats_on = pc.field("last_update_time") >= pa.scalar(start_us + US_PER_DAY - _LATE_US, TIMESTAMP)
     if today[BROKER_LIVE_HISTORY.name].filter(is_old & beats_on).num_rows:
         return ASKED.empty_table()
-    return ask(_ROUTES, {"questions": recorded.questions()}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
+    return recorded.questions()
 
 
-_ROUTES = "SELECT request_seq // 1000 AS first_us, seq // 1000 AS last_us FROM questions WHERE code = $code"
 _LATE = """
 SELECT broker_name, broker_addr, event_time AS decided_time, valid_to AS removed_time, closed_by AS removed_by
 FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to

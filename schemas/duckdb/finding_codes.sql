@@ -97,6 +97,14 @@ FROM (VALUES
     FALSE
   ),
   (
+    'GHOST_CLUSTER_MEMBER',
+    'a cluster that lists a broker name of which there is no group any more',
+    'warning',
+    CAST(NULL AS TEXT),
+    'Start a broker of that name in that cluster and stop it in order, or restart the name servers one by one',
+    FALSE
+  ),
+  (
     'LOG_GAP',
     'nothing was recorded',
     'warning',
@@ -138,10 +146,10 @@ FROM (VALUES
   ),
   (
     'NS_COLD_START',
-    'a start: no route is known until brokers register again',
+    'a start: no route is known until brokers register again, and topics that it had are not back',
     'warning',
     CAST(NULL AS TEXT),
-    'Restart name servers one by one, and wait until brokers are back',
+    'Restart name servers one by one, and wait until brokers are back; topics that stay away are to be created or registered again',
     FALSE
   ),
   (
