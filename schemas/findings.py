@@ -109,6 +109,7 @@ CATALOGUE = (
     Finding("DUAL_MASTER_CLAIM", ("event_outcomes", "broker_addr_history"), "subject"),
     Finding("EXPIRED_BROKER", ("expired_brokers",), "event"),
     Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
+    Finding("FRAME_TOO_LONG", ("too_long", "broker_live_history"), "subject"),
     Finding("GHOST_BROKER", (), "subject"),
     Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject"),
     Finding("LOG_GAP", ("event_outcomes",), "subject"),

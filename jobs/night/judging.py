@@ -27,6 +27,7 @@ from jobs.night.work import (
     hours_of,
     questions_of,
     raw_beats,
+    refused_of,
     topic_configs,
     written,
 )
@@ -204,6 +205,7 @@ def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Ta
         partial(topic_configs, of.today),
         arrivals,
         partial(questions_of, of),
+        partial(refused_of, of),
     )
     return flag(
         FlagInput(

@@ -217,6 +217,13 @@ def questions_of(work: NamesrvWork) -> pa.Table:
     return ASKED.empty_table() if found is None else found.cast(ASKED)
 
 
+def refused_of(work: NamesrvWork, reason: str) -> pa.Table:
+    """Return what came of a name server's day and was put into quarantine for one reason."""
+    begin = dt.datetime.combine(work.day, dt.time(), dt.timezone.utc)
+    on_the_day = (pc.field("event_time") >= begin) & (pc.field("event_time") < begin + dt.timedelta(days=1))
+    return work.today.of(work.namesrv_id).rows(bronze.QUARANTINE, where=on_the_day & (pc.field("reason") == reason))
+
+
 def _taken(work: NamesrvWork, places: Sequence[str], name: str, columns: pa.Schema) -> pa.Table:
     """Return the rows of a name server that were stashed; nowhere is anything where nobody has told any on that day."""
     if not places:

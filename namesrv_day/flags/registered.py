@@ -6,16 +6,19 @@ Single registrations are read only where hours or histories say that there may b
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.machine.codes import RequestCode
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BeatsDuring, RawBeats
 from namesrv_day.flags.expired import during
+from namesrv_wire.errors import Reason
 from schemas.bronze import REGISTRATIONS
 from schemas.gold import BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
@@ -38,7 +41,11 @@ ASKED = pa.schema(
     [("first_us", pa.int64()), ("last_us", pa.int64()), ("first_id", pa.string()), ("last_id", pa.string())]
 )
 """The first and the last question of an hour for a route, and the answers to them; none while a broker was live all day."""
-SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED}
+TOO_LONG = pa.schema(
+    [*_BROKER, ("told_time", TIMESTAMP), ("channel_id", _STRING), ("bytes", pa.int64()), ("quarantine_id", _STRING)]
+)
+"""A frame of a registration that is longer than a frame may be; what its header does not say of its broker is NULL."""
+SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED, "too_long": TOO_LONG}
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
 _REMOVES = ("unregister_broker", "channel_close", "channel_exception", "channel_idle")
@@ -48,7 +55,8 @@ class Recorded(NamedTuple):
     """What is recorded of a name server's day, read where it is asked for.
 
     `topic_configs` gives the topic tables of digests; `arrivals` (event_id, event_time) of events that end brokers' lives;
-    `questions` the questions for routes of each hour (ASKED).
+    `questions` the questions for routes of each hour (ASKED). `refused` the rows of `quarantine` that came on the day, of one
+    reason.
     """
 
     raw_beats: RawBeats
@@ -56,6 +64,7 @@ class Recorded(NamedTuple):
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     arrivals: Callable[[pa.Array], pa.Table]
     questions: Callable[[], pa.Table]
+    refused: Callable[[Reason], pa.Table]
 
 
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
@@ -65,6 +74,7 @@ def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorde
         "lone": _lone(today, recorded, day),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
+        "too_long": _too_long(recorded),
     }
 
 
@@ -132,6 +142,39 @@ def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> p
     return recorded.questions()
 
 
+def _too_long(recorded: Recorded) -> pa.Table:
+    frames = (row | _said_at_first(row) for row in recorded.refused(Reason.FRAME_TOO_LONG).to_pylist())
+    rows = [frame | {"told_time": frame["event_time"]} for frame in frames if frame["is_registration"]]
+    return conformed(pa.Table.from_pylist([{n: row[n] for n in TOO_LONG.names} for row in rows], TOO_LONG), TOO_LONG)
+
+
+def _said_at_first(piece: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the first bytes of a frame say of it: its length, whether it is a registration, and of which broker."""
+    said = bytes.fromhex(piece["first_bytes"])
+    fields = {name: _field(said, of) for name, of in (("broker_name", b"brokerName"), ("broker_addr", b"brokerAddr"))}
+    is_json = said[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{"
+    code = _CODE.search(said) if is_json else None
+    number = int(code[1]) if code else int.from_bytes(said[_AFTER_LENGTHS : _AFTER_LENGTHS + 2])
+    is_registration = number == RequestCode.REGISTER_BROKER
+    return {"bytes": int.from_bytes(said[:4]), "is_registration": is_registration, **fields}
+
+
+def _field(said: bytes, name: bytes) -> str | None:
+    """Return a header field, as JSON has it or RocketMQ's own serialisation (two and four bytes of length)."""
+    found = re.search(rb'"%s":"([^"]*)"' % name, said)
+    if found is not None:
+        return found[1].decode(errors="replace")
+    before = len(name).to_bytes(2) + name
+    at = said.find(before)
+    if at < 0:
+        return None
+    begin = at + len(before) + 4
+    size = int.from_bytes(said[begin - 4 : begin])
+    return said[begin : begin + size].decode(errors="replace") if begin + size <= len(said) else None
+
+
+_AFTER_LENGTHS = 8
+_CODE = re.compile(rb'"code":(\d+)')
 _LATE = """
 SELECT broker_name, broker_addr, event_time AS decided_time, valid_to AS removed_time, closed_by AS removed_by
 FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to

@@ -89,6 +89,14 @@ FROM (VALUES
     FALSE
   ),
   (
+    'FRAME_TOO_LONG',
+    'a broker whose registrations are longer than a frame may be: the name server closes the connection each time',
+    'critical',
+    CAST(NULL AS TEXT),
+    'Set enableSplitRegistration or compressedRegister on the broker, or delete topics that nobody needs',
+    FALSE
+  ),
+  (
     'GHOST_BROKER',
     'an address in a group without a live entry',
     'critical',
