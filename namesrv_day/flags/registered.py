@@ -20,7 +20,13 @@ from namesrv_day.day.context import BeatsDuring, RawBeats
 from namesrv_day.flags.expired import during
 from namesrv_wire.errors import Reason
 from schemas.bronze import REGISTRATIONS
-from schemas.gold import BROKER_LIVE_HISTORY, DATA_VERSION_HISTORY, EVENT_OUTCOMES, TOPIC_QUEUE_HISTORY
+from schemas.gold import (
+    BROKER_LIVE_HISTORY,
+    DATA_VERSION_HISTORY,
+    EVENT_OUTCOMES,
+    TOPIC_QUEUE_HISTORY,
+    TOPIC_QUEUE_MAPPING_HISTORY,
+)
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP, list_of
 from schemas.times import US_PER_DAY, day_start_us
@@ -45,7 +51,14 @@ TOO_LONG = pa.schema(
     [*_BROKER, ("told_time", TIMESTAMP), ("channel_id", _STRING), ("bytes", pa.int64()), ("quarantine_id", _STRING)]
 )
 """A frame of a registration that is longer than a frame may be; what its header does not say of its broker is NULL."""
-SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED, "too_long": TOO_LONG}
+UNMAPPED = pa.schema(
+    [
+        *(*_BROKER, ("topic", _STRING), *_TOLD, ("seq", pa.int64()), ("said", _STRING)),
+        *(("until_time", TIMESTAMP), ("until_by", _STRING)),
+    ]
+)
+"""What a master's registrations say, until another one, of a topic of which the name server has a mapping: static, plain, missing."""
+SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED, "too_long": TOO_LONG, "unmapped": UNMAPPED}
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
 _REMOVES = ("unregister_broker", "channel_close", "channel_exception", "channel_idle")
@@ -75,6 +88,7 @@ def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorde
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
         "too_long": _too_long(recorded),
+        "unmapped": _unmapped(today, hours, recorded),
     }
 
 
@@ -140,6 +154,33 @@ def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> p
     if today[BROKER_LIVE_HISTORY.name].filter(is_old & beats_on).num_rows:
         return ASKED.empty_table()
     return recorded.questions()
+
+
+def _unmapped(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded) -> pa.Table:
+    mappings = today[TOPIC_QUEUE_MAPPING_HISTORY.name]
+    if not mappings.num_rows:
+        return UNMAPPED.empty_table()
+    said = ask(_TABLES_OF_MASTERS, {"hours": hours, TOPIC_QUEUE_MAPPING_HISTORY.name: mappings})
+    if not said.num_rows:
+        return UNMAPPED.empty_table()
+    tables = {
+        "said": said,
+        "single": recorded.raw_beats(
+            REGISTRATIONS.name, columns=["event_id", "seq"], where=pc.field("seq").isin(said["seq"].combine_chunks())
+        ),
+        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+        TOPIC_QUEUE_MAPPING_HISTORY.name: mappings,
+    }
+    return conformed(ask(query("flags/unmapped"), tables), UNMAPPED)
+
+
+_TABLES_OF_MASTERS = """
+SELECT broker_name, broker_addr, topic_config_digest AS digest, version_timestamp, version_counter,
+    first_seq AS seq, first_us AS told_us
+FROM hours
+WHERE kind = 'registrations' AND refusal IS NULL AND broker_id = 0 AND topic_config_digest IS NOT NULL
+    AND broker_name IN (SELECT bname FROM topic_queue_mapping_history)
+"""
 
 
 def _too_long(recorded: Recorded) -> pa.Table:
