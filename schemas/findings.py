@@ -119,6 +119,7 @@ CATALOGUE = (
     Finding("NS_ABANDONED", ("asked",), "subject"),
     Finding("NS_COLD_START", ("event_outcomes",), "subject"),
     Finding("NS_DIVERGENCE", lasts="event", is_between=True),
+    Finding("NS_SPLIT", lasts="subject", is_between=True),
     Finding("ORPHAN_TOPIC", ("orphaned_topics",), "event"),
     Finding("PARTIAL_FIRST_REGISTRATION", ("lone", "topic_queue_history"), "subject"),
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),

@@ -28,6 +28,7 @@ from jobs.night.work import (
     questions_of,
     raw_beats,
     refused_of,
+    topics_refused,
     topic_configs,
     written,
 )
@@ -172,7 +173,8 @@ def _recorded_day(of: NamesrvWork, slices: Frames) -> list[dict[str, Any]]:
 def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.of.namesrv_id, work.of.day, work.thresholds)
     told = work.told.of(about.namesrv_id).rows(gold.FINDINGS)
-    return compared(slices, told, served(recorded, unsettled_until_start(slices)), about)
+    spans = served(recorded, unsettled_until_start(slices))
+    return compared(slices, told, spans, topics_refused(work.of), about)
 
 
 def _outcomes(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:

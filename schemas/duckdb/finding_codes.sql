@@ -169,6 +169,14 @@ FROM (VALUES
     FALSE
   ),
   (
+    'NS_SPLIT',
+    'name servers of one cluster that share no broker: one refuses clients the topics that another routes',
+    'critical',
+    'diverged_after_s = 60',
+    'Put all name servers of the cluster into namesrvAddr of all its brokers, or each fleet''s own into that of its clients',
+    FALSE
+  ),
+  (
     'ORPHAN_TOPIC',
     'a topic routed to nobody',
     'critical',
@@ -178,10 +186,10 @@ FROM (VALUES
   ),
   (
     'PARTIAL_FIRST_REGISTRATION',
-    'a broker that came with a single topic: refused, or routed for that topic only',
+    'a broker that came with a single topic (refused, or routed for that topic only), or came back without topics that it had',
     'warning',
-    CAST(NULL AS TEXT),
-    'Change a topic on the broker, or restart it, so that it registers all of its topics',
+    'back_within_s = 60',
+    'Change a topic on the broker, or restart it, so that it registers all of its topics; look for its config/topics.json',
     FALSE
   ),
   (
@@ -254,6 +262,14 @@ FROM (VALUES
     'critical',
     CAST(NULL AS TEXT),
     'Upgrade the name server, or look why it handles ends of connections late; the broker is back with its next registration',
+    FALSE
+  ),
+  (
+    'STATIC_MAPPING_LEFT',
+    'a topic that its broker registers as a plain one while the name server still has the mapping of a static one',
+    'warning',
+    CAST(NULL AS TEXT),
+    'Restart the name servers one by one: clients that ask for the route are given the old mapping until then',
     FALSE
   ),
   (
