@@ -129,13 +129,15 @@ def recorded(
     configs: Callable[[Any], pa.Table] | None = None,
     arrivals: Iterable[Event] = (),
     questions: Iterable[Row] = (),
+    refused: Iterable[Row] = (),
 ) -> Recorded:
-    """Return what is recorded of a day. `arrivals`: events that end brokers' lives, as they came in."""
+    """Return what is recorded of a day. `arrivals`: events that end brokers' lives, as they came in; `refused`: in quarantine."""
     came = pa.table({"event_id": [of for of, _ in arrivals], "event_time": [at for _, at in arrivals]}, schema=_ARRIVED)
     asked = pa.Table.from_pylist(list(questions), schema=ASKED)
+    pieces = table_of(refused, bronze.QUARANTINE)
     registrations = list(registrations)
-    during = reading_during(registrations)
-    return Recorded(reading(registrations), during, configs or topic_configs(), lambda _: came, lambda: asked)
+    during, single = reading_during(registrations), reading(registrations)
+    return Recorded(single, during, configs or topic_configs(), lambda _: came, lambda: asked, lambda _: pieces)
 
 
 def registration(at: Event, name: str, digest: str, topic_count: int, **values: Any) -> Row:
