@@ -131,9 +131,7 @@ CATALOGUE = (
     Finding("SPLIT_BATCH_SKIPPED", ("same_version",)),
     Finding("STALE_ORDER_CONF", ("orphaned_topics",), "event"),
     Finding("STALE_UNREGISTER", ("wiped", "broker_live_history"), "subject"),
-    Finding(
-        "STATIC_MAPPING_LEFT", ("unmapped", "topic_queue_history", "topic_queue_mapping_history"), "subject"
-    ),
+    Finding("STATIC_MAPPING_LEFT", ("unmapped", "topic_queue_history", "topic_queue_mapping_history"), "subject"),
     Finding("VERSION_REGRESSION", ("data_version_history",), near_us=_DAY_US),
     Finding("WRITE_PERM_LEFT_WIPED", ("topic_queue_history",), "event"),
 )

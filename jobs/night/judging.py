@@ -28,8 +28,8 @@ from jobs.night.work import (
     questions_of,
     raw_beats,
     refused_of,
-    topics_refused,
     topic_configs,
+    topics_refused,
     written,
 )
 from jobs.store.files import DataFile

@@ -57,8 +57,15 @@ UNMAPPED = pa.schema(
         *(("until_time", TIMESTAMP), ("until_by", _STRING)),
     ]
 )
-"""What a master's registrations say, until another one, of a topic of which the name server has a mapping: static, plain, missing."""
-SEEN = {"same_version": SAME_VERSION, "lone": LONE, "wiped": WIPED, "asked": ASKED, "too_long": TOO_LONG, "unmapped": UNMAPPED}
+"""What a master says, until it says otherwise, of a topic of which the name server has a mapping: static, plain or missing."""
+SEEN = {
+    "same_version": SAME_VERSION,
+    "lone": LONE,
+    "wiped": WIPED,
+    "asked": ASKED,
+    "too_long": TOO_LONG,
+    "unmapped": UNMAPPED,
+}
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
 _REMOVES = ("unregister_broker", "channel_close", "channel_exception", "channel_idle")
@@ -195,9 +202,9 @@ def _said_at_first(piece: Mapping[str, Any]) -> dict[str, Any]:
     fields = {name: _field(said, of) for name, of in (("broker_name", b"brokerName"), ("broker_addr", b"brokerAddr"))}
     is_json = said[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{"
     code = _CODE.search(said) if is_json else None
-    number = int(code[1]) if code else int.from_bytes(said[_AFTER_LENGTHS : _AFTER_LENGTHS + 2])
+    number = int(code[1]) if code else int.from_bytes(said[_AFTER_LENGTHS : _AFTER_LENGTHS + 2], "big")
     is_registration = number == RequestCode.REGISTER_BROKER
-    return {"bytes": int.from_bytes(said[:4]), "is_registration": is_registration, **fields}
+    return {"bytes": int.from_bytes(said[:4], "big"), "is_registration": is_registration, **fields}
 
 
 def _field(said: bytes, name: bytes) -> str | None:
@@ -205,12 +212,12 @@ def _field(said: bytes, name: bytes) -> str | None:
     found = re.search(rb'"%s":"([^"]*)"' % name, said)
     if found is not None:
         return found[1].decode(errors="replace")
-    before = len(name).to_bytes(2) + name
+    before = len(name).to_bytes(2, "big") + name
     at = said.find(before)
     if at < 0:
         return None
     begin = at + len(before) + 4
-    size = int.from_bytes(said[begin - 4 : begin])
+    size = int.from_bytes(said[begin - 4 : begin], "big")
     return said[begin : begin + size].decode(errors="replace") if begin + size <= len(said) else None
 
 

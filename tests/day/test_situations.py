@@ -15,7 +15,21 @@ from schemas import gold
 from schemas.dialect import duckdb_body
 from schemas.sql_files import with_shared
 from schemas.table import Table
-from tests.day.flag_rows import DAY, NEXT_DAY, NS, Event, Row, alive, clock, event, live, member, outcome, queues, tables
+from tests.day.flag_rows import (
+    DAY,
+    NEXT_DAY,
+    NS,
+    Event,
+    Row,
+    alive,
+    clock,
+    event,
+    live,
+    member,
+    outcome,
+    queues,
+    tables,
+)
 from tests.day.test_findings import in_cluster
 
 UP, DOWN, BACK = event("up", "08:00"), event("down", "10:00"), event("back", "10:05")
@@ -34,7 +48,9 @@ KINDS = {
 }
 
 
-def told(rows: dict[Table, list[Row]], before: pa.Table | None = None, day: dt.date = DAY, **seen: pa.Table) -> pa.Table:
+def told(
+    rows: dict[Table, list[Row]], before: pa.Table | None = None, day: dt.date = DAY, **seen: pa.Table
+) -> pa.Table:
     """Return the findings of a day; `seen`: what registrations show."""
     given = {} if before is None else {gold.FINDINGS.name: before}
     return findings({**tables(rows), **seen}, {}, given, About(NS, day))
@@ -52,14 +68,14 @@ def test_what_an_address_looks_like_is_said_alike_by_finding_and_query(kind: str
     sql = with_shared("SELECT {address_kind(a)} AS kind FROM given")
     for address in KINDS[kind].split():
         for text in (sql, duckdb_body(sql)):
-            given = f"WITH given AS (SELECT '{address}' AS a) "  # noqa: S608  literals of this test
+            given = f"WITH given AS (SELECT '{address}' AS a) "
             assert (address, duckdb.sql(given + text).fetchall()) == (address, [(kind,)])
 
 
 def test_an_address_for_replication_is_told_until_it_is_another() -> None:
     """Of the container's bridge, and whatever two hosts of a group give; not where the broker itself is there."""
     better = event("better", "03:00", NEXT_DAY)
-    entries = {"ha_server_addr": "172.17.0.1:10912", "broker_name": "a"}
+    entries: dict[str, Any] = {"ha_server_addr": "172.17.0.1:10912", "broker_name": "a"}
     members = [member("a", 0, ADDR, UP), member("a", 1, OTHER_ADDR, UP), member("b", 0, "172.18.0.5:1", UP)]
     rows = {
         gold.BROKER_ADDR_HISTORY: members,
@@ -73,9 +89,15 @@ def test_an_address_for_replication_is_told_until_it_is_another() -> None:
         first, "PRIVATE_HA_ADDR", "severity", "subject", "from_time", "to_time", "detail"
     )
     assert (severity, subject, begin, end) == ("warning", "C 172.17.0.1", UP[1], None)
-    assert detail.startswith("slaves can hardly reach the haServerAddr of 2 brokers: a 10.0.0.1:10911 gives 172.17.0.1:10912 (con")
+    assert detail.startswith(
+        "slaves can hardly reach the haServerAddr of 2 brokers: a 10.0.0.1:10911 gives 172.17.0.1:10912 (con"
+    )
     changed = event("changed", "01:00", NEXT_DAY)
-    goes_on = [row for addr in (ADDR, OTHER_ADDR) for row in (live(addr, UP, changed, **entries), live(addr, changed, **entries))]
+    goes_on = [
+        row
+        for addr in (ADDR, OTHER_ADDR)
+        for row in (live(addr, UP, changed, **entries), live(addr, changed, **entries))
+    ]
     second = told({**rows, gold.BROKER_LIVE_HISTORY: goes_on}, first, NEXT_DAY)
     assert of(second, "PRIVATE_HA_ADDR", "subject") == []
     mended = [live(addr, UP, better, **entries) for addr in (ADDR, OTHER_ADDR)]
@@ -148,11 +170,16 @@ def test_a_broker_that_is_back_with_fewer_topics_is_told() -> None:
         (f"a {ADDR}", BACK[1], None, "back with 1 of the 3 topics that a had before; not back: U, V", ["back"])
     ]
     later = event("later", "05:00", NEXT_DAY)
-    today = {gold.BROKER_ADDR_HISTORY: [fewer[1]], gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", BACK), queues("U", "a", later)]}
+    today = {
+        gold.BROKER_ADDR_HISTORY: [fewer[1]],
+        gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", BACK), queues("U", "a", later)],
+    }
     assert of(told(today, first, NEXT_DAY), "PARTIAL_FIRST_REGISTRATION", "subject") == []
     today[gold.TOPIC_QUEUE_HISTORY].append(queues("V", "a", later))
     second = told(today, first, NEXT_DAY)
-    assert of(second, "PARTIAL_FIRST_REGISTRATION", "from_time", "to_time", "evidence") == [(BACK[1], later[1], ["back", "later"])]
+    assert of(second, "PARTIAL_FIRST_REGISTRATION", "from_time", "to_time", "evidence") == [
+        (BACK[1], later[1], ["back", "later"])
+    ]
     rows[gold.EVENT_OUTCOMES] = [outcome(DOWN, "namesrv_stopped")]
     assert of(told(rows), "PARTIAL_FIRST_REGISTRATION", "subject") == []
 
@@ -162,7 +189,12 @@ def test_registrations_that_are_too_long_are_told_until_one_fits() -> None:
 
     def frames(*rows: tuple[str | None, str, str, dt.date]) -> pa.Table:
         told_of = (
-            {"broker_addr": addr, "broker_name": None if addr is None else "a", "channel_id": f"{host}:4#{at}", "bytes": 16_777_397}
+            {
+                "broker_addr": addr,
+                "broker_name": None if addr is None else "a",
+                "channel_id": f"{host}:4#{at}",
+                "bytes": 16_777_397,
+            }
             | {"told_time": clock(at, day), "quarantine_id": f"piece {at}"}
             for addr, host, at, day in rows
         )
@@ -186,19 +218,26 @@ def test_registrations_that_are_too_long_are_told_until_one_fits() -> None:
         NEXT_DAY,
         too_long=frames((ADDR, "10.0.0.1", "05:00", NEXT_DAY)),
     )
-    assert of(second, "FRAME_TOO_LONG", *columns) == [(f"a {ADDR}", clock("10:00"), fits[1], ["down", "piece 10:01", "fits"])]
+    assert of(second, "FRAME_TOO_LONG", *columns) == [
+        (f"a {ADDR}", clock("10:00"), fits[1], ["down", "piece 10:01", "fits"])
+    ]
 
 
 def test_a_mapping_that_stays_is_told_until_the_topic_is_static_again() -> None:
     """Or is gone from the name server; a topic that the broker does not list is not told of."""
     plain, static = event("plain", "10:00"), event("static", "03:00", NEXT_DAY)
-    mapping = {"total_queues": 4, "epoch": 7, "dirty": False}
+    mapping: dict[str, Any] = {"total_queues": 4, "epoch": 7, "dirty": False}
     mappings = [alive(UP, topic=topic, bname="a", **mapping) for topic in "ST"]
 
     def said(topic: str, what: str, at: Event) -> Row:
-        return {"broker_name": "a", "broker_addr": ADDR, "topic": topic, "told_time": at[1], "event_id": at[0], "said": what} | {
-            "seq": int(at[1].timestamp()) * 10**9
-        }
+        return {
+            "broker_name": "a",
+            "broker_addr": ADDR,
+            "topic": topic,
+            "told_time": at[1],
+            "event_id": at[0],
+            "said": what,
+        } | {"seq": int(at[1].timestamp()) * 10**9}
 
     rows = {gold.TOPIC_QUEUE_MAPPING_HISTORY: mappings, gold.TOPIC_QUEUE_HISTORY: [queues("S", "a", UP)]}
     seen = pa.Table.from_pylist([said("S", "plain", plain), said("T", "missing", plain)], UNMAPPED)

@@ -6,9 +6,11 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+from jobs.ask.engine import Answers
 from schemas import gold
 from tests.ingest.given import NAMESRV, START_MS, Line, at, write
 from tests.night.nights import Row, night, rows
+from tests.night.test_queries import answered
 
 CASES = Path(__file__).parents[1] / "cases"
 OTHER_NS = "10.0.0.2:9876"
@@ -31,9 +33,17 @@ def beats(first: int, last: int, topics: str, counter: int = 1, namesrv_id: str 
     """Return registrations of broker-a every half minute from one second to another."""
     configs = [{"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for topic in topics]
     line = {
-        **{"kind": "registration", "request_version": 407, "response_code": 0, "cluster_name": "C", "broker_id": 0},
-        **{"broker_name": "broker-a", "broker_addr": ADDR, "data_version": {"timestamp": START_MS, "counter": counter}},
-        **{"topics": configs, "channel_id": f"10.0.0.97:4#{counter}", **values},
+        "kind": "registration",
+        "request_version": 407,
+        "response_code": 0,
+        "cluster_name": "C",
+        "broker_id": 0,
+        "broker_name": "broker-a",
+        "broker_addr": ADDR,
+        "data_version": {"timestamp": START_MS, "counter": counter},
+        "topics": configs,
+        "channel_id": f"10.0.0.97:4#{counter}",
+        **values,
     }
     return [said(second, line, namesrv_id) for second in range(first, last, 30)]
 
@@ -41,7 +51,9 @@ def beats(first: int, last: int, topics: str, counter: int = 1, namesrv_id: str 
 def leaves(second: float, **values: Any) -> Line:
     """Return broker-a's own removal."""
     line = {"kind": "unregistration", "response_code": 0, "cluster_name": "C", "broker_id": 0}
-    return said(second, {**line, "broker_name": "broker-a", "broker_addr": ADDR, "channel_id": "10.0.0.97:4#1", **values})
+    return said(
+        second, {**line, "broker_name": "broker-a", "broker_addr": ADDR, "channel_id": "10.0.0.97:4#1", **values}
+    )
 
 
 def refused(second: float, topic: str, namesrv_id: str = NAMESRV) -> Line:
@@ -99,12 +111,16 @@ def test_topics_that_do_not_come_back_after_a_restart_are_told(tmp_path: Path) -
     assert (seconds(first), seconds(second)) == ((0, 5), (320, None))
     assert second["topic_names"] == list(TEN)
     assert "10 of the 10 topics that it had before are not back" in second["detail"]
+    told = answered(Answers(str(tmp_path / "w")), "recovery")
+    assert [(row["what"], row["name"]) for row in told if row["back_time"] is None] == [("topic", name) for name in TEN]
 
 
 def test_a_cluster_that_lists_a_name_without_a_group_is_told(tmp_path: Path) -> None:
-    """brokerClusterName was changed, and later the broker stopped in order: only the new cluster lets the name go."""
+    """The brokerClusterName was changed, and later the broker stopped in order: only the new cluster lets the name go."""
     moved = beats(365, 900, TEN, 2, cluster_name="New")
-    others = beats(6, 1_200, "Z", cluster_name="New", broker_name="broker-z", broker_addr=OTHER_ADDR, channel_id="z:1#1")
+    others = beats(
+        6, 1_200, "Z", cluster_name="New", broker_name="broker-z", broker_addr=OTHER_ADDR, channel_id="z:1#1"
+    )
     found = found_in(tmp_path, [*started(), *beats(5, 305, TEN), *moved, *others, leaves(910, cluster_name="New")])
     (row,) = found["GHOST_CLUSTER_MEMBER"]
     assert (row["subject"], seconds(row), row["broker_names"]) == ("C broker-a", (910, None), ["broker-a"])
@@ -115,12 +131,14 @@ def test_a_broker_that_is_back_without_its_topics_is_told(tmp_path: Path) -> Non
     lines = [*started(), *beats(5, 305, TEN), leaves(310), *beats(400, 1_000, TEN[:4], 2), *beats(1_000, 1_300, TEN, 3)]
     (row,) = found_in(tmp_path, lines)["PARTIAL_FIRST_REGISTRATION"]
     assert (row["subject"], seconds(row)) == (f"broker-a {ADDR}", (400, 1_000))
-    assert row["detail"].startswith("back with 4 of the 10 topics that broker-a had before; later back: E, F, G, H, I, J")
+    assert row["detail"].startswith(
+        "back with 4 of the 10 topics that broker-a had before; later back: E, F, G, H, I, J"
+    )
 
 
 def test_a_static_topic_that_became_a_plain_one_is_told(tmp_path: Path) -> None:
     """Deleted on the broker and the name server, and made again without a mapping, which a 5.x name server keeps."""
-    five = {"request_version": 493, "enable_acting_master": False}
+    five: dict[str, Any] = {"request_version": 493, "enable_acting_master": False}
     mapping = {"topic": "S", "bname": "broker-a", "total_queues": 4, "epoch": 7, "scope": "__global__"}
     lines = [
         *started(493),
@@ -136,7 +154,12 @@ def test_a_static_topic_that_became_a_plain_one_is_told(tmp_path: Path) -> None:
 def test_name_servers_of_one_cluster_without_a_common_broker_are_told(tmp_path: Path) -> None:
     """Where clients of one are refused what the other one routes; not for what nobody has, nor from another cluster."""
     for cluster, told in (("C", 1), ("D", 0)):
-        theirs = {"broker_name": "broker-b", "broker_addr": OTHER_ADDR, "channel_id": "b:1#1", "cluster_name": cluster}
+        theirs: dict[str, Any] = {
+            "broker_name": "broker-b",
+            "broker_addr": OTHER_ADDR,
+            "channel_id": "b:1#1",
+            "cluster_name": cluster,
+        }
         lines = [*started(), *beats(5, 900, "ST"), *started(namesrv_id=OTHER_NS)]
         lines += beats(6, 900, "UV", namesrv_id=OTHER_NS, **theirs)
         for number in range(10):
