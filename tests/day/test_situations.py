@@ -149,6 +149,9 @@ def test_a_start_lasts_until_what_was_lost_is_back() -> None:
     assert of(second, "NS_COLD_START", "from_time", "to_time") == [(start[1], last[1])]
     given_up = told({gold.TOPIC_QUEUE_HISTORY: open_rows}, first, DAY + dt.timedelta(days=7))
     assert of(given_up, "NS_COLD_START", "to_time") == [(start[1] + dt.timedelta(days=7),)]
+    deleted = outcome(event("deleted", "10:08"), "delete_topic", topic="U")
+    given_up = told({**rows, gold.EVENT_OUTCOMES: [*turns, deleted]})
+    assert of(given_up, "NS_COLD_START", "to_time") == [(BACK[1],)]
     rows[gold.TOPIC_QUEUE_HISTORY].append(queues("U", "a", event("soon", "10:09")))
     assert of(told(rows), "NS_COLD_START", "to_time") == [(clock("10:09"),)]
 

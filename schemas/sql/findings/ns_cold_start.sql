@@ -1,6 +1,6 @@
 -- Starts of a name server: it knows no route until brokers register again. It lasts until all topics are back that it lost with
--- the process before, until the next stop or start, or until they are not waited for any more; the first start until the
--- first route. Of one that outlasts its day the names that it tells are looked for.
+-- the process before, or deleted since, until the next stop or start, or until they are not waited for any more; the first start
+-- until the first route. Of one that outlasts its day the names that it tells are looked for.
 -- meaning: a start: no route is known until brokers register again, and topics that it had are not back
 -- severity: warning
 -- remedy: Restart name servers one by one, and wait until brokers are back; topics that stay away are to be created or registered again
@@ -24,6 +24,9 @@ lost AS (
     FROM starts AS s
     JOIN turns AS t ON t.seq <= s.seq AND t.seq > coalesce(s.start_before, -1)
     JOIN topic_queue_history AS q ON q.closed_by = t.event_id AND q.topic IS NOT NULL
+    ANTI JOIN event_outcomes AS d
+        ON d.operation = 'delete_topic' AND d.topic = q.topic AND d.seq > t.seq
+        AND (s.next_seq IS NULL OR d.seq < s.next_seq)
     GROUP BY s.seq, q.topic
 ),
 
