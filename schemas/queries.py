@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from schemas.sql_files import with_shared
+
 FOLDER = Path(__file__).parent / "sql" / "queries"
 GROUPS = (
     "availability",
@@ -62,7 +64,7 @@ def _read(path: Path) -> Query:
     """Raise ValueError for a header that is not as it should be."""
     head: list[str] = []
     sql: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in with_shared(path.read_text(encoding="utf-8")).splitlines():
         (head if line.startswith("--") and not sql else sql).append(line)
     words: list[str] = []
     parameters: list[Parameter] = []

@@ -1,12 +1,29 @@
-"""Statements that have a file of their own in `schemas/sql`: all that are longer than a few lines."""
+"""Statements that have a file of their own in `schemas/sql`: all that are longer than a few lines.
+
+What several of them share is an expression in `schemas/sql/shared`, in words that Spark and DuckDB both have: `{name(column)}` in a
+statement stands for the file `name`, of that column.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
+
+_SHARED = re.compile(r"\{(\w+)\((\w+(?:\.\w+)?)\)\}")
 
 
 @cache
 def query(name: str) -> str:
     """Return the text of one file, by its path without `.sql`."""
-    return (files("schemas") / "sql" / f"{name}.sql").read_text(encoding="utf-8")
+    return with_shared((files("schemas") / "sql" / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+def with_shared(sql: str) -> str:
+    """Return a statement with the shared expressions that it names."""
+    return _SHARED.sub(lambda found: _shared(found[1], found[2]), sql)
+
+
+def _shared(name: str, column: str) -> str:
+    lines = query(f"shared/{name}").splitlines()
+    return "\n".join(line for line in lines if not line.startswith("--")).replace("{addr}", column)

@@ -27,7 +27,9 @@ from jobs.night.work import (
     hours_of,
     questions_of,
     raw_beats,
+    refused_of,
     topic_configs,
+    topics_refused,
     written,
 )
 from jobs.store.files import DataFile
@@ -178,7 +180,8 @@ def _recorded_day(of: NamesrvWork, slices: Frames, extent: Extent | None) -> lis
 def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.of.namesrv_id, work.of.day, work.thresholds)
     told = work.told.of(about.namesrv_id).rows(gold.FINDINGS)
-    return compared(slices, told, served(recorded, unsettled_until_start(slices)), about)
+    spans = served(recorded, unsettled_until_start(slices))
+    return compared(slices, told, spans, topics_refused(work.of), about)
 
 
 def _outcomes(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
@@ -211,6 +214,7 @@ def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames, extent: Extent | N
         partial(topic_configs, of.today),
         arrivals,
         partial(questions_of, of),
+        partial(refused_of, of),
     )
     return flag(
         FlagInput(

@@ -209,6 +209,9 @@ class Night:
         later = house.rows(gold.NAMESRV_SETTINGS, days_of(house.recorded(), first=day + _ONE_DAY))
         scan_life, addresses = self._scan_life(day, start), house.rows(bronze.ADDRESSES)
         today = files_of(house, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
+        # What was refused lies under the last day of the run that read it.
+        read = {file.day for file in house.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
+        today = today.having(files_of(house, [bronze.QUARANTINE], sorted(read)).named)
         before = files_of(house, _CARRIED, starts)
         ever = self._ever(day)
         # The last ones to end are small.

@@ -17,12 +17,16 @@ from jobs.night.opened import TABLES, Files, OfNamesrv
 from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
+from namesrv_core.machine.codes import ResponseCode
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING, NamesrvDay
 from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.day.timed import wrong_configs
+from namesrv_day.flags.between import REFUSED
+from namesrv_day.flags.registered import ASKED
 from namesrv_day.hours.answered import HOURS as ANSWERS
+from namesrv_day.hours.answered import asked_from, refused_from
 from namesrv_day.hours.condense import HOURS, PERIOD_US
 from namesrv_day.plan.mentions import KEYS
 from namesrv_day.plan.placing import key_column, keys_of, named_by, packed
@@ -210,10 +214,25 @@ def answers_of(work: NamesrvWork) -> pa.Table:
 
 
 def questions_of(work: NamesrvWork) -> pa.Table:
-    """Return (code, request_seq, seq) of the condensed answers of a name server's day."""
-    return _taken(
-        work, work.answers, "answers", pa.schema([ANSWERS.field(name) for name in ("code", "request_seq", "seq")])
-    )
+    """Return the questions for routes of a name server's day, the first and the last of each hour: `ASKED`."""
+    found = work.today.of(work.namesrv_id).ask(bronze.ROUTE_OBSERVATIONS, asked_from)
+    return ASKED.empty_table() if found is None else found.cast(ASKED)
+
+
+def topics_refused(work: NamesrvWork) -> pa.Table:
+    """Return the topics that clients were refused on a name server's day because there are none: `REFUSED`."""
+    condensed = _taken(work, work.answers, "answers", pa.schema([ANSWERS.field("response_code")]))
+    if not pc.any(pc.equal(condensed["response_code"], ResponseCode.TOPIC_NOT_EXIST.value)).as_py():
+        return REFUSED.empty_table()
+    found = work.today.of(work.namesrv_id).ask(bronze.ROUTE_OBSERVATIONS, refused_from)
+    return REFUSED.empty_table() if found is None else found.cast(REFUSED)
+
+
+def refused_of(work: NamesrvWork, reason: str) -> pa.Table:
+    """Return what came of a name server's day and was put into quarantine for one reason."""
+    begin = dt.datetime.combine(work.day, dt.time(), dt.timezone.utc)
+    on_the_day = (pc.field("event_time") >= begin) & (pc.field("event_time") < begin + dt.timedelta(days=1))
+    return work.today.of(work.namesrv_id).rows(bronze.QUARANTINE, where=on_the_day & (pc.field("reason") == reason))
 
 
 def _taken(work: NamesrvWork, places: Sequence[str], name: str, columns: pa.Schema) -> pa.Table:

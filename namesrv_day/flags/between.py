@@ -24,15 +24,24 @@ Span = tuple[int, int]
 Queues = Callable[[Sequence[str], pa.Array], pa.Table]
 """Reads rows of the day's topic_queue_history: of name servers, of broker names."""
 _SERVED = pa.schema([("namesrv_id", pa.string()), ("from_us", pa.int64()), ("until_us", pa.int64())])
-_DIVERGENCE = next(finding for finding in CATALOGUE if finding.code == "NS_DIVERGENCE")
+_DIVERGENCE, _SPLIT = (
+    next(finding for finding in CATALOGUE if finding.code == code) for code in ("NS_DIVERGENCE", "NS_SPLIT")
+)
+REFUSED = pa.schema(
+    [
+        *(("topic", pa.string()), ("answers", pa.int64()), ("clients", pa.int64())),
+        *(("first_us", pa.int64()), ("last_us", pa.int64()), ("event_id", pa.string())),
+    ]
+)
+"""A topic that clients were refused because there is none: how often, how many hosts, the first and last time, the first answer."""
 
 
 class Compared(NamedTuple):
     """What of name servers' day is compared with others; every table has `namesrv_id`.
 
     `versions`: when each data version was first recorded. `routed`: of each broker name since when (`at_us`) how many topics
-    it had, and the exclusive-or of their hashes. `addresses`: of brokers. `served`: from when to when (µs) the registry was there
-    and known. `told`: findings of days before that were told by comparing.
+    it had, and the exclusive-or of their hashes. `addresses`: of brokers, with their clusters. `served`: from when to when (µs)
+    the registry was there and known. `told`: findings of days before that were told by comparing. `refused`: as `REFUSED`.
     """
 
     versions: pa.Table
@@ -40,14 +49,20 @@ class Compared(NamedTuple):
     addresses: pa.Table
     served: pa.Table
     told: pa.Table
+    refused: pa.Table
 
 
-def compared(slices: Mapping[str, pa.Table], told_before: pa.Table, served: Iterable[Span], about: About) -> Compared:
-    """Return what of one name server's day is compared. `slices`: its histories; `told_before`: `findings` of days before."""
+def compared(
+    slices: Mapping[str, pa.Table], told_before: pa.Table, served: Iterable[Span], refused: pa.Table, about: About
+) -> Compared:
+    """Return what of one name server's day is compared.
+
+    `slices`: its histories; `told_before`: `findings` of days before; `refused`: as `REFUSED`.
+    """
     start = start_of(about.day)
     versions = {DATA_VERSION_HISTORY.name: slices[DATA_VERSION_HISTORY.name]}
     queues = {TOPIC_QUEUE_HISTORY.name: slices[TOPIC_QUEUE_HISTORY.name]}
-    members = slices[BROKER_ADDR_HISTORY.name].select(["broker_name", "broker_addr"])
+    members = slices[BROKER_ADDR_HISTORY.name].select(["cluster_name", "broker_name", "broker_addr"])
     spans = [{"namesrv_id": about.namesrv_id, "from_us": first, "until_us": last} for first, last in served]
     return Compared(
         ask(query("between/first_versions"), versions, start=start),
@@ -55,6 +70,7 @@ def compared(slices: Mapping[str, pa.Table], told_before: pa.Table, served: Iter
         _named(members.group_by(members.column_names).aggregate([]), about.namesrv_id),
         pa.Table.from_pylist(spans, schema=_SERVED),
         told_before.filter(pc.field("code").isin(BETWEEN)),
+        _named(refused, about.namesrv_id),
     )
 
 
@@ -97,9 +113,46 @@ def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -
     """Return the rows of `findings` of `day` that show only where name servers are compared. `of`: what all of them left."""
     clocks = ask(query("between/clocks_apart"), {"first_versions": of.versions})
     found = [of_findings(clocks, day=day)]
-    for names in _fleets(of):
-        found += _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
-    return pa.concat_tables(found)
+    fleets = _fleets(of)
+    for names in fleets:
+        if len(names) > 1:
+            found += _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
+    return pa.concat_tables([*found, *_split(of, fleets, queues, About("", day, thresholds))])
+
+
+def _split(of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, about: About) -> list[pa.Table]:
+    """Return what name servers refused that others of their cluster, with which they share no broker, routed."""
+    stands = of.told.filter(pc.field("code") == _SPLIT.code)
+    if len(fleets) < 2 or not (of.refused.num_rows or stands.num_rows):
+        return []
+    fleet = {name: number for number, names in enumerate(fleets) for name in names}
+    members = of.addresses.filter(pc.field("namesrv_id").isin([*fleet]) & pc.field("cluster_name").is_valid())
+    numbers = pa.array([fleet[name] for name in members["namesrv_id"].to_pylist()], pa.int64())
+    apart = ask(_APART, {"members": members.append_column("fleet", numbers)})
+    names = apart["namesrv_id"].unique().to_pylist()
+    standing = {name: standing_from(_of(stands, [name]), about.day) for name in names}
+    if not names:
+        return []
+    brokers = apart["broker_name"].unique()
+    given = {
+        "fleets": apart,
+        "queues": queues(names, brokers.combine_chunks() if isinstance(brokers, pa.ChunkedArray) else brokers),
+        "served": of.served,
+        "refused": of.refused,
+        "standing": pa.concat_tables([_named(rows, name) for name, rows in standing.items()]),
+    }
+    things = ask(_SPLIT.sql, given, start=start_of(about.day), diverged_us=about.thresholds.diverged_us)
+    things = things.append_column("code", pa.repeat(_SPLIT.code, things.num_rows))
+    return [
+        told_of(_of(things, [name]).drop_columns(["namesrv_id"]), standing[name], about._replace(namesrv_id=name))
+        for name in names
+    ]
+
+
+_APART = """
+SELECT DISTINCT namesrv_id, cluster_name, broker_name, fleet FROM members
+WHERE cluster_name IN (SELECT cluster_name FROM members GROUP BY cluster_name HAVING count(DISTINCT fleet) > 1)
+"""
 
 
 def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> list[pa.Table]:
@@ -107,7 +160,8 @@ def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Threshol
     tables = {"routed": of.routed, "served": of.served}
     apart = ask(query("between/apart"), tables, diverged_us=thresholds.diverged_us)["broker_name"].combine_chunks()
     names = of.served["namesrv_id"].unique().to_pylist()
-    standing = {name: standing_from(_of(of.told, [name]), day) for name in names}
+    told = of.told.filter(pc.field("code") == _DIVERGENCE.code)
+    standing = {name: standing_from(_of(told, [name]), day) for name in names}
     stands = pa.concat_tables([_named(rows, name) for name, rows in standing.items()])
     if not len(apart) and not stands.num_rows:
         return []
@@ -122,7 +176,7 @@ def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Threshol
 
 
 def _fleets(of: Compared) -> list[list[str]]:
-    """Return the name servers that share a broker's address under one name, directly or over others, if several do."""
+    """Return the name servers in parts: those that share a broker's address under one name, directly or over others."""
     whose: dict[tuple[str, str], str] = {}
     leader: dict[str, str] = {name: name for name in of.served["namesrv_id"].unique().to_pylist()}
 
@@ -139,7 +193,7 @@ def _fleets(of: Compared) -> list[list[str]]:
     fleets: dict[str, list[str]] = {}
     for name in leader:
         fleets.setdefault(first(name), []).append(name)
-    return [sorted(names) for names in fleets.values() if len(names) > 1]
+    return [sorted(names) for names in fleets.values()]
 
 
 def _of(table: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -6,8 +6,9 @@ Single registrations are read only where hours or histories say that there may b
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,7 @@ from namesrv_day.day.context import BeatsDuring, RawBeats
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.flags.expired import during
 from namesrv_wire.codes import version_name
+from namesrv_wire.errors import Reason
 from schemas.bronze import REGISTRATIONS
 from schemas.gold import (
     BROKER_ADDR_HISTORY,
@@ -28,6 +30,7 @@ from schemas.gold import (
     NAMESRV_SETTINGS,
     ROUTE_CHANGES,
     TOPIC_QUEUE_HISTORY,
+    TOPIC_QUEUE_MAPPING_HISTORY,
 )
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP, list_of
@@ -49,8 +52,21 @@ REFUSED = pa.schema([*_BROKER, *_TOLD, ("reason", _STRING), *_VERSIONS])
 _WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
 """The last registration that came between the arrival of what removed a broker and its effect."""
-ASKED = pa.schema([("first_us", pa.int64()), ("last_us", pa.int64())])
-"""When the first and the last question of an hour for a route were asked; none while a broker was live all day."""
+ASKED = pa.schema(
+    [("first_us", pa.int64()), ("last_us", pa.int64()), ("first_id", pa.string()), ("last_id", pa.string())]
+)
+"""The first and the last question of an hour for a route, and the answers to them; none while a broker was live all day."""
+TOO_LONG = pa.schema(
+    [*_BROKER, ("told_time", TIMESTAMP), ("channel_id", _STRING), ("bytes", pa.int64()), ("quarantine_id", _STRING)]
+)
+"""A frame of a registration that is longer than a frame may be; what its header does not say of its broker is NULL."""
+UNMAPPED = pa.schema(
+    [
+        *(*_BROKER, ("topic", _STRING), *_TOLD, ("seq", pa.int64()), ("said", _STRING)),
+        *(("until_time", TIMESTAMP), ("until_by", _STRING)),
+    ]
+)
+"""What a master says, until it says otherwise, of a topic of which the name server has a mapping: static, plain or missing."""
 SILENT = pa.schema([*_BROKER, ("broker_id", pa.int64()), ("since", TIMESTAMP), ("event_id", _STRING), *_ENDED])
 """While nothing came of a broker name whose address another one has, too; `until` is NULL: to the end of the day."""
 DELETING = pa.schema([("event_id", _STRING), ("topic_count", pa.int64())])
@@ -66,6 +82,8 @@ SEEN = {
     "silent": SILENT,
     "read_only": READ_ONLY,
     "deleting": DELETING,
+    "too_long": TOO_LONG,
+    "unmapped": UNMAPPED,
 }
 # A live entry that is as old as the day, and was renewed then, was there all day.
 _LATE_US = 600_000_000
@@ -76,7 +94,8 @@ class Recorded(NamedTuple):
     """What is recorded of a name server's day, read where it is asked for.
 
     `topic_configs` gives the topic tables of digests; `arrivals` (event_id, event_time) of events that end brokers' lives;
-    `questions` (code, request_seq, seq): of condensed answers.
+    `questions` the questions for routes of each hour (ASKED). `refused` the rows of `quarantine` that came on the day, of one
+    reason.
     """
 
     raw_beats: RawBeats
@@ -84,6 +103,7 @@ class Recorded(NamedTuple):
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     arrivals: Callable[[pa.Array], pa.Table]
     questions: Callable[[], pa.Table]
+    refused: Callable[[Reason], pa.Table]
 
 
 def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
@@ -100,6 +120,8 @@ def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorde
         "silent": _silent(today, recorded, day),
         "read_only": _read_only(today, hours, recorded, day),
         "deleting": _deleting(today, recorded),
+        "too_long": _too_long(recorded),
+        "unmapped": _unmapped(today, hours, recorded),
     }
 
 
@@ -180,7 +202,7 @@ def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> p
     beats_on = pc.field("last_update_time") >= pa.scalar(start_us + US_PER_DAY - _LATE_US, TIMESTAMP)
     if today[BROKER_LIVE_HISTORY.name].filter(is_old & beats_on).num_rows:
         return ASKED.empty_table()
-    return ask(_ROUTES, {"questions": recorded.questions()}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
+    return recorded.questions()
 
 
 def _silent(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
@@ -248,7 +270,68 @@ SELECT broker_name, broker_addr, effect_time AS told_time, event_id, detail AS r
 ) AS namesrv_version
 FROM refused LEFT JOIN said USING (event_id)
 """
-_ROUTES = "SELECT request_seq // 1000 AS first_us, seq // 1000 AS last_us FROM questions WHERE code = $code"
+
+
+def _unmapped(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded) -> pa.Table:
+    mappings = today[TOPIC_QUEUE_MAPPING_HISTORY.name]
+    if not mappings.num_rows:
+        return UNMAPPED.empty_table()
+    said = ask(_TABLES_OF_MASTERS, {"hours": hours, TOPIC_QUEUE_MAPPING_HISTORY.name: mappings})
+    if not said.num_rows:
+        return UNMAPPED.empty_table()
+    tables = {
+        "said": said,
+        "single": recorded.raw_beats(
+            REGISTRATIONS.name, columns=["event_id", "seq"], where=pc.field("seq").isin(said["seq"].combine_chunks())
+        ),
+        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+        TOPIC_QUEUE_MAPPING_HISTORY.name: mappings,
+    }
+    return conformed(ask(query("flags/unmapped"), tables), UNMAPPED)
+
+
+_TABLES_OF_MASTERS = """
+SELECT broker_name, broker_addr, topic_config_digest AS digest, version_timestamp, version_counter,
+    first_seq AS seq, first_us AS told_us
+FROM hours
+WHERE kind = 'registrations' AND refusal IS NULL AND broker_id = 0 AND topic_config_digest IS NOT NULL
+    AND broker_name IN (SELECT bname FROM topic_queue_mapping_history)
+"""
+
+
+def _too_long(recorded: Recorded) -> pa.Table:
+    frames = (row | _said_at_first(row) for row in recorded.refused(Reason.FRAME_TOO_LONG).to_pylist())
+    rows = [frame | {"told_time": frame["event_time"]} for frame in frames if frame["is_registration"]]
+    return conformed(pa.Table.from_pylist([{n: row[n] for n in TOO_LONG.names} for row in rows], TOO_LONG), TOO_LONG)
+
+
+def _said_at_first(piece: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the first bytes of a frame say of it: its length, whether it is a registration, and of which broker."""
+    said = bytes.fromhex(piece["first_bytes"])
+    fields = {name: _field(said, of) for name, of in (("broker_name", b"brokerName"), ("broker_addr", b"brokerAddr"))}
+    is_json = said[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{"
+    code = _CODE.search(said) if is_json else None
+    number = int(code[1]) if code else int.from_bytes(said[_AFTER_LENGTHS : _AFTER_LENGTHS + 2], "big")
+    is_registration = number == RequestCode.REGISTER_BROKER
+    return {"bytes": int.from_bytes(said[:4], "big"), "is_registration": is_registration, **fields}
+
+
+def _field(said: bytes, name: bytes) -> str | None:
+    """Return a header field, as JSON has it or RocketMQ's own serialisation (two and four bytes of length)."""
+    found = re.search(rb'"%s":"([^"]*)"' % name, said)
+    if found is not None:
+        return found[1].decode(errors="replace")
+    before = len(name).to_bytes(2, "big") + name
+    at = said.find(before)
+    if at < 0:
+        return None
+    begin = at + len(before) + 4
+    size = int.from_bytes(said[begin - 4 : begin], "big")
+    return said[begin : begin + size].decode(errors="replace") if begin + size <= len(said) else None
+
+
+_AFTER_LENGTHS = 8
+_CODE = re.compile(rb'"code":(\d+)')
 _LATE = """
 SELECT broker_name, broker_addr, event_time AS decided_time, valid_to AS removed_time, closed_by AS removed_by
 FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to

@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 
 from namesrv_core.asking.answers import STANDARD_JSON_SINCE
+from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_day.arrow.rows import derived_of
 from namesrv_day.arrow.sql import connection
 from schemas.bronze import ROUTE_OBSERVATIONS
@@ -55,3 +56,29 @@ def singles_from(answers: duckdb.DuckDBPyRelation, wanted: pa.Table) -> pa.Table
     columns = {name: name for name in SINGLES.names} | {"event_id": derived_of(ROUTE_OBSERVATIONS)["event_id"]}
     found = answers.join(few, same, how="inner").project(", ".join(f"{sql} AS {name}" for name, sql in columns.items()))
     return found.to_arrow_table().cast(SINGLES)
+
+
+def asked_from(answers: duckdb.DuckDBPyRelation) -> pa.Table:
+    """Return the first and the last question for a route of each hour: `first_us`, `last_us`, `first_id`, `last_id`.
+
+    `answers`: as `singles_from` has them.
+    """
+    event_id = derived_of(ROUTE_OBSERVATIONS)["event_id"]
+    routes = answers.filter(f"code = {RequestCode.GET_ROUTEINFO_BY_TOPIC.value}")
+    when = {"first_us": "min(epoch_us(event_time))", "last_us": "max(epoch_us(effect_time))"}
+    ids = {"first_id": f"arg_min({event_id}, event_time)", "last_id": f"arg_max({event_id}, effect_time)"}
+    hourly = routes.aggregate(", ".join(f"{sql} AS {name}" for name, sql in (when | ids).items()), _HOUR)
+    return hourly.to_arrow_table()
+
+
+def refused_from(answers: duckdb.DuckDBPyRelation) -> pa.Table:
+    """Return the topics that were refused because there are none, as `between.REFUSED`. `answers`: as `singles_from` has them."""
+    event_id = derived_of(ROUTE_OBSERVATIONS)["event_id"]
+    code, told = RequestCode.GET_ROUTEINFO_BY_TOPIC.value, ResponseCode.TOPIC_NOT_EXIST.value
+    refused = answers.filter(f"code = {code} AND response_code = {told}")
+    return refused.aggregate(
+        "subject AS topic, count(*) AS answers, count(DISTINCT regexp_replace(channel_id, ':[0-9]+#.*$', '')) AS clients, "
+        "min(epoch_us(effect_time)) AS first_us, max(epoch_us(effect_time)) AS last_us, "
+        f"arg_min({event_id}, effect_time) AS event_id",
+        "subject",
+    ).to_arrow_table()

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import BeatsDuring
-from namesrv_day.flags.registered import Recorded
+from namesrv_day.flags.registered import ASKED, Recorded
 from namesrv_day.hours.condense import HOURS, hours_from, leases_from
 from schemas import bronze, gold
 from schemas.table import Table
@@ -20,7 +20,6 @@ from schemas.table import Table
 Row = dict[str, Any]
 Event = tuple[str, dt.datetime]
 NS = "10.0.0.9:9876"
-_QUESTIONS = pa.schema([(name, pa.int64()) for name in ("code", "request_seq", "seq")])
 _ARRIVED = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us", tz="UTC"))])
 DAY, NEXT_DAY = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 
@@ -130,13 +129,15 @@ def recorded(
     configs: Callable[[Any], pa.Table] | None = None,
     arrivals: Iterable[Event] = (),
     questions: Iterable[Row] = (),
+    refused: Iterable[Row] = (),
 ) -> Recorded:
-    """Return what is recorded of a day. `arrivals`: events that end brokers' lives, as they came in."""
+    """Return what is recorded of a day. `arrivals`: events that end brokers' lives, as they came in; `refused`: in quarantine."""
     came = pa.table({"event_id": [of for of, _ in arrivals], "event_time": [at for _, at in arrivals]}, schema=_ARRIVED)
-    asked = pa.Table.from_pylist(list(questions), schema=_QUESTIONS)
+    asked = pa.Table.from_pylist(list(questions), schema=ASKED)
+    pieces = table_of(refused, bronze.QUARANTINE)
     registrations = list(registrations)
-    during = reading_during(registrations)
-    return Recorded(reading(registrations), during, configs or topic_configs(), lambda _: came, lambda: asked)
+    during, single = reading_during(registrations), reading(registrations)
+    return Recorded(single, during, configs or topic_configs(), lambda _: came, lambda: asked, lambda _: pieces)
 
 
 def registration(at: Event, name: str, digest: str, topic_count: int, **values: Any) -> Row:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.flags.between import Compared, Span, across, compared, served, together
+from namesrv_day.flags.between import REFUSED, Compared, Span, across, compared, served, together
 from namesrv_day.flags.findings import About, Unsettled
 from schemas import gold
 from schemas.findings import Thresholds
@@ -32,6 +32,7 @@ def found_in(
     day: dt.date = DAY,
     spans: dict[str, list[Span]] | None = None,
     addrs: dict[str, str] | None = None,
+    refused: dict[str, list[Row]] | None = None,
 ) -> pa.Table:
     """Return what comparing name servers tells. `servers`: rows of topic_queue_history; all have broker-a at one address."""
     before = tables({})["findings"] if told is None else told
@@ -50,6 +51,7 @@ def found_in(
             of,
             before.filter(pc.field("namesrv_id") == name),
             (spans or {}).get(name, all_day),
+            pa.Table.from_pylist((refused or {}).get(name, []), schema=REFUSED),
             About(name, day),
         )
         for name, of in slices.items()
@@ -234,7 +236,7 @@ def test_name_servers_that_were_told_versions_at_times_far_apart_disagree() -> N
             for number, late in enumerate(delays_s, start=3)
         ]
         of_day = tables({gold.DATA_VERSION_HISTORY: rows})
-        return compared(of_day, of_day["findings"], [], About(namesrv_id, DAY))
+        return compared(of_day, of_day["findings"], [], REFUSED.empty_table(), About(namesrv_id, DAY))
 
     def apart(*parts: Compared) -> list[tuple[Any, ...]]:
         found = across(together(parts), lambda *_: tables({})["topic_queue_history"], DAY, Thresholds())

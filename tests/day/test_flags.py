@@ -266,6 +266,7 @@ def test_what_goes_on_is_not_told_again_and_what_ends_is(flagged: Flagged) -> No
     columns = ("code", "subject", "from_time", "to_time", "evidence")
     midnight = clock("00:00", NEXT_DAY)
     assert rows_in([flagged["findings"][NS, NEXT_DAY]], *columns) == [
+        ("GHOST_CLUSTER_MEMBER", "C broker-a", UNREGISTER[1], None, ["unregister"]),
         ("NO_WRITABLE_QUEUE", "T", WIPE[1], UNREGISTER[1], ["wipe", "unregister"]),
         ("RESIDUAL_TOPIC", "T2@broker-a", SHRUNK[1], UNREGISTER[1], ["shrunk", "unregister"]),
         ("SINGLE_BROKER_TOPIC", "C", LONG_AGO, midnight, ["register"]),

@@ -1,5 +1,6 @@
--- Times in which a name server without a live broker was asked for routes. `asked`: first and last question of each hour. What
--- began before the day begins with it here.
+-- Times in which a name server without a live broker was asked for routes. `asked`: first and last question of each hour, and the
+-- answers to them, which are evidence. What began before the day begins with it here; what was there when the recording began,
+-- with it.
 -- meaning: a name server that no broker registers with any more, and that clients still ask for routes
 -- severity: critical
 -- threshold: abandoned_after_s
@@ -20,8 +21,13 @@ steps AS (
     UNION ALL
     SELECT epoch_us(effect_time), 0, event_id FROM event_outcomes WHERE operation = 'namesrv_started'
     UNION ALL
-    -- the state with which the day began
-    SELECT epoch_us($start), 0, NULL
+    -- the state with which the day began, or the recording
+    SELECT
+        if(
+            (SELECT count(*) FROM standing) > 0, epoch_us($start),
+            greatest(epoch_us($start), least((SELECT epoch_us(min(effect_time)) FROM event_outcomes), (SELECT min(first_us) FROM asked)))
+        ),
+        0, NULL
 ),
 
 points AS (
@@ -43,8 +49,12 @@ alone AS (
 SELECT
     'critical' AS severity, namesrv_id AS subject, since AS from_time, until AS to_time,
     'no broker is live, and it is asked for routes' AS detail,
-    list_filter([event_id, ended_by], lambda id: id IS NOT NULL) AS evidence
-FROM alone, about
+    list_filter([event_id, first_id, nullif(last_id, first_id), ended_by], lambda id: id IS NOT NULL) AS evidence
+FROM alone, about, LATERAL (
+    SELECT arg_min(first_id, first_us) AS first_id, arg_max(last_id, last_us) AS last_id
+    FROM asked
+    WHERE last_us >= epoch_us(since) AND coalesce(first_us < epoch_us(until), TRUE)
+) AS answered
 WHERE EXISTS (
         FROM asked
         WHERE last_us >= epoch_us(since) + $abandoned_us AND coalesce(greatest(first_us, epoch_us(since)) < epoch_us(until), TRUE)

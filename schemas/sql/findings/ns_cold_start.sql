@@ -1,22 +1,102 @@
--- Starts of a name server: it knows no route until brokers register again.
--- meaning: a start: no route is known until brokers register again
+-- Starts of a name server: it knows no route until brokers register again. It lasts until all topics are back that it lost with
+-- the process before, or deleted since, until the next stop or start, or until they are not waited for any more; the first start
+-- until the first route. Of one that outlasts its day the names that it tells are looked for.
+-- meaning: a start: no route is known until brokers register again, and topics that it had are not back
 -- severity: warning
--- remedy: Restart name servers one by one, and wait until brokers are back
+-- remedy: Restart name servers one by one, and wait until brokers are back; topics that stay away are to be created or registered again
+WITH turns AS (
+    SELECT
+        *, max(seq) FILTER (operation = 'namesrv_started') OVER earlier AS start_before,
+        lead(seq) OVER in_time AS next_seq, lead(effect_time) OVER in_time AS next_time, lead(event_id) OVER in_time AS next_by
+    FROM event_outcomes
+    WHERE operation IN ('namesrv_started', 'namesrv_stopped')
+    WINDOW
+        in_time AS (ORDER BY seq),
+        earlier AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+
+starts AS (
+    FROM turns WHERE operation = 'namesrv_started'
+),
+
+lost AS (
+    SELECT s.seq, q.topic
+    FROM starts AS s
+    JOIN turns AS t ON t.seq <= s.seq AND t.seq > coalesce(s.start_before, -1)
+    JOIN topic_queue_history AS q ON q.closed_by = t.event_id AND q.topic IS NOT NULL
+    ANTI JOIN event_outcomes AS d
+        ON d.operation = 'delete_topic' AND d.topic = q.topic AND d.seq > t.seq
+        AND (s.next_seq IS NULL OR d.seq < s.next_seq)
+    GROUP BY s.seq, q.topic
+),
+
+back AS (
+    SELECT
+        l.seq, l.topic, min(q.valid_from) AS back_time, arg_min(q.opened_by, (q.opened_at.seq, q.opened_at.no)) AS back_by
+    FROM lost AS l
+    JOIN starts AS s ON s.seq = l.seq
+    LEFT JOIN topic_queue_history AS q
+        ON q.topic = l.topic AND q.opened_at.seq > s.seq AND (s.next_seq IS NULL OR q.opened_at.seq < s.next_seq)
+    GROUP BY l.seq, l.topic
+),
+
+waited AS (
+    SELECT
+        seq, count(*) AS topics, count(back_time) AS topics_back, max(back_time) AS last_time, arg_max(back_by, back_time) AS last_by,
+        list_sort(list(topic)) AS names, list_sort(list(topic) FILTER (back_time IS NULL)) AS away
+    FROM back
+    GROUP BY seq
+),
+
+first_routes AS (
+    SELECT s.seq, min(q.valid_from) AS first_time, arg_min(q.opened_by, (q.opened_at.seq, q.opened_at.no)) AS first_by
+    FROM starts AS s
+    JOIN topic_queue_history AS q ON q.opened_at.seq > s.seq AND (s.next_seq IS NULL OR q.opened_at.seq < s.next_seq)
+    GROUP BY s.seq
+)
+
 SELECT
-    'warning' AS severity, s.namesrv_id AS subject, s.effect_time AS from_time, min(q.valid_from) AS to_time,
+    'warning' AS severity, s.namesrv_id AS subject, s.effect_time AS from_time,
+    coalesce(if(w.topics_back < w.topics, NULL, coalesce(w.last_time, f.first_time)), s.next_time) AS to_time,
     coalesce(
-        'first route ' || (epoch_us(min(q.valid_from)) - epoch_us(s.effect_time)) // 1000 || ' ms after the start',
+        'first route ' || (epoch_us(f.first_time) - epoch_us(s.effect_time)) // 1000 || ' ms after the start',
         'no route that day'
-    ) AS detail,
-    list_filter([s.event_id, arg_min(q.opened_by, (q.opened_at.seq, q.opened_at.no))], lambda id: id IS NOT NULL) AS evidence
-FROM event_outcomes AS s
-LEFT JOIN topic_queue_history AS q ON q.opened_at.seq > s.seq
-WHERE s.operation = 'namesrv_started'
-GROUP BY s.namesrv_id, s.event_id, s.effect_time
+    ) || CASE
+        WHEN w.topics_back < w.topics THEN '; ' || w.topics - w.topics_back || ' of the ' || w.topics
+            || ' topics that it had before are not back: ' || array_to_string(w.away[1:10], ', ')
+        WHEN w.topics > 0 THEN '; all ' || w.topics || ' topics that it had before back '
+            || (epoch_us(w.last_time) - epoch_us(s.effect_time)) // 1000 || ' ms after it'
+        ELSE ''
+    END AS detail,
+    list_filter([
+        s.event_id, f.first_by,
+        nullif(if(w.topics_back < w.topics OR f.first_by IS NULL, s.next_by, w.last_by), f.first_by)
+    ], lambda id: id IS NOT NULL) AS evidence,
+    if(w.topics_back < w.topics, w.away, w.names) AS topic_names
+FROM starts AS s
+LEFT JOIN waited AS w ON w.seq = s.seq
+LEFT JOIN first_routes AS f ON f.seq = s.seq
 UNION ALL
-SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)
-FROM standing AS s, (
-    SELECT min(valid_from) AS valid_from, arg_min(opened_by, (opened_at.seq, opened_at.no)) AS opened_by
-    FROM topic_queue_history
-    WHERE valid_from >= $start
-) AS f
+SELECT
+    s.severity, s.subject, s.from_time,
+    least(
+        if(len(s.topic_names) = 0, b.first_time, if(b.topics = len(s.topic_names), b.last_time, NULL)),
+        (SELECT min(effect_time) FROM turns),
+        if(
+            epoch_us(s.from_time) + $waited_us < epoch_us($start) + 86400000000,
+            make_timestamptz(epoch_us(s.from_time) + $waited_us), NULL
+        )
+    ),
+    s.detail, list_filter([s.evidence[1], if(len(s.topic_names) = 0, b.first_by, b.last_by)], lambda id: id IS NOT NULL),
+    s.topic_names
+FROM standing AS s, LATERAL (
+    SELECT
+        count(*) AS topics, min(back_time) AS first_time, max(back_time) AS last_time,
+        arg_min(back_by, back_time) AS first_by, arg_max(back_by, back_time) AS last_by
+    FROM (
+        SELECT topic, min(valid_from) AS back_time, arg_min(opened_by, (opened_at.seq, opened_at.no)) AS back_by
+        FROM topic_queue_history
+        WHERE valid_from > s.from_time AND (len(s.topic_names) = 0 OR list_contains(s.topic_names, topic))
+        GROUP BY topic
+    ) AS topics
+) AS b

@@ -1,8 +1,73 @@
--- Brokers that came with a single topic, until they had another one; 5.x refuses such a registration.
--- meaning: a broker that came with a single topic: refused, or routed for that topic only
+-- Brokers that came with a single topic, until they had another one (5.x refuses such a registration), and brokers that came back
+-- for longer without topics that their group had when it went, until these are back or the group goes again. Of what a name
+-- server lost when it stopped NS_COLD_START tells; of one that outlasts its day the topics that it names are looked for.
+-- meaning: a broker that came with a single topic (refused, or routed for that topic only), or came back without topics that it had
 -- severity: warning
--- remedy: Change a topic on the broker, or restart it, so that it registers all of its topics
-WITH partial AS (
+-- threshold: back_within_s
+-- remedy: Change a topic on the broker, or restart it, so that it registers all of its topics; look for its config/topics.json
+WITH members AS (
+    FROM broker_addr_history WHERE broker_id IS NOT NULL
+),
+
+ends AS (
+    SELECT DISTINCT m.broker_name, m.closed_at.seq AS seq, m.closed_by, m.valid_to
+    FROM members AS m
+    ANTI JOIN event_outcomes AS o ON o.event_id = m.closed_by AND o.operation IN ('namesrv_started', 'namesrv_stopped')
+    ANTI JOIN members AS h
+        ON h.broker_name = m.broker_name AND h.opened_at.seq <= m.closed_at.seq
+        AND (h.closed_by IS NULL OR h.closed_at.seq > m.closed_at.seq)
+    WHERE m.closed_by IS NOT NULL
+),
+
+lost AS (
+    SELECT e.broker_name, e.seq, q.topic
+    FROM ends AS e
+    JOIN topic_queue_history AS q ON q.broker_name = e.broker_name AND q.closed_at.seq = e.seq
+    UNION
+    SELECT broker_name, epoch_us(removed_time) * 1000, unnest(topics_lost) FROM expired_before WHERE returned_by IS NULL
+),
+
+returns AS (
+    SELECT
+        l.broker_name, l.seq, min(m.opened_at.seq) AS back_seq, min(m.valid_from) AS since,
+        arg_min(m.opened_by, m.opened_at.seq) AS event_id, arg_min(m.broker_addr, m.opened_at.seq) AS broker_addr
+    FROM (SELECT DISTINCT broker_name, seq FROM lost) AS l
+    JOIN members AS m ON m.broker_name = l.broker_name AND m.opened_at.seq > l.seq
+    GROUP BY l.broker_name, l.seq
+    HAVING since >= $start
+    -- what went first, and came back once, has gone last
+    QUALIFY l.seq = max(l.seq) OVER (PARTITION BY l.broker_name, min(m.opened_at.seq))
+),
+
+topics AS (
+    SELECT
+        r.broker_name, r.broker_addr, r.since, r.back_seq, r.event_id, l.topic, min(q.valid_from) AS back_time,
+        arg_min(q.opened_by, q.opened_at.seq) AS back_by
+    FROM returns AS r
+    JOIN lost AS l ON l.broker_name = r.broker_name AND l.seq = r.seq
+    LEFT JOIN topic_queue_history AS q
+        ON q.broker_name = r.broker_name AND q.topic = l.topic AND q.opened_at.seq >= r.back_seq
+        AND NOT EXISTS (FROM ends AS n WHERE n.broker_name = r.broker_name AND n.seq > r.back_seq AND n.seq < q.opened_at.seq)
+    GROUP BY ALL
+),
+
+fewer AS (
+    SELECT
+        t.broker_name, t.broker_addr, t.since, t.event_id, count(*) AS topics,
+        list_sort(list(t.topic) FILTER (coalesce(epoch_us(t.back_time) > epoch_us(t.since) + $soon_us, TRUE))) AS away,
+        if(count(t.back_time) = count(*), max(t.back_time), NULL) AS back_time, arg_max(t.back_by, t.back_time) AS back_by,
+        any_value(n.gone_time) AS gone_time, any_value(n.gone_by) AS gone_by
+    FROM topics AS t
+    LEFT JOIN LATERAL (
+        SELECT min(e.valid_to) AS gone_time, arg_min(e.closed_by, e.seq) AS gone_by
+        FROM ends AS e
+        WHERE e.broker_name = t.broker_name AND e.seq > t.back_seq
+    ) AS n ON TRUE
+    GROUP BY t.broker_name, t.broker_addr, t.since, t.event_id
+    HAVING len(away) > 0
+),
+
+partial AS (
     SELECT
         l.*, (
             SELECT {'until': min(valid_from), 'by': arg_min(opened_by, (opened_at.seq, opened_at.no))}
@@ -10,6 +75,7 @@ WITH partial AS (
             WHERE q.broker_name = l.broker_name AND q.valid_from > l.told_time
         ) AS complete
     FROM lone AS l
+    ANTI JOIN fewer AS f ON f.event_id = l.event_id
 )
 
 SELECT
@@ -19,15 +85,35 @@ SELECT
         || coalesce(
             '; its other topics came ' || (epoch_us(complete.until) - epoch_us(min(told_time))) // 1000 || ' ms later', ''
         ) AS detail,
-    list_sort(list(event_id))[1:19] || if(complete.by IS NULL, [], [complete.by]) AS evidence, [broker_name] AS broker_names
+    list_sort(list(event_id))[1:19] || if(complete.by IS NULL, [], [complete.by]) AS evidence, [broker_name] AS broker_names,
+    CAST([] AS VARCHAR[]) AS topic_names
 FROM partial
 GROUP BY broker_name, broker_addr, complete
 UNION ALL
-SELECT s.severity, s.subject, s.from_time, f.until, s.detail, list_append(s.evidence, f.by), s.broker_names
-FROM standing AS s
-JOIN (
-    SELECT broker_name, min(valid_from) AS until, arg_min(opened_by, (opened_at.seq, opened_at.no)) AS by
-    FROM topic_queue_history
-    WHERE valid_from >= $start
-    GROUP BY broker_name
-) AS f ON f.broker_name = s.broker_names[1]
+SELECT
+    'warning', concat_ws(' ', broker_name, broker_addr), since, coalesce(back_time, gone_time),
+    'back with ' || topics - len(away) || ' of the ' || topics || ' topics that ' || broker_name || ' had before; '
+        || if(back_time IS NULL, 'not back: ', 'later back: ') || array_to_string(away[1:10], ', '),
+    list_filter([event_id, if(back_time IS NULL, gone_by, back_by)], lambda id: id IS NOT NULL), [broker_name], away
+FROM fewer
+UNION ALL
+SELECT
+    s.severity, s.subject, s.from_time, least(b.until, if(len(s.topic_names) > 0, g.gone_time, NULL)), s.detail,
+    list_filter([s.evidence[1], if(g.gone_time < b.until, g.gone_by, coalesce(b.by, g.gone_by))], lambda id: id IS NOT NULL),
+    s.broker_names, s.topic_names
+FROM standing AS s, LATERAL (
+    SELECT
+        if(
+            len(s.topic_names) = 0, min(back_time), if(count(*) = len(s.topic_names), max(back_time), NULL)
+        ) AS until,
+        if(len(s.topic_names) = 0, arg_min(back_by, back_time), arg_max(back_by, back_time)) AS by
+    FROM (
+        SELECT min(valid_from) AS back_time, arg_min(opened_by, (opened_at.seq, opened_at.no)) AS back_by
+        FROM topic_queue_history
+        WHERE broker_name = s.broker_names[1]
+            AND if(len(s.topic_names) = 0, valid_from >= $start, valid_from > s.from_time AND list_contains(s.topic_names, topic))
+        GROUP BY topic
+    ) AS topics
+) AS b, LATERAL (
+    SELECT min(valid_to) AS gone_time, arg_min(closed_by, seq) AS gone_by FROM ends WHERE broker_name = s.broker_names[1]
+) AS g

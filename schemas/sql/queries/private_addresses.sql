@@ -1,19 +1,38 @@
--- Which registered addresses can other machines hardly reach: loopback, or the 172.16/12 of containers?
+-- Which registered addresses can other machines hardly reach: loopback, unspecified, link-local, a container's, without a port?
 -- group: identity and roles
 -- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
 -- parameter until TIMESTAMP = NULL: end of it, exclusive
 -- column namesrv_id: name server
 -- column cluster_name: cluster
 -- column broker_name: broker name
--- column broker_id: broker id, 0 = master
+-- column broker_id: broker id, 0 = master; NULL of a haServerAddr
 -- column broker_addr: broker address
+-- column what: broker address or haServerAddr: which of the two it is about
+-- column ha_server_addr: its haServerAddr; NULL where it is about the broker address
+-- column kind: why: loopback, unspecified, link-local, container default, no port or no address
 -- column from_time: start
 -- column to_time: end, exclusive; NULL = not over
 -- column opened_by: event that began it
 SELECT
-    namesrv_id, cluster_name, broker_name, broker_id, broker_addr, valid_from AS from_time, valid_to AS to_time, opened_by
-FROM broker_addr_history
-WHERE broker_addr RLIKE r'^(127\.|172\.(1[6-9]|2[0-9]|3[01])\.|localhost)'
-    AND (:until IS NULL OR valid_from < :until)
-    AND (:since IS NULL OR valid_to IS NULL OR valid_to > :since)
-ORDER BY from_time, namesrv_id, broker_name, broker_id
+    namesrv_id, cluster_name, broker_name, broker_id, broker_addr, what, ha_server_addr, kind, from_time, to_time, opened_by
+FROM (
+    SELECT
+        namesrv_id, cluster_name, broker_name, broker_id, broker_addr, 'broker address' AS what,
+        CAST(NULL AS STRING) AS ha_server_addr, {address_kind(broker_addr)} AS kind, valid_from AS from_time,
+        valid_to AS to_time, opened_by
+    FROM broker_addr_history
+    UNION ALL
+    SELECT
+        namesrv_id, cluster_name, broker_name, CAST(NULL AS BIGINT), broker_addr, 'haServerAddr', ha_server_addr,
+        {address_kind(ha_server_addr)}, valid_from, valid_to, opened_by
+    FROM broker_live_history
+    WHERE ha_server_addr <> ''
+        AND (
+            {address_kind(broker_addr)} IS NULL
+            OR regexp_replace(broker_addr, ':[^:]*$', '') <> regexp_replace(ha_server_addr, ':[^:]*$', '')
+        )
+) AS found
+WHERE kind IS NOT NULL
+    AND (:until IS NULL OR from_time < :until)
+    AND (:since IS NULL OR to_time IS NULL OR to_time > :since)
+ORDER BY from_time, namesrv_id, broker_name, what, broker_id
