@@ -9,12 +9,14 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 
+from jobs.errors import GateError
+from jobs.ingest.ingested import Ingested
 from jobs.night.days import asked_days, days_to_do
 from jobs.night.gate import measured_small, require_replayed, require_sound
 from jobs.night.judging import FLAGS, OUTCOMES, VERIFY, WRITES
 from jobs.night.night import Night
 from jobs.night.passes import Passes
-from jobs.night.publish import Published, publish
+from jobs.night.publish import Published, note_refused, publish
 from jobs.night.work import REPLAYED
 from jobs.store.warehouse import Warehouse
 from schemas import gold
@@ -60,7 +62,14 @@ def publish_steps(house: Warehouse, passes: Passes) -> Published:
     require_replayed(house, days.wanted)
     night = _all_days(house, passes)
     # Steps that were run alone may have written to any day.
-    return publish(house, night, replace(days, touched=frozenset(days.recorded)), {}, {})
+    counts = Ingested()
+    for of_run in house.waiting().values():
+        counts.take_up(of_run[0].counts)
+    try:
+        return publish(house, night, replace(days, touched=frozenset(days.recorded)), counts.counts, {})
+    except GateError as error:
+        note_refused(house, sorted(night.replayed), error, counts.counts, {})
+        raise
 
 
 def _all_days(house: Warehouse, passes: Passes) -> Night:
