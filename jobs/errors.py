@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
 EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK, EXIT_ONGOING = 7, 8, 9, 10, 11, 12
@@ -13,7 +13,7 @@ FROM_BACKUP: Final = "Bring the table's folder back from a backup"
 class JobError(Exception):
     """A known failure."""
 
-    exit_code: ClassVar[int] = EXIT_FAILED
+    exit_code: int = EXIT_FAILED
 
     @property
     def sentence(self) -> str:
@@ -59,7 +59,7 @@ class PublishedError(JobError):
 
     def __init__(self, said: str, exit_code: int) -> None:
         super().__init__(said)
-        self.exit_code = exit_code  # type: ignore[misc]  known only then
+        self.exit_code = exit_code
 
 
 class WarehouseBusyError(JobError):

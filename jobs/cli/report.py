@@ -70,6 +70,18 @@ def show_run(summary: Summary, console: Console) -> None:
     for name, values in sorted(summary.settings.items()):
         for line in setting_lines(values):
             console.line(f"             {name}: {line}")
+    _show_read(summary, console)
+    console.line()
+    console.counts("Tables (rows)", summary.tables)
+    console.line()
+    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
+    console.line()
+    show_verify(summary.verify, console)
+    console.line()
+    show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+
+
+def _show_read(summary: Summary, console: Console) -> None:
     console.line(f"Frames       {_balance(summary)}")
     if summary.ignored:
         console.line(f"             ignored: {_listed(summary.ignored)}")
@@ -86,14 +98,6 @@ def show_run(summary: Summary, console: Console) -> None:
     for what, sentences in (("NOT READ", summary.errors), ("NO INPUT", summary.empty)):
         for sentence in sentences:
             console.line(f"{what:<12} {sentence}")
-    console.line()
-    console.counts("Tables (rows)", summary.tables)
-    console.line()
-    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
-    console.line()
-    show_verify(summary.verify, console)
-    console.line()
-    show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
 
 
 def _why_nothing(summary: Summary) -> str:

@@ -281,7 +281,9 @@ class Warehouse:
     def take_back(self) -> None:
         """Have the bronze tables as the last published run left them, and commit it: what was read since may be given again."""
         for table in bronze.TABLES:
-            self.replace(table, None, self.published_files(table))
+            was, now = ({of.path: of for of in files} for files in (self.published_files(table), self.files(table)))
+            added, gone = ([of[path] for path in sorted(of.keys() - other)] for of, other in ((was, now), (now, was)))
+            self.change(table, added, gone)
         self.commit(bronze.TABLES)
 
     def discard(self) -> None:
