@@ -144,9 +144,15 @@ class _Nightly:
                 house.start_from_published()
                 require_whole(house)
                 given = held.enter_context(given_files(house, self._asked.inputs, self._asked.snapshots))
-                ingested = self._read(given, {})
-            summary.note_ingested(ingested)
+                ingested, failed = Ingested(), None
+                try:
+                    ingested = self._read(given, {})
+                except OF_FILES as error:
+                    failed = error
             try:
+                if failed is not None:
+                    raise failed
+                summary.note_ingested(ingested)
                 self._publish(ingested)
             except OF_FILES as error:
                 refused = self._refused(given, error)

@@ -15,7 +15,7 @@ from jobs.__main__ import main
 from jobs.cli import commands
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_USAGE, GateError
-from jobs.ingest import sources
+from jobs.ingest import sources, writing
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
 from jobs.night.passes import InProcess
@@ -138,6 +138,26 @@ def test_a_file_with_which_the_replay_cannot_go_on_is_left_out(tmp_path: Path) -
     said = night(tmp_path / "w", *good, write_log(tmp_path, DAYS[1], [line], "-x"), passes=Dying())
     alone = night(tmp_path / "alone", *good)
     assert (said.digests, said.errors) == (alone.digests, [f"{DAYS[1]}-x.jsonl: refused: 'no such thing'"])
+
+
+def test_a_file_that_cannot_be_put_into_tables_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody has foreseen while rows are written costs its file, too."""
+    written = writing._judged
+
+    def judged(staging: Any, table: Any, rows: Any) -> Any:
+        if BAD in str(rows.to_pylist()):
+            raise OverflowError("too large")
+        return written(staging, table, rows)
+
+    monkeypatch.setattr(writing, "_judged", judged)
+    monkeypatch.setattr("jobs.night.nightly.cores", lambda: 1)
+    good = some_days(tmp_path)
+    wrong = write_log(tmp_path, DAYS[1], [registration(BAD, "10:30:00", "X", MONTH_MS)], "-x")
+    said = night(tmp_path / "w", *good, wrong)
+    assert (said.digests, said.errors) == (
+        night(tmp_path / "alone", *good).digests,
+        [f"{wrong.name}: refused: too large"],
+    )
 
 
 def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
