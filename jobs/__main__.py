@@ -4,7 +4,8 @@ Exit codes: 0 done; 1 unexpected failure; 2 usage or configuration; 3 some input
 4 the quality gate refused, nothing was published; 5 another run is writing to the warehouse; 6 nothing has been published yet;
 7 nothing is recorded on a day that was asked for; 8 rows on disk are not those that a run published or read; 9 the warehouse is
 of another layout; 10 a disk is full; 11 all there was to read were captures without order in time; 12 an incident is ongoing
-(`ask incidents --fail-on`). Whatever the code, what was published before stays as it was.
+(`ask incidents --fail-on`); 13 an input folder has no file in it; 14 published, but more answers do not match than allowed.
+Whatever the code, what was published before stays as it was.
 """
 
 from __future__ import annotations

@@ -43,6 +43,8 @@ class PipelineConf:
     """All settings in force. A night is refused if more frames than `quarantine_frames_min` and than the share are quarantined.
 
     `late_limit_days`: an event may lie so many days behind the latest of its name server; later ones are quarantined.
+    `ahead_limit_minutes`: so much later than the run a recorded time may be, since clocks differ; later ones are quarantined.
+    `mismatched_share_max`, `mismatched_min`: more answers that do not match, of both, and the run says so by its exit code.
     `quiet_road`: whether brokers that only beat are told from others before the replay.
     `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port.
     """
@@ -50,6 +52,9 @@ class PipelineConf:
     quarantine_share_max: float = 0.01
     quarantine_frames_min: int = 100
     late_limit_days: int = 7
+    ahead_limit_minutes: int = 60
+    mismatched_share_max: float = 0.001
+    mismatched_min: int = 10
     quiet_road: bool = True
     thresholds: Thresholds = field(default_factory=Thresholds)
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
@@ -60,7 +65,7 @@ class PipelineConf:
 
         What may be stored at all is no reason to replay what is; nor is the road that the replay takes.
         """
-        left_out = ("late_limit_days", "quiet_road")
+        left_out = ("late_limit_days", "ahead_limit_minutes", "mismatched_share_max", "mismatched_min", "quiet_road")
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -84,11 +89,11 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {"ingest", "late", "replay", "findings", "namesrv"}, str(path))
+    _known(document, {"ingest", "late", "replay", "verify", "findings", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
     _known(ingest, {"quarantine_share_max", "quarantine_frames_min"}, f"{path} [ingest]")
     late = document.get("late", {})
-    _known(late, {"limit_days"}, f"{path} [late]")
+    _known(late, {"limit_days", "ahead_limit_minutes"}, f"{path} [late]")
     _known(document.get("replay", {}), {"quiet_road"}, f"{path} [replay]")
     namesrvs = {
         name: _namesrv_conf(table, f'{path} [namesrv."{name}"]') for name, table in document.get("namesrv", {}).items()
@@ -104,19 +109,36 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
             said = dataclasses.replace(said, version=version)
         namesrvs[name] = said
     _check_addresses(namesrvs)
-    share, frames = ingest.get("quarantine_share_max", 0.01), ingest.get("quarantine_frames_min", 100)
-    if not isinstance(share, (int, float)) or not 0 <= share <= 1:
-        raise ConfError(f"{path} [ingest] quarantine_share_max: {share!r} is not a share from 0 to 1")
-    if type(frames) is not int or frames < 0:
-        raise ConfError(f"{path} [ingest] quarantine_frames_min: {frames!r} is not a number of frames")
-    limit_days = late.get("limit_days", 7)
-    if type(limit_days) is not int or limit_days < 0:
-        raise ConfError(f"{path} [late] limit_days: {limit_days!r} is not a number of days")
+    known = PipelineConf()
+    share = _share(ingest, "quarantine_share_max", f"{path} [ingest]", known.quarantine_share_max)
+    frames = _number(ingest, "quarantine_frames_min", "frames", f"{path} [ingest]", known.quarantine_frames_min)
+    limit_days = _number(late, "limit_days", "days", f"{path} [late]", known.late_limit_days)
+    ahead = _number(late, "ahead_limit_minutes", "minutes", f"{path} [late]", known.ahead_limit_minutes)
+    verify = document.get("verify", {})
+    _known(verify, {"mismatched_share_max", "mismatched_min"}, f"{path} [verify]")
+    mismatched = (
+        _share(verify, "mismatched_share_max", f"{path} [verify]", known.mismatched_share_max),
+        _number(verify, "mismatched_min", "answers", f"{path} [verify]", known.mismatched_min),
+    )
     quiet_road = document.get("replay", {}).get("quiet_road", True)
     if type(quiet_road) is not bool:
         raise ConfError(f"{path} [replay] quiet_road: {quiet_road!r} is neither true nor false")
     thresholds = _thresholds(document.get("findings", {}), f"{path} [findings]")
-    return PipelineConf(float(share), frames, limit_days, quiet_road, thresholds, namesrvs)
+    return PipelineConf(share, frames, limit_days, ahead, *mismatched, quiet_road, thresholds, namesrvs)
+
+
+def _share(table: Mapping[str, Any], name: str, where: str, default: float) -> float:
+    value = table.get(name, default)
+    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ConfError(f"{where} {name}: {value!r} is not a share from 0 to 1")
+    return float(value)
+
+
+def _number(table: Mapping[str, Any], name: str, what: str, where: str, default: int) -> int:
+    value = table.get(name, default)
+    if type(value) is not int or value < 0:
+        raise ConfError(f"{where} {name}: {value!r} is not a number of {what}")
+    return value
 
 
 def _thresholds(table: Mapping[str, Any], where: str) -> Thresholds:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
 EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK, EXIT_ONGOING = 7, 8, 9, 10, 11, 12
+EXIT_NO_INPUT, EXIT_MISMATCHED = 13, 14
 FROM_BACKUP: Final = "Bring the table's folder back from a backup"
 
 
 class JobError(Exception):
     """A known failure."""
 
-    exit_code: ClassVar[int] = EXIT_FAILED
+    exit_code: int = EXIT_FAILED
 
     @property
     def sentence(self) -> str:
@@ -39,14 +40,26 @@ class SnapshotUnknownError(UsageError):
 
 
 class GateError(JobError):
-    """Critical rules are broken; nothing was published."""
+    """Critical rules are broken; nothing was published. `is_of_files`: what some file says may be why."""
 
     exit_code = EXIT_GATE
+
+    def __init__(self, said: str, *, is_of_files: bool = False) -> None:
+        super().__init__(said)
+        self.is_of_files = is_of_files
 
     @property
     def sentence(self) -> str:
         """Return what the user is told."""
         return f"the quality gate refused: {self}. Nothing was published."
+
+
+class PublishedError(JobError):
+    """What could not be done behind a run that is published."""
+
+    def __init__(self, said: str, exit_code: int) -> None:
+        super().__init__(said)
+        self.exit_code = exit_code
 
 
 class WarehouseBusyError(JobError):

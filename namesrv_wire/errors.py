@@ -64,6 +64,7 @@ class Reason(str, Enum):
     BAD_LINE = "bad_line"
     TOO_LATE = "too_late"
     CLOCK_WENT_BACK = "clock_went_back"
+    AHEAD_OF_CLOCK = "ahead_of_clock"
     SEQ_TAKEN = "seq_taken"
 
 

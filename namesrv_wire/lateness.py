@@ -2,7 +2,8 @@
 
 A row whose day lies further behind the latest day of its name server than the limit would change history that has long been
 read: it is refused. So is a row that lies as far behind what came before it in its own file: a file whose clock jumps so
-far has no order. Smaller steps back are noted, not judged.
+far has no order. Smaller steps back are noted, not judged. Nothing that is recorded lies after the clock of who reads it: a row
+that does, by more than clocks differ, is refused, and moves nothing.
 """
 
 from __future__ import annotations
@@ -50,11 +51,12 @@ class Lateness:
     """Judges rows by the time of their effect, in microseconds since the epoch.
 
     `watermarks_us`: the latest time of each name server before this run. `limit_days`: a row may lie so many days further
-    back. `latest_us`: the latest time of each name server among the rows that were let through.
+    back. `until_us`: no row may lie later; None: whoever reads has no clock. `latest_us`: the latest time of each name server
+    among the rows that were let through.
     """
 
-    def __init__(self, watermarks_us: Mapping[str, int], limit_days: int) -> None:
-        self.watermarks_us, self.limit_days = watermarks_us, limit_days
+    def __init__(self, watermarks_us: Mapping[str, int], limit_days: int, until_us: int | None = None) -> None:
+        self.watermarks_us, self.limit_days, self.until_us = watermarks_us, limit_days, until_us
         self._earliest_day = {name: us // _DAY_US - limit_days for name, us in watermarks_us.items()}
         self._latest_of_file: dict[str, int] = {}
         self._last_of_file: dict[str, int] = {}
@@ -78,10 +80,14 @@ class Lateness:
     def lets_through(self, namesrv_id: str, first_us: int, last_us: int) -> bool:
         """Return whether rows of a capture may all pass that took effect between two times; they then count as passed."""
         earliest_day = self._earliest_day.get(namesrv_id)
-        if earliest_day is not None and first_us // _DAY_US < earliest_day:
+        if (earliest_day is not None and first_us // _DAY_US < earliest_day) or self.is_ahead(last_us):
             return False
         self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, last_us), last_us)
         return True
+
+    def is_ahead(self, at_us: int) -> bool:
+        """Return whether a time lies after all that can be recorded by now."""
+        return self.until_us is not None and at_us > self.until_us
 
     def all_in_order(self, found: Mapping[str, Times]) -> bool:
         """Return whether rows that follow each other in a file all pass without a remark; they then count as passed.
@@ -93,7 +99,9 @@ class Lateness:
             latest_us = max(self._latest_of_file.get(name, times.high), times.high)
             earliest = max(self._earliest_day.get(name, 0), latest_us // _DAY_US - self.limit_days)
             step = min(times.step, times.first - last_us)
-            if times.low // _DAY_US < earliest or (len(self._steps) < MAX_NOTED and step < -STEP_BACK_US):
+            if self.is_ahead(times.high) or times.low // _DAY_US < earliest:
+                return False
+            if len(self._steps) < MAX_NOTED and step < -STEP_BACK_US:
                 return False
         for name, times in found.items():
             self._latest_of_file[name] = max(self._latest_of_file.get(name, times.high), times.high)
@@ -112,6 +120,8 @@ class Lateness:
         namesrv_id, at_us = values.get("namesrv_id"), values.get("effect_time")
         if namesrv_id is None or at_us is None:
             return row
+        if self.until_us is not None and self.is_ahead(at_us):
+            return self._refusal(row, Reason.AHEAD_OF_CLOCK, ahead_of_clock(at_us, self.until_us))
         earliest_day = self._earliest_day.get(namesrv_id)
         if earliest_day is not None and at_us // _DAY_US < earliest_day:
             detail = f"{_shown(at_us)}: more than {self.limit_days} days behind what is known of {namesrv_id} (late.limit_days)"
@@ -160,6 +170,13 @@ class Lateness:
         self._steps.append(
             Row("namesrv_events", namesrv_row(shared, kind, None, stepped(before_us, at_us)).values, False)
         )
+
+
+def ahead_of_clock(at_us: int, until_us: int) -> str:
+    """Return in words that a time lies after all that can be recorded by now."""
+    return (
+        f"{_shown(at_us)}: nothing that is recorded by now is later than {_shown(until_us)} (late.ahead_limit_minutes)"
+    )
 
 
 def stepped(before_us: int, at_us: int) -> str:

@@ -22,6 +22,7 @@ from schemas.table import (
     Column,
     Table,
     list_of,
+    map_of,
     required,
     struct_of,
 )
@@ -238,8 +239,8 @@ QUARANTINE = Table(
         required(
             "reason",
             STRING,
-            "Reason code; broken_rule: it could be decoded, and says what cannot be; too_late, clock_went_back, seq_taken: "
-            "it could be decoded, and has no place in the history; tls, http, zeros, half_frame, silent_connection: what a "
+            "Reason code; broken_rule: it could be decoded, and says what cannot be; too_late, clock_went_back, ahead_of_clock, "
+            "seq_taken: it could be decoded, and has no place in the history; tls, http, zeros, half_frame, silent_connection: what a "
             "whole connection looks like; truncated_packet: the first frame of a connection that the capture has cut",
         ),
         Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),
@@ -252,10 +253,12 @@ QUARANTINE = Table(
     ),
     key=("quarantine_id",),
 )
+ACCEPTED, UNREAD, REFUSED = "accepted", "unread", "refused"
+"""Verdicts on a file that was given."""
 SOURCES = Table(
     "sources",
     "bronze",
-    "one file that was read to its end, by content",
+    "one file that was given, by content",
     (
         required("content_sha256", STRING, "SHA-256 of the file as read"),
         required("source_file", STRING, "Name of the file, without its folder"),
@@ -270,7 +273,18 @@ SOURCES = Table(
         Column("first_time", TIMESTAMP, "Time of the first packet; NULL for an event log"),
         Column("last_time", TIMESTAMP, "Time of the last packet; NULL for an event log"),
         required("days", DAYS, "Days on which the run that read it has written or changed rows"),
-        Column("error", STRING, "Why reading stopped early; NULL if it did not"),
+        Column("error", STRING, "What is wrong with it, or why reading stopped early; NULL: nothing"),
+        required(
+            "verdict",
+            STRING,
+            "accepted; unread: nothing, or less than most, of it could be read; refused: it breaks a rule, and none of its rows "
+            "is kept",
+        ),
+        Column(
+            "counts",
+            map_of(LONG),
+            "What became of all that the run that read it has read, as in runs.counts; the same in each of its rows",
+        ),
         required("ingest_run", STRING, "Run that read it"),
     ),
     key=("content_sha256",),

@@ -4,8 +4,9 @@ Put the file into the DAG folder and set the Airflow variables that it reads. It
 else: the wrapper brings its own environment, on the worker and on the machines of a cluster, so a BashOperator is enough.
 
 What an exit code means to Airflow: 0 is success. 3 (published, but some input could not be read) shows as skipped, for
-somebody to look at. All others fail the task; the retry helps with 1 (unexpected) and 5 (warehouse busy), and does no harm with
-the rest: nothing is published twice, and what was published before stays.
+somebody to look at. All others fail the task, also 13 (an input folder is empty) and 14 (published, but answers do not match);
+the retry helps with 1 (unexpected), 5 (warehouse busy) and a mount that comes back, and does no harm with the rest: nothing is published
+twice, and what was published before stays.
 """
 
 from __future__ import annotations

@@ -34,6 +34,9 @@ find "$LOGS" \( -name 'nightly-*.log' -o -name 'summary-*.json' \) -mtime "+$KEE
 case $status in
   0) exit 0 ;;
   3) echo "namesrv-history: published, but some input could not be read" ;;
+  13) echo "namesrv-history: an input folder is empty: is $INCOMING mounted?" ;;
+  14) echo "namesrv-history: published, but more answers do not match than allowed: the first are named below" ;;
+  10) echo "namesrv-history: a disk is full; whether the night is published is said below" ;;
   4) echo "namesrv-history: the quality gate refused; readers see the night before. Why: $WAREHOUSE/data_docs" ;;
   5) echo "namesrv-history: another run is writing to $WAREHOUSE" ;;
   *) echo "namesrv-history: exit code $status; readers see the night before" ;;

@@ -62,7 +62,8 @@ def parser() -> argparse.ArgumentParser:
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full, "
-        "11 no input with an order in time, 12 an incident is ongoing (ask incidents --fail-on).",
+        "11 no input with an order in time, 12 an incident is ongoing (ask incidents --fail-on), 13 an input folder without a file "
+        "(the rest was published), 14 published, but more answers do not match than [verify] allows.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
@@ -101,6 +102,21 @@ def _add_care(jobs: Jobs) -> None:
     """Add what checks and maintains a warehouse."""
     check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
     _warehouse_options(check)
+    refused = jobs.add_parser(
+        "refused", help="list the files that were refused, or of which not most could be read, and why; forget them"
+    )
+    _warehouse_options(refused)
+    _several(
+        refused,
+        "--forget",
+        "FILE",
+        "forget files, by name or the first digits of their digests: they may be given again",
+    )
+    refused.add_argument(
+        "--unpublished",
+        action="store_true",
+        help="take back all that was read since the last published run: it may be given again",
+    )
     care = jobs.add_parser("maintain", help="compact files, and delete what no readable run needs")
     _warehouse_options(care)
     care.add_argument(

@@ -22,16 +22,30 @@ from jobs.cli.pages import write_pages
 from jobs.cli.shell import shell
 from jobs.cli.snapshot import snapshot_at
 from jobs.cli.views import Views, register_views, run_in_force
-from jobs.errors import EXIT_INPUT, EXIT_OK, FROM_BACKUP, TamperedError, UsageError
+from jobs.errors import (
+    EXIT_INPUT,
+    EXIT_MISMATCHED,
+    EXIT_NO_INPUT,
+    EXIT_OK,
+    FROM_BACKUP,
+    GateError,
+    JobError,
+    PublishedError,
+    TamperedError,
+    UsageError,
+)
 from jobs.ingest.ingest import ingest
+from jobs.ingest.refused import forget, told
 from jobs.ingest.tasks import cores
 from jobs.night import nightly
 from jobs.night.docs import prepare
+from jobs.night.gate import are_too_many
 from jobs.night.passes import InProcess, OnSpark, Passes
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check
 from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.damage import require_whole
+from jobs.store.disk import PUBLISHED, known_failure
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
 from jobs.store.published import LAST_RUN
@@ -90,7 +104,13 @@ def run_command(arguments: argparse.Namespace, session: SessionLater | None = No
         # PySpark logs every failed query with its whole stack beside raising it.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with contextlib.closing(Command(arguments, session)) as command:
-        return _COMMANDS[arguments.job](command)
+        try:
+            return _COMMANDS[arguments.job](command)
+        except Exception as error:
+            told = known_failure(error, command.house.path, PUBLISHED) if command.house.is_published else None
+            if told is None or isinstance(error, JobError):
+                raise
+            raise PublishedError(*told) from error
 
 
 # -- the night -------------------------------------------------------------------------------------------
@@ -106,11 +126,27 @@ def _nightly(command: Command) -> int:
     if given.summary:
         summary.write(Path(given.summary))
     report.show_run(summary, command.console)
+    if summary.status == "refused":
+        raise GateError(summary.gate)
     days = [dt.date.fromisoformat(day) for day in summary.days] if summary.status == "published" else []
     index = write_pages(command.house.path, days, Path(summary.data_docs))
     if index is not None:
         command.console.line(f"Pages        {index}")
-    return EXIT_INPUT if summary.errors else EXIT_OK
+    if command.house.unnoted is not None:
+        raise command.house.unnoted
+    return _code_of(command, summary)
+
+
+def _code_of(command: Command, summary: nightly.Summary) -> int:
+    """Return what a scheduler is to think of a night that is done: of several codes the greatest."""
+    codes = [EXIT_OK]
+    if summary.errors:
+        codes.append(EXIT_INPUT)
+    if summary.empty:
+        codes.append(EXIT_NO_INPUT)
+    if summary.status == "published" and are_too_many(summary.verify, command.house.conf):
+        codes.append(EXIT_MISMATCHED)
+    return max(codes)
 
 
 def _demo(command: Command) -> int:
@@ -135,7 +171,7 @@ def _ingest(command: Command) -> int:
         ingested = ingest(house, given.input, given.snapshot, command.console.progress, cores())
         house.clear_staging()
     report.show_ingested(ingested, command.console)
-    return EXIT_INPUT if ingested.errors else EXIT_OK
+    return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK
 
 
 # -- care --------------------------------------------------------------------------------------------------------------
@@ -153,6 +189,21 @@ def _check(command: Command) -> int:
         raise TamperedError(
             f"{command.house.path}: {len(checked.wrong)} slice(s) or table(s) are not what was published", FROM_BACKUP
         )
+    return EXIT_OK
+
+
+def _refused(command: Command) -> int:
+    given, house = command.arguments, command.house
+    with locked(house.path):
+        house.start_from_published()
+        if given.unpublished:
+            house.take_back()
+            command.console.line("What was read and not published is taken back: it may be given again")
+        gone = forget(house, given.forget) if given.forget else []
+        left = told(house)
+    for source in gone:
+        command.console.line(f"forgotten: {source.name}: it may be given again")
+    report.show_refused(left, command.console)
     return EXIT_OK
 
 
@@ -229,6 +280,7 @@ _COMMANDS: dict[str, Callable[[Command], int]] = {
     "ingest": _ingest,
     "check": _check,
     "maintain": _maintain,
+    "refused": _refused,
     "sql": _sql,
     "register": _register,
     "export": _export,

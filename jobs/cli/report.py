@@ -25,6 +25,7 @@ from jobs.ingest.ingested import Ingested, Read
 from jobs.night.nightly import Summary
 from jobs.store.coverage import NOT_RECORDED
 from jobs.store.maintain import Maintained
+from jobs.store.recorded import ReadFile
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
 from schemas.dialect import duckdb_queries
@@ -47,6 +48,7 @@ _EXPLANATIONS = {
 
 _REFUSALS = {
     Reason.TOO_LATE.value: "that came later than late.limit_days",
+    Reason.AHEAD_OF_CLOCK.value: "later than the run by more than late.ahead_limit_minutes",
     Reason.CLOCK_WENT_BACK.value: "further back than late.limit_days behind what came before them in their file",
 }
 
@@ -58,8 +60,9 @@ def show_run(summary: Summary, console: Console) -> None:
     """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
     console.line()
     if summary.status == "nothing_to_do":
-        what = "nothing in what was read belongs to the history" if summary.errors else "every input was read before"
-        console.line(f"Nothing to do: {what}, and everything recorded is published. The last run said:")
+        console.line(
+            f"Nothing to do: {_why_nothing(summary)}, and everything recorded is published. The last run said:"
+        )
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
     known = [f"(read before: {', '.join(summary.known_sources)})"] if summary.known_sources else []
     console.line(f"Read         {' '.join([', '.join(summary.sources) or 'nothing new', *known])}")
@@ -67,6 +70,18 @@ def show_run(summary: Summary, console: Console) -> None:
     for name, values in sorted(summary.settings.items()):
         for line in setting_lines(values):
             console.line(f"             {name}: {line}")
+    _show_read(summary, console)
+    console.line()
+    console.counts("Tables (rows)", summary.tables)
+    console.line()
+    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
+    console.line()
+    show_verify(summary.verify, console)
+    console.line()
+    show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+
+
+def _show_read(summary: Summary, console: Console) -> None:
     console.line(f"Frames       {_balance(summary)}")
     if summary.ignored:
         console.line(f"             ignored: {_listed(summary.ignored)}")
@@ -80,16 +95,15 @@ def show_run(summary: Summary, console: Console) -> None:
         console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
     if summary.restated:
         console.line(f"Restated     {summary.restated:,} published slices of tables are others now: see restatements")
-    for error in summary.errors:
-        console.line(f"NOT READ     {error}")
-    console.line()
-    console.counts("Tables (rows)", summary.tables)
-    console.line()
-    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
-    console.line()
-    show_verify(summary.verify, console)
-    console.line()
-    show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+    for what, sentences in (("NOT READ", summary.errors), ("NO INPUT", summary.empty)):
+        for sentence in sentences:
+            console.line(f"{what:<12} {sentence}")
+
+
+def _why_nothing(summary: Summary) -> str:
+    if summary.empty and not (summary.sources or summary.known_sources):
+        return "there is no input"
+    return "nothing in what was read belongs to the history" if summary.errors else "every input was read before"
 
 
 def _balance(read: Read) -> str:
@@ -132,13 +146,24 @@ def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
     console.line(
         f"             {numbers['mismatched']:,} mismatched; {numbers['order_decisions']:,} order decision(s), see order_decisions"
     )
+    for sentence in numbers.get("first_mismatched", ()):
+        console.line(f"MISMATCHED   {sentence}")
 
 
 def show_ingested(ingested: Ingested, console: Console) -> None:
     """Show what was read."""
     console.line(f"Frames {_balance(ingested)}")
-    for error in ingested.errors:
-        console.line(f"NOT READ {error}")
+    for what, sentences in (("NOT READ", ingested.errors), ("NO INPUT", ingested.empty)):
+        for sentence in sentences:
+            console.line(f"{what} {sentence}")
+
+
+def show_refused(files: Sequence[ReadFile], console: Console) -> None:
+    """Show the files of which nothing, or not most, is kept."""
+    for source in files:
+        console.line(f"{source.verdict}  {source.sha256[:12]}  {source.ingest_run}  {source.error}")
+    if not files:
+        console.line("No file was refused, and most of each could be read")
 
 
 def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> None:

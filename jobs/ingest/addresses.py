@@ -203,6 +203,7 @@ def note_renamed(house: Warehouse, days: Collection[dt.date]) -> None:
         "kind": "addresses",
         "bytes": 0,
         "frames": 0,
+        "verdict": bronze.ACCEPTED,
     }
     house.write(bronze.SOURCES, table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=house.run_id))
 

@@ -8,6 +8,7 @@ from enum import Enum
 from itertools import islice
 from pathlib import Path
 
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.packets.capture import SYN, Endpoints, Segment, read_capture
 from namesrv_wire.packets.columns import read_columns
@@ -36,10 +37,15 @@ class Bearing(Enum):
     STEPPED = "stepped"
 
 
-def peek(path: Path) -> list[Segment]:
-    """Return the first segments of a capture; none if it cannot be read, since its reader says what is wrong with it."""
+def peek(path: Path, until_us: int | None = None, most: int = _PEEKED_PACKETS) -> list[Segment]:
+    """Return the first segments of a capture; none if it cannot be read, since its reader says what is wrong with it.
+
+    `until_us`: of those that do not lie after the clock of who reads.
+    """
+    last_ns = None if until_us is None else until_us * NS_PER_US
     try:
-        return list(islice(read_capture(path), _PEEKED_PACKETS))
+        recorded = (of for of in read_capture(path) if last_ns is None or of.time_ns <= last_ns)
+        return list(islice(recorded, most))
     except (CaptureError, OSError):
         return []
 

@@ -1,7 +1,8 @@
 """Read captures, event logs and snapshots into the bronze tables.
 
 Reads   packet captures and JSON-lines event logs, files or folders; snapshot files
-Writes  all bronze tables; a file that was read before, by content, changes nothing. What breaks a rule goes to quarantine
+Writes  all bronze tables; a file that was read before, by content, changes nothing. What breaks a rule goes to quarantine; a file
+        of which too much does is refused: nothing of it is kept but its row in `sources`, with the reason
 
 Each table has one commit, and `sources` the last: a file is known from then on, and what was read of it is in the tables.
 Until then readers see none of it, so that a run that dies leaves nothing that would have to be taken back.
@@ -10,7 +11,9 @@ Until then readers see none of it, so that a run that dies leaves nothing that w
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -25,9 +28,10 @@ from jobs.ingest.ingested import Ingested
 from jobs.ingest.progress import Progress, Tell, nobody
 from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
-from jobs.ingest.sources import Source, sources_of
+from jobs.ingest.sources import Found, Source, expand, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.tasks import given_back
+from jobs.ingest.verdicts import judged
 from jobs.ingest.writing import days_if_new, settle_staged, write_staged
 from jobs.processes import rarely_collected
 from jobs.store.places import local_path
@@ -39,7 +43,25 @@ from schemas import bronze, times
 from schemas.rules import BROKEN_RULE
 from schemas.table import Table
 
-_IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
+Values = dict[str, Any]
+IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
+"""The tables that reading changes, in the order of their commits."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The files that a run was given, at hand and in order of time, and what was found where there are none."""
+
+    sources: Sequence[Source]
+    found: Found
+
+
+@contextmanager
+def given_files(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
+    """Give `inputs` and `snapshots`, files, folders or URLs, while they are at hand. Raises FileNotFoundError for a missing one."""
+    with at_hand(inputs) as files, at_hand(snapshots) as states:
+        found = expand(files)
+        yield Given(sources_of(found.files, expand(states).files, house.until_us), found)
 
 
 def ingest(
@@ -56,26 +78,73 @@ def ingest(
     Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
-    with at_hand(inputs) as files, at_hand(snapshots) as states, rarely_collected(), given_back():
-        return _ingest(house, (files, states), tell, width)
+    with given_files(house, inputs, snapshots) as given:
+        result = read(house, given, tell, width)
+        commit_read(house, result)
+    return result
 
 
-def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: Tell, width: int) -> Ingested:
-    result = Ingested()
-    sources, addresses = _fresh_sources(house, *given, result), Addresses(house)
+def commit_read(house: Warehouse, result: Ingested) -> None:
+    """Commit what was read. Raises ClockError if all there was to read were files without order."""
+    house.commit(IN_ORDER)
+    if result.unordered and not result.events + result.observations + result.duplicates:
+        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
+
+
+def read(
+    house: Warehouse,
+    given: Given,
+    tell: Tell = nobody,
+    width: int = 1,
+    refused: Mapping[str, str] | None = None,
+    waiting: Collection[str] = (),
+) -> Ingested:
+    """Read what is new of the files, and commit nothing; see `ingest`.
+
+    A file that breaks a rule is left out, and so are those that are `refused` already: digest and reason. `waiting`: runs of which
+    nothing is published, and what they have read is taken up; a file of theirs is no duplicate.
+    """
+    left_out = dict(refused or {})
+    with rarely_collected(), given_back():
+        while True:
+            result = Ingested(empty=list(given.found.empty), errors=list(given.found.errors))
+            fresh = _fresh_sources(house, given.sources, result, waiting)
+            wanted = [source for source in fresh if source.sha256 not in left_out]
+            rows, wrong = _read(house, wanted, result, tell, width)
+            if not wrong:
+                break
+            house.discard()
+            left_out |= wrong
+    for source in fresh:
+        if source.sha256 in left_out:
+            rows.append(source.unread(left_out[source.sha256], bronze.REFUSED))
+            result.errors.append(left_out[source.sha256])
+            result.sources.append(source.path.name)
+    if rows:
+        counts, none = list(result.counts.items()), list[object]()
+        days = [none if row["verdict"] == bronze.REFUSED else result.days for row in rows]
+        listed = [{**row, "days": of} for row, of in zip(rows, days, strict=True)]
+        house.write(bronze.SOURCES, table_of(listed, bronze.SOURCES, counts=counts, ingest_run=house.run_id))
+    return result
+
+
+def _read(
+    house: Warehouse, sources: Sequence[Source], result: Ingested, tell: Tell, width: int
+) -> tuple[list[Values], dict[str, str]]:
+    """Read files; return their rows for `sources`, and the digests of those that are refused, with the reasons."""
+    addresses = Addresses(house)
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
             note_renamed(house, days)
-            house.commit(_IN_ORDER)
-        return result
+        return [], {}
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
     namesrv_of = addresses.namesrv_of
     of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
-    lateness = Lateness(watermarks | of_addresses, house.conf.late_limit_days)
+    lateness = Lateness(watermarks | of_addresses, house.conf.late_limit_days, house.until_us)
     folder = local_path(house.staging) or Path(tempfile.gettempdir()) / house.run_id
     with staging_in(folder, house.run_id, house.started.date(), namesrv_of) as staging:
         reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
-        read = reading.read(sources)
+        rows = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
         pa.default_memory_pool().release_unused()
         settle_staged(house, staging, has_logs=has_logs)
@@ -88,6 +157,9 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         write_staged(house, staging, result, last_day, width)
         is_concluded &= result.reasons.keys().isdisjoint((BROKEN_RULE, Reason.SEQ_TAKEN.value))
+        wrong = judged(house.conf, staging, list(zip(sources, rows, reading.numbers, strict=True)), result)
+    if wrong:
+        return rows, wrong
     if result.unaccounted:
         raise GateError(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
@@ -104,24 +176,27 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         {"namesrv_id": name, "latest_time": us} for name, us in sorted(reached.items()) if us > watermarks.get(name, -1)
     ]
     _upsert(house, bronze.WATERMARKS, moved)
-    house.write(bronze.SOURCES, table_of(read, bronze.SOURCES, days=result.days, ingest_run=house.run_id))
-    house.commit(_IN_ORDER)
-    if result.unordered and not result.events + result.observations + result.duplicates:
-        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
-    return result
+    return rows, {}
 
 
-def _fresh_sources(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str], result: Ingested) -> list[Source]:
+def _fresh_sources(
+    house: Warehouse, sources: Sequence[Source], result: Ingested, waiting: Collection[str]
+) -> list[Source]:
     """Return the files that no run has noted, each content once, in order of time; note the others in `result`."""
-    known = {source.sha256: source.frames for source in house.recorded()} if inputs or snapshots else {}
+    known = {source.sha256: source for source in house.recorded()} if sources else {}
     fresh: dict[str, Source] = {}
-    for source in sources_of(inputs, snapshots):
-        if source.sha256 in known:
-            result.frames += known[source.sha256]
-            result.duplicates += known[source.sha256]
-            result.known_sources.append(source.path.name)
-        else:
+    for source in sources:
+        before = known.get(source.sha256)
+        if before is None:
             fresh.setdefault(source.sha256, source)
+            continue
+        if before.verdict != bronze.ACCEPTED:
+            result.errors.append(f"{before.error} (given before: `refused` lists and forgets such files)")
+        if before.verdict != bronze.REFUSED and before.ingest_run not in waiting:
+            result.frames += before.frames
+            result.duplicates += before.frames
+        if before.ingest_run not in waiting:
+            result.known_sources.append(source.path.name)
     return list(fresh.values())
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from namesrv_wire.errors import PIECES
+from namesrv_wire.errors import Reason
+
+_NUMBERS = ("frames", "pieces", "packets", "events", "observations", "duplicates", "quarantined", "sightings")
+_REFUSED = frozenset((Reason.TOO_LATE.value, Reason.CLOCK_WENT_BACK.value, Reason.AHEAD_OF_CLOCK.value))
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Read:
     known_sources: list[str] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -46,9 +51,26 @@ class Ingested(Read):
     days: list[dt.date] = field(default_factory=list)
 
     @property
-    def misunderstood(self) -> int:
-        """Return the rows of quarantine that are whole frames or lines: what was not understood, if not by strangers."""
-        return sum(count for reason, count in self.reasons.items() if reason not in PIECES)
+    def counts(self) -> dict[str, int]:
+        """Return what became of all that was read, by name, as the ledger and `sources` have it."""
+        return {
+            **{name: getattr(self, name) for name in _NUMBERS},
+            "ignored": sum(self.ignored.values()),
+            **{f"ignored.{rule}": count for rule, count in sorted(self.ignored.items())},
+            **{f"quarantined.{reason}": count for reason, count in sorted(self.reasons.items())},
+            **self.refused,
+        }
+
+    def take_up(self, counts: Mapping[str, int]) -> None:
+        """Add the `counts` of an earlier run that published nothing: what it has read is told once, by whoever publishes it."""
+        for name, count in counts.items():
+            kind, _, which = name.partition(".")
+            if name in _NUMBERS:
+                setattr(self, name, getattr(self, name) + count)
+            elif which and kind in ("ignored", "quarantined"):
+                (self.ignored if kind == "ignored" else self.reasons)[which] += count
+            elif name in _REFUSED:
+                self.refused[name] += count
 
     @property
     def unaccounted(self) -> int:

@@ -39,6 +39,11 @@ class Progress:
         """Note that so many bytes of the file are read; None: all of them."""
         self._reached = self._file if size is None else size
 
+    @property
+    def size(self) -> int:
+        """Return how many bytes of the file are read."""
+        return min(max(self.position.bytes, self._reached), self._file)
+
     def more(self, what: str, count: int) -> None:
         """Note that so many more "packets" or "lines" were read."""
         self._counts[what] += count
@@ -49,7 +54,7 @@ class Progress:
 
     def text(self, seconds: float) -> str:
         """Return how far it is after so many seconds."""
-        done = self._behind + min(max(self.position.bytes, self._reached), self._file)
+        done = self._behind + self.size
         read = [f"{count:,} {what}, {count / seconds:,.0f} a second" for what, count in self._counts.items() if count]
         left = [f"about {_time(seconds * (self._all - done) / done)} left"] if done else []
         return "; ".join([f"{done / 1e6:,.1f} of {self._all / 1e6:,.1f} MB", *read, *left])

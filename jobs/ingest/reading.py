@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, cast
 
@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from jobs.conf import PipelineConf
 from jobs.ingest.bearing import Bearing, bearing_of, beginnings, peek, until_ns
-from jobs.ingest.captured import Captured, in_order
+from jobs.ingest.captured import Ahead, Captured, in_order
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.logs import Part, ReadBlock, ReadPart, again, parts_of_logs, read_part, rows_in
 from jobs.ingest.progress import Progress
-from jobs.ingest.sources import Source, instant
+from jobs.ingest.sources import Source, instant, is_packed
 from jobs.ingest.staging import Staging
 from jobs.ingest.stretches import Readers, can_be_cut, read_together
 from jobs.ingest.tasks import done
@@ -26,7 +26,7 @@ from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
-from namesrv_wire.lateness import Lateness
+from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.packets.capture import CaptureStats, Endpoints, Segment, read_capture, snapshot_length
 from namesrv_wire.packets.columns import Packets, read_columns
 from namesrv_wire.rows import AnyRow, Row
@@ -35,7 +35,6 @@ from namesrv_wire.streams.tcp import Stream
 from namesrv_wire.tally import Tally
 from schemas import bronze
 
-log = logging.getLogger(__name__)
 Values = dict[str, Any]
 
 
@@ -43,7 +42,8 @@ class Reading:
     """Reads files of one run: their rows go past the judge of their times into the staging area.
 
     `namesrv_of`: the name servers whose addresses are other than their ids. Afterwards `open_streams` has the rows that say
-    where reading stopped in each address's connections, and `stated` whose addresses event logs say that some are.
+    where reading stopped in each address's connections, `stated` whose addresses event logs say that some are, and `numbers` those
+    of the rows that each file gave.
     """
 
     def __init__(
@@ -76,6 +76,8 @@ class Reading:
         self._progress = progress
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
+        self.numbers: list[range] = []
+        self._until_us = house.until_us
 
     def read(self, sources: Sequence[Source]) -> list[Values]:
         """Read the files, which are in order of time; return their rows for `sources`."""
@@ -87,8 +89,9 @@ class Reading:
             ):
                 if row["error"]:
                     self._result.errors.append(row["error"])
-                    log.error("source=%s error=%s", source.path.name, row["error"])
                 noted.append(row)
+                given = self.numbers[-1].stop if self.numbers else 1
+                self.numbers.append(range(given, self._staging.count + 1))
                 self._result.sources.append(source.path.name)
         for transcript in (self._transcript, self._earlier):
             self._finish(transcript)
@@ -118,7 +121,8 @@ class Reading:
         if source.path.name in self._transcript.files() | self._earlier.files():
             return
         stats = CaptureStats()
-        deque(read_capture(source.path, stats), maxlen=0)
+        with suppress(CaptureError, OSError):  # it was read to its end; by now it may be gone
+            deque(read_capture(source.path, stats), maxlen=0)
         if stats.packets:
             skipped = "".join(f", {count:,} {why}" for why, count in sorted(stats.skipped.items()))
             row["error"] = f"{source.path.name}: none of its {stats.packets:,} packets{skipped} is of a name server"
@@ -129,7 +133,7 @@ class Reading:
         self._begin(source)
         if source.kind == "snapshot":
             return source.row(error=self._read_snapshot(source))
-        peeked = peek(source.path)
+        peeked = peek(source.path, self._until_us)
         bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun)
         is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
         transcript = self._earlier if is_apart else self._transcript
@@ -166,19 +170,22 @@ class Reading:
         counts = transcript.counts
         frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
         last_ns, stopped = None, cast("CaptureError | OSError | None", None)
+        ahead = Ahead(self._until_us)
         is_alone = self._width < 2 or transcript is self._earlier or bool(read_until) or not transcript.is_told_apart
         if is_alone or not can_be_cut(source.path, source.bytes):
             columns = read_columns(source.path, self._progress.position)
             try:
-                for some in in_order(columns, source.path, self._lateness.limit_days):
+                for some in in_order(columns, source.path, self._lateness.limit_days, ahead):
                     self._progress.more("packets", len(some.keys))
                     rows, of_last = self._fed(some, source.path.name, transcript, read_until)
                     last_ns = of_last or last_ns
                     self._rows[transcript].add_all(rows)
             except (CaptureError, OSError) as why:
                 stopped = why
+            self._result.pieces += len(ahead.rows)
+            self._rows[transcript].add_all(ahead.rows)
         else:
-            last_ns, stopped = self._read_shared(source)
+            last_ns, stopped = self._read_shared(source, ahead)
         error = None if stopped is None else str(stopped)
         if stopped is not None and not (isinstance(stopped, CaptureError) and stopped.read_on):
             transcript.pass_hole(source.path.name)
@@ -199,9 +206,26 @@ class Reading:
                 f"a snapshot length of {longest:,} would have been enough. What headers show was read: connections, how they "
                 "ended, when name servers were up"
             )
-        return source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
+        if ahead.packets and error is None:
+            error = (
+                f"{source.path.name}: {ahead.packets:,} packets have times later than this run, by more than "
+                f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
+            )
+        row = source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
+        if 2 * -cut > counts.frames - frames - cut or self._is_little(source, stopped):
+            row["verdict"] = bronze.UNREAD
+        return row
 
-    def _read_shared(self, source: Source) -> tuple[int | None, CaptureError | OSError | None]:
+    def _is_little(self, source: Source, stopped: CaptureError | OSError | None) -> bool:
+        """Return whether reading stopped in the first half of a file."""
+        if stopped is None or (isinstance(stopped, CaptureError) and stopped.read_on):
+            return False
+        reached = self._progress.size
+        if isinstance(stopped, CaptureError) and not isinstance(stopped, UnorderedError) and not is_packed(source.path):
+            reached = stopped.offset
+        return 2 * reached < source.bytes
+
+    def _read_shared(self, source: Source, ahead: Ahead) -> tuple[int | None, CaptureError | OSError | None]:
         """Have tasks read a capture; return the time of the last segment, and why it was not read to its end."""
         transcript, lateness = self._transcript, self._lateness
         readers = Readers(
@@ -211,6 +235,7 @@ class Reading:
             *self._known,
             lateness.watermarks_us,
             lateness.limit_days,
+            lateness.until_us,
             transcript.counted_before,
             transcript.provisional,
         )
@@ -223,6 +248,7 @@ class Reading:
             tally.add(found.tally)
             files |= found.files_met
             settled |= found.settled
+            ahead.packets += found.ahead
             last_ns = found.last_ns or last_ns
         transcript.resume(found.carry, tally, files, settled)
         return last_ns, found.stopped
@@ -314,6 +340,8 @@ class Reading:
             snapshot = snapshot_of(text)
         except (SnapshotError, OSError, UnicodeDecodeError) as error:
             return f"{source.path.name}: {error}"
+        if snapshot.at_us > self._until_us:
+            return f"{source.path.name}: {ahead_of_clock(snapshot.at_us, self._until_us)}"
         values = {
             "namesrv_id": snapshot.namesrv_id,
             "namesrv_addr": snapshot.namesrv_id,

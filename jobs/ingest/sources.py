@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from namesrv_wire.errors import CaptureError
+from jobs.ingest.bearing import peek
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
-from namesrv_wire.packets.capture import read_capture
 from namesrv_wire.packets.container import GZIP_MAGIC
+from schemas.bronze import ACCEPTED, UNREAD
 
 _CHUNK = 1 << 20
 _TRUTH = b'{"truth":'
@@ -52,6 +53,10 @@ class Source:
     def _named(self, error: str) -> str:
         return error if self.path.name in error else f"{self.path.name}: {error}"
 
+    def unread(self, why: str, verdict: str = UNREAD) -> dict[str, object]:
+        """Return its row for `sources` if nothing of it counts as read."""
+        return {**self.row(error=why), "verdict": verdict}
+
     def row(
         self, frames: int = 0, packets: int = 0, last_ns: int | None = None, error: str | None = None
     ) -> dict[str, object]:
@@ -68,6 +73,7 @@ class Source:
             "packets": packets if self.kind == "capture" else None,
             "first_time": instant(self.first_time_ns or None),
             "last_time": instant(last_ns),
+            "verdict": ACCEPTED if self.is_readable else UNREAD,
             "error": changed or error if self.is_readable or error is None else self._named(error),
         }
 
@@ -86,21 +92,56 @@ def is_packed(path: Path) -> bool:
         return True
 
 
-def expand(inputs: Iterable[str]) -> list[Path]:
-    """Return the files that `inputs` name, in order of name. Raises FileNotFoundError naming what is missing.
+@dataclass
+class Found:
+    """What the inputs of a run come to: files, in order of name.
 
-    Folders are entered; what `simulate` notes there about its captures is no recording.
+    `empty`: a sentence for each folder in which there is no file; `errors`: one for each thing below that cannot be looked at.
     """
-    found: list[Path] = []
+
+    files: list[Path] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+def expand(inputs: Iterable[str]) -> Found:
+    """Return what `inputs` name. Raises FileNotFoundError naming what is missing.
+
+    Folders are entered, linked ones too, each once; what `simulate` notes there about its captures is no recording.
+    """
+    found = Found()
     for name in inputs:
         path = Path(name)
         if path.is_dir():
-            found += sorted(p for p in path.rglob("*") if p.is_file() and not (p.name.startswith(".") or _is_truth(p)))
+            files = sorted(_files_below(path, found.errors))
+            found.files += files
+            if not files:
+                found.empty.append(f"input {name}: there is no file in it: is it the right folder, and mounted?")
         elif path.is_file():
-            found.append(path)
+            found.files.append(path)
         else:
             raise FileNotFoundError(f"input {name}: no such file or folder")
     return found
+
+
+def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
+    """Yield the recordings below a folder; what cannot be looked at adds a sentence to `errors`."""
+    entered = set[tuple[int, int]]()
+
+    def failed(error: OSError) -> None:
+        errors.append(f"{error.filename}: cannot be listed: {error.strerror}")
+
+    for place, folders, names in os.walk(folder, onerror=failed, followlinks=True):
+        said = os.stat(place)  # noqa: PTH116  it is a text
+        if (said.st_dev, said.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((said.st_dev, said.st_ino))
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            if path.is_file():
+                yield from () if _is_truth(path) else (path,)
+            elif path.is_symlink() and not path.exists():
+                errors.append(f"{path.name}: cannot be read: a link that leads nowhere")
 
 
 def _is_truth(path: Path) -> bool:
@@ -111,14 +152,14 @@ def _is_truth(path: Path) -> bool:
         return False
 
 
-def sources_of(inputs: Sequence[str], snapshots: Sequence[str]) -> list[Source]:
-    """Return the files in order of time. Raises FileNotFoundError naming what is missing."""
-    found = [_source(path) for path in expand(inputs)]
-    found += [replace(_source(path), kind="snapshot") for path in expand(snapshots)]
+def sources_of(files: Iterable[Path], states: Iterable[Path], until_us: int | None = None) -> list[Source]:
+    """Return recordings and snapshots in order of time. `until_us`: what lies after that has no time."""
+    found = [_source(path, until_us) for path in files]
+    found += [replace(_source(path, until_us), kind="snapshot") for path in states]
     return sorted(found, key=lambda source: (source.first_time_ns, source.path.name))
 
 
-def _source(path: Path) -> Source:
+def _source(path: Path, until_us: int | None) -> Source:
     digest, size, changed_ns, is_readable = hashlib.sha256(), 0, 0, True
     try:
         changed_ns = path.stat().st_mtime_ns
@@ -129,17 +170,14 @@ def _source(path: Path) -> Source:
     except OSError as error:  # its reader says so
         digest.update(f"{path} at byte {size}: {error}".encode())
         is_readable = False
-    kind, first = _kind_and_time(path)
+    kind, first = _kind_and_time(path, until_us)
     return Source(path, kind, digest.hexdigest(), size, first, changed_ns, is_readable)
 
 
-def _kind_and_time(path: Path) -> tuple[str, int]:
+def _kind_and_time(path: Path, until_us: int | None) -> tuple[str, int]:
     """Return what kind of input a file is, by its first bytes, and the time of its first packet (0 if there is none)."""
     head = beginning_of(path)
     if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
         return "event_log", 0
-    try:
-        first = next(iter(read_capture(path)), None)
-    except (CaptureError, OSError):
-        return "capture", 0
+    first = next(iter(peek(path, until_us, 1)), None)
     return "capture", 0 if first is None else first.time_ns

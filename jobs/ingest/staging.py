@@ -93,6 +93,8 @@ class Staging(Collector):
         self._files: defaultdict[str, list[StagedFile]] = defaultdict(list)
         self._on_day: dict[str, dt.date | None] = {}
         self._with_copies: set[str] = set()
+        self.broken: dict[int, int] = {}
+        """Numbers of rows of quarantine that stand for rows which broke a rule or have no place, and the numbers of these."""
         self._con = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": str(folder / "spilled")})
         self.ask("SET TimeZone = 'UTC'; CREATE TABLE moved (_n BIGINT, seq BIGINT, is_taken BOOLEAN)")
 

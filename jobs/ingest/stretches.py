@@ -16,11 +16,12 @@ from datetime import date
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from jobs.ingest.captured import Captured, in_order
+from jobs.ingest.captured import Ahead, Captured, in_order
 from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.sources import is_packed
 from jobs.ingest.tasks import done
 from jobs.processes import rarely_collected
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.errors import CaptureError, Reason
 from namesrv_wire.lateness import Lateness
 from namesrv_wire.packets.columns import Headers, read_columns, read_headers
@@ -56,6 +57,7 @@ class Readers(NamedTuple):
     namesrv: Collection[str] | None
     watermarks: Mapping[str, int]
     limit_days: int
+    until_us: int | None
     counted: Collection[str]
     provisional: Mapping[str, Mapping[str, str]]
 
@@ -84,7 +86,7 @@ class ReadStretch:
     """What a stretch holds: files of `count` rows by table, what is open at its end, and what was counted.
 
     `settled`: provisional rows that hold. `last_ns`: of the last segment; `earliest_ns`: of all packets. `files_met`: with
-    packets of name servers. `stopped`: why it was not read to its end.
+    packets of name servers. `ahead`: packets that lie after the clock. `stopped`: why it was not read to its end.
     """
 
     files: dict[str, Path]
@@ -99,6 +101,7 @@ class ReadStretch:
     latest_us: dict[str, int]
     refused: Counter[Reason]
     files_met: set[str]
+    ahead: int
     stopped: CaptureError | OSError | None
 
 
@@ -126,7 +129,7 @@ def stretches(readers: Readers, path: Path, outline: Outline, position: Position
             unpacked.write(headers)
         is_end = headers.end - begin_at >= STRETCH_BYTES
         outline.look_through(headers, readers.source_file, is_end=is_end)
-        before_ns = max(before_ns, int(headers.time_ns.max()))
+        before_ns = max(before_ns, *_latest_of(headers, readers.until_us))
         packets, reached = headers.first + len(headers.time_ns) - begin, headers.end
         if is_end:
             place = unpacked.closed(begin) if unpacked else (path, (begin, begin_at), reached)
@@ -137,6 +140,12 @@ def stretches(readers: Readers, path: Path, outline: Outline, position: Position
         yield Stretch(readers, number, *unpacked.closed(begin), packets, carry, latest_ns, (begin, begin_at), None)
     elif not (records.is_whole and begin_at == reached):
         yield Stretch(readers, number, path, (begin, begin_at), None, None, carry, latest_ns, (begin, begin_at), None)
+
+
+def _latest_of(headers: Headers, until_us: int | None) -> list[int]:
+    """Return the latest time of packets that does not lie after the clock; none, if all do."""
+    times = headers.time_ns if until_us is None else headers.time_ns[headers.time_ns <= until_us * NS_PER_US]
+    return [int(times.max())] if len(times) else []
 
 
 class _Records:
@@ -215,33 +224,38 @@ def _read(stretch: Stretch) -> ReadStretch:
     transcript = Transcript(readers.idle_ms, readers.namesrv, stretch.carry, _DECODERS)
     transcript.provisional = readers.provisional
     rows = Collector(readers.run, f"{readers.name}-{stretch.number}-")
-    lateness = Lateness(readers.watermarks, readers.limit_days)
+    lateness = Lateness(readers.watermarks, readers.limit_days, readers.until_us)
+    ahead = Ahead(readers.until_us)
     captured = Captured(rows, lateness, readers.counted)
     last_ns, earliest_ns, packets, stopped = None, stretch.latest_ns or 1 << 63, 0, None
     columns = read_columns(stretch.path, None, stretch.start, stretch.stop)
     try:
-        for some in in_order(columns, stretch.path, readers.limit_days, stretch.latest_ns):
+        for some in in_order(columns, stretch.path, readers.limit_days, ahead, stretch.latest_ns):
             packets, earliest_ns = packets + len(some.keys), min(some.time_ns, default=earliest_ns)
             found, of_last = transcript.feed_all(some, readers.source_file)
             last_ns = of_last or last_ns
             captured.add_all(found)
     except (CaptureError, OSError) as why:
         stopped = why
+    captured.add_all(ahead.rows)
     files = {name: path for name in sorted(rows.tables & STAGED.keys()) if (path := rows.end(name)) is not None}
     before = {event_id for of in readers.provisional.values() for event_id in of}
     settled = before - {event_id for of in transcript.provisional.values() for event_id in of}
+    tally = transcript.passed_on()
+    tally.pieces += len(ahead.rows)
     return ReadStretch(
         files,
         rows.days,
         rows.count,
         transcript.carry(),
         settled,
-        transcript.passed_on(),
+        tally,
         packets,
         last_ns,
         earliest_ns,
         lateness.latest_us,
         lateness.refused,
         transcript.files(),
+        ahead.packets,
         stopped,
     )

@@ -128,6 +128,7 @@ def _judged(staging: Staging, table: Table, rows: pa.Table) -> pa.Table:
     for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
         taken = [Reason.SEQ_TAKEN.value] if row["_seq_is_taken"] else []
         staging.add(_refusal_of(row, table, [*row["_broken"], *taken]), frame=None)
+        staging.broken[staging.count] = row["_n"]
     return rows.append_column("_is_refused", is_refused)
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.conf import PipelineConf
 from jobs.errors import GateError
-from jobs.ingest.ingested import Ingested
 from jobs.night.docs import judge
 from jobs.store.files import DataFile
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.gate.rules import Measurement, measure
-from namesrv_wire.errors import PIECES
 from schemas import bronze, gold
 
 SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
@@ -24,29 +24,7 @@ SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
 RARE = (bronze.SNAPSHOTS, bronze.QUARANTINE)
 """Tables of which a day has few rows: the driver judges them, too."""
 
-
-_PIECES = sorted(reason.value for reason in PIECES)
-
-
-def require_few_quarantined(house: Warehouse, ingested: Ingested, waiting: Collection[str]) -> None:
-    """Raise GateError if too much was quarantined. `waiting`: ingest runs that no published run covers, this one too."""
-    if ingested.frames:
-        _require_few(house, ingested.misunderstood, ingested.frames)
-    if set(waiting) - {house.run_id}:
-        # What an earlier run has read and not published is no better because it is known by now.
-        of_waiting = pc.field("ingest_run").isin(sorted(waiting))
-        frames = house.rows(bronze.SOURCES, None, ["frames"], of_waiting)["frames"]
-        refused = house.rows(bronze.QUARANTINE, None, ["reason"], of_waiting & ~pc.field("reason").isin(_PIECES))
-        _require_few(house, refused.num_rows, pc.sum(frames).as_py() or 0)
-
-
-def _require_few(house: Warehouse, quarantined: int, frames: int) -> None:
-    limit = house.conf.quarantine_share_max
-    if quarantined > limit * frames and quarantined > house.conf.quarantine_frames_min:
-        raise GateError(
-            f"{quarantined} of {frames} frames are quarantined ({quarantined / max(frames, 1):.1%}); "
-            f"the limit is {limit:.1%} (conf: ingest.quarantine_share_max)"
-        )
+_BRONZE = frozenset(table.name for table in bronze.TABLES)
 
 
 def require_replayed(house: Warehouse, days: Sequence[dt.date]) -> None:
@@ -72,14 +50,15 @@ def measured_small(house: Warehouse, days: Collection[dt.date]) -> list[Measurem
     """Return the rules of the tables that are not cut by day, and of what is rare on `days`, counted."""
     frames = {table.name: house.rows(table) for table in SMALL}
     frames |= {table.name: house.rows(table, days) for table in RARE}
-    frames[bronze.SOURCES.name] = _of_days(frames[bronze.SOURCES.name], days)
+    frames[bronze.SOURCES.name] = _of_days(frames[bronze.SOURCES.name], days, house.run_id)
     return measure(frames)
 
 
-def _of_days(sources: pa.Table, days: Collection[dt.date]) -> pa.Table:
-    """Return the files of which the run that read them has rows on `days`."""
-    wanted = set(days)
-    return sources.filter(pa.array([not wanted.isdisjoint(of) for of in sources["days"].to_pylist()], pa.bool_()))
+def _of_days(sources: pa.Table, days: Collection[dt.date], run_id: str) -> pa.Table:
+    """Return the files of which the run that read them has rows on `days`, and those that this run was given."""
+    wanted, of_run = set(days), pc.equal(sources["ingest_run"], run_id)
+    on_days = pa.array([not wanted.isdisjoint(of) for of in sources["days"].to_pylist()], pa.bool_())
+    return sources.filter(pc.or_(on_days, of_run))
 
 
 def require_sound(house: Warehouse, measurements: Sequence[Measurement]) -> list[str]:
@@ -87,8 +66,35 @@ def require_sound(house: Warehouse, measurements: Sequence[Measurement]) -> list
     verdict = judge(measurements, docs_dir(house))
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
     if broken:
-        raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}")
+        raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}", is_of_files=are_of_files(measurements))
     return list(verdict.warnings)
+
+
+def require_unbroken(measurements: Sequence[Measurement]) -> None:
+    """Raise GateError if a critical rule is broken, or could not be counted, without writing anything down."""
+    broken = [f"{one.table}.{one.rule}" for one in measurements if _is_shut(one)]
+    if broken:
+        raise GateError("; ".join(broken), is_of_files=are_of_files(measurements))
+
+
+def _is_shut(one: Measurement) -> bool:
+    return bool(one.missing or (one.broken and one.severity == "critical"))
+
+
+def are_of_files(measurements: Iterable[Measurement]) -> bool:
+    """Return whether what broke critical rules may have come from a file.
+
+    No row that was read breaks a rule about recorded rows by itself: such a row was brought by somebody else.
+    """
+    broken = filter(_is_shut, measurements)
+    return not any(one.missing or (one.table in _BRONZE and one.kind == "row") for one in broken)
+
+
+def are_too_many(verify: Mapping[str, Any], conf: PipelineConf) -> bool:
+    """Return whether more answers do not match than the configuration lets pass in silence. `verify`: of a run's report."""
+    wrong = verify.get("mismatched", 0)
+    answers = verify.get("answers", 0) + sum(other["answers"] for other in verify.get("others", {}).values())
+    return bool(wrong > conf.mismatched_min and wrong > conf.mismatched_share_max * answers)
 
 
 def docs_dir(house: Warehouse) -> Path:

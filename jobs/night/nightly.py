@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from jobs.ingest.ingest import ingest
+from jobs.errors import GateError, MissingDayError, first_line
+from jobs.ingest.ingest import Given, commit_read, given_files, read
 from jobs.ingest.ingested import Ingested, Read
 from jobs.ingest.tasks import cores
 from jobs.night.days import Days, asked_days, days_to_do
-from jobs.night.gate import docs_dir, require_few_quarantined
+from jobs.night.gate import docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.night import Night
-from jobs.night.passes import Passes
-from jobs.night.publish import Published, gold_digests, publish
+from jobs.night.passes import OF_ROWS, Passes
+from jobs.night.publish import gold_digests, note_refused, publish
 from jobs.store.crash import crash_points
 from jobs.store.damage import require_whole
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
+from schemas import bronze
 
-_COUNTED = ("frames", "pieces", "events", "observations", "duplicates", "quarantined")
+log = logging.getLogger(__name__)
+OF_FILES = (GateError, *OF_ROWS)
+"""What a file that nobody has foreseen makes of a night: rules are broken, or the replay cannot go on."""
 
 
 class Shows(Protocol):
@@ -50,11 +55,13 @@ class Summary(Read):
     days; `findings` and `verify` are about the days that were recomputed. `verify`: answers and matched of questions
     about routes, clusters and topics; `others` counts the rest by request. All answers = all matched + the sum of
     `explained` + mismatched. `seconds` by step. `restated`: published slices that the run changed, rows of
-    `restatements`. `settings`: by name server and setting, the last value and how it is known.
+    `restatements`. `settings`: by name server and setting, the last value and how it is known. `gate`: why it refused, if
+    the status is `refused`.
     """
 
     run_id: str = ""
     status: str = "nothing_to_do"
+    gate: str = ""
     restated: int = 0
     days: list[str] = field(default_factory=list)
     namesrvs: dict[str, str] = field(default_factory=dict)
@@ -110,52 +117,153 @@ class Asked:
 def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summary:
     """Run the night and return its summary: read the inputs, recompute what that changes and the days that are asked for.
 
-    Raises GateError, MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what was published before stays
-    published.
+    A file that breaks a rule is left out, and named. Raises MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what
+    was published before stays published. A night that the gate refuses all the same raises nothing: its summary says so.
     """
     summary = Summary(run_id=house.run_id)
-    step = partial(timed, summary, console)
     with locked(house.path):
-        with step("ingest"):
-            house.start_from_published()
-            require_whole(house)
-            ingested = ingest(house, asked.inputs, asked.snapshots, console.progress, cores())
-        summary.note_ingested(ingested)
-        wanted = asked_days(house.recorded(), asked.first, asked.last) if asked.first or asked.last else []
-        days = days_to_do(house, wanted)
-        if days.wanted:
-            published = _published(house, passes, ingested, days, step, summary.seconds)
-            summary.status, summary.digests = "published", published.digests
-            summary.days = [day.isoformat() for day in published.days]
-            summary.restated, summary.warnings = published.restated, published.warnings
-            summary.note_report(published.report)
-        elif (known := house.ledger().last) is not None:
-            summary.digests = gold_digests(known.digests)
-            summary.note_report(known.report)
+        _Nightly(house, passes, asked, console, summary).run()
         house.clear_staging()
     summary.data_docs = str(docs_dir(house) / "index.html")
     return summary
 
 
-Step = Callable[[str], AbstractContextManager[None]]
+class _Nightly:
+    """One night, tried without some of its files if the gate refuses it with them."""
 
+    def __init__(self, house: Warehouse, passes: Passes, asked: Asked, console: Shows, summary: Summary) -> None:
+        self._house, self._passes, self._asked, self._console, self._summary = house, passes, asked, console, summary
+        self._step = partial(timed, summary, console)
+        self._replayed: list[dt.date] = []
 
-def _published(
-    house: Warehouse, passes: Passes, ingested: Ingested, days: Days, step: Step, seconds: Mapping[str, float]
-) -> Published:
-    require_few_quarantined(house, ingested, days.ingest_runs)
-    night = Night(house, passes)
-    with step("condense"):
-        night.begin(days)
-    with step("replay"):
-        night.replay_days(days.wanted, days.recorded)
-    with step("publish"):
-        counts = {
-            **{name: getattr(ingested, name) for name in _COUNTED},
-            "ignored": sum(ingested.ignored.values()),
-            **{f"ignored.{rule}": count for rule, count in sorted(ingested.ignored.items())},
-            **{f"quarantined.{reason}": count for reason, count in sorted(ingested.reasons.items())},
-            **ingested.refused,
-            "sightings": ingested.sightings,
-        }
-        return publish(house, night, days, counts, seconds)
+    def run(self) -> None:
+        """Run the night, and fill in its summary."""
+        house, summary = self._house, self._summary
+        with ExitStack() as held:
+            with self._step("ingest"):
+                house.start_from_published()
+                require_whole(house)
+                given = held.enter_context(given_files(house, self._asked.inputs, self._asked.snapshots))
+                ingested, failed = Ingested(), None
+                try:
+                    ingested = self._read(given, {})
+                except OF_FILES as error:
+                    failed = error
+            try:
+                if failed is not None:
+                    raise failed
+                summary.note_ingested(ingested)
+                self._publish(ingested)
+            except OF_FILES as error:
+                refused = self._refused(given, error)
+                if refused is None:
+                    self._note_refused(ingested, error)
+                    return
+                with self._step("ingest"):
+                    ingested = self._read(given, refused)
+                summary.note_ingested(ingested)
+                self._publish(ingested)
+
+    def _read(self, given: Given, refused: Mapping[str, str], only: Collection[str] | None = None) -> Ingested:
+        """Read what is new of files, or of those with these digests, and take up what a run has read that published nothing."""
+        house = self._house
+        house.discard()
+        if only is not None:
+            given = replace(given, sources=[source for source in given.sources if source.sha256 in only])
+        waiting = house.waiting()
+        ingested = read(house, given, self._console.progress, cores(), refused, waiting.keys())
+        for of_run in waiting.values():
+            ingested.take_up(of_run[0].counts)
+            ingested.sources += [source.name for source in of_run if source.verdict == bronze.ACCEPTED]
+            ingested.errors += [source.error for source in of_run if source.error is not None]
+        ingested.errors = list(dict.fromkeys(ingested.errors))
+        return ingested
+
+    def _days(self, *, is_trial: bool = False) -> Days:
+        house, asked = self._house, self._asked
+        if not (asked.first or asked.last):
+            return days_to_do(house)
+        try:
+            return days_to_do(house, asked_days(house.recorded(), asked.first, asked.last))
+        except MissingDayError:
+            if is_trial:
+                return days_to_do(house)
+            raise
+
+    def _publish(self, ingested: Ingested) -> None:
+        """Publish what there is to publish, or note what was read."""
+        house, summary = self._house, self._summary
+        days = self._days()
+        if days.wanted:
+            night = Night(house, self._passes)
+            with self._step("condense"):
+                night.begin(days)
+            with self._step("replay"):
+                night.replay_days(days.wanted, days.recorded)
+            self._replayed = sorted(night.replayed)
+            with self._step("publish"):
+                published = publish(house, night, days, ingested.counts, summary.seconds)
+            summary.status, summary.digests = "published", published.digests
+            summary.days = [day.isoformat() for day in published.days]
+            summary.restated, summary.warnings = published.restated, published.warnings
+            summary.note_report(published.report)
+            return
+        commit_read(house, ingested)
+        if any(source.verdict != bronze.ACCEPTED for source in house.recorded()):
+            require_sound(house, measured_small(house, []))
+        if (known := house.ledger().last) is not None:
+            summary.digests = gold_digests(known.digests)
+            summary.note_report(known.report)
+
+    def _note_refused(self, ingested: Ingested, error: Exception) -> None:
+        """Note that the gate refused the night, and why. Raises `error` if it did not."""
+        if not isinstance(error, GateError):
+            raise error
+        house, summary = self._house, self._summary
+        note_refused(house, self._replayed, error, ingested.counts, summary.seconds)
+        summary.status, summary.gate = "refused", str(error)
+
+    # -- files that the gate refuses -----------------------------------------------------------------------------------
+
+    def _refused(self, given: Given, error: Exception) -> dict[str, str] | None:
+        """Return the digests of the new files without which the gate lets the night pass, and why; None: it is not for them."""
+        self._house.discard()
+        known = {source.sha256 for source in self._house.recorded()}
+        fresh = list(dict.fromkeys(source.sha256 for source in given.sources if source.sha256 not in known))
+        if not fresh or (isinstance(error, GateError) and not error.is_of_files) or self._fails(given, []) is not None:
+            return None
+        log.warning("the night is tried without some of its %d new files, since %s", len(fresh), first_line(error))
+        named = {source.sha256: source.path.name for source in given.sources}
+        wrong = self._wrong(given, [], fresh, error)
+        return {sha256: f"{named[sha256]}: refused: {why}" for sha256, why in wrong.items()}
+
+    def _wrong(self, given: Given, good: list[str], files: list[str], error: Exception) -> dict[str, str]:
+        """Return which of `files`, that fail together with `good` ones, are wrong, and why."""
+        if len(files) == 1:
+            return {files[0]: first_line(error)}
+        half = len(files) // 2
+        wrong: dict[str, str] = {}
+        for some in (files[:half], files[half:]):
+            failed = self._fails(given, [*good, *some])
+            found = {} if failed is None else self._wrong(given, good, some, failed)
+            good = [*good, *(sha256 for sha256 in some if sha256 not in found)]
+            wrong |= found
+        return wrong
+
+    def _fails(self, given: Given, files: Sequence[str]) -> Exception | None:
+        """Return why a night with these of its new files alone would not be published; None: it would."""
+        house = self._house
+        try:
+            self._read(given, {}, files)
+            days = self._days(is_trial=True)
+            if days.wanted:
+                night = Night(house, self._passes)
+                night.begin(days)
+                night.replay_days(days.wanted, days.recorded)
+                require_unbroken([*measured_small(house, sorted(night.replayed)), *night.measurements])
+        except OF_FILES as error:
+            return error
+        finally:
+            house.clear_staging()
+            house.discard()
+        return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import traceback
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,11 +38,22 @@ class Passes(Protocol):
         ...
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
-        """Return what `task` returns for each piece of work, in their order.
+        """Return what `task` returns for each piece of work, in their order. Raises what a task raises, or a TaskError for it.
 
         A piece may be worked on more than once (a lost executor, speculation); only what is returned counts.
         """
         ...
+
+
+class TaskError(Exception):
+    """A task could not go on with its rows; the message is its trace."""
+
+
+OF_ROWS = (
+    *(ValueError, LookupError, TypeError, ArithmeticError, AttributeError, AssertionError, RecursionError),
+    TaskError,
+)
+"""What a task raises that cannot go on with its rows: it would do so again, wherever it is tried."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +104,7 @@ class OnSpark:
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
-        failed = next((result for result in results if isinstance(result, JobError)), None)
+        failed = next((result for result in results if isinstance(result, (JobError, TaskError))), None)
         if failed is not None:
             raise failed
         return results
@@ -115,12 +127,14 @@ def _done(task: Callable[[P], R], piece: P) -> R:
         return task(piece)
 
 
-def _called(task: Callable[[P], R], piece: P) -> R | JobError:
-    """Return what a task returns, or the known failure that it raises: Spark would make a text of it, and try again."""
+def _called(task: Callable[[P], R], piece: P) -> R | JobError | TaskError:
+    """Return what a task returns, or the failure that it raises: Spark would make a text of it, and try again."""
     try:
         return _done(task, piece)
     except JobError as error:
         return error
+    except OF_ROWS:
+        return TaskError(traceback.format_exc())
 
 
 def _calling(

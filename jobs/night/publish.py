@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobs.errors import GateError
+from jobs.ingest.ingest import IN_ORDER
 from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
@@ -40,9 +41,8 @@ def publish(
 ) -> Published:
     """Judge what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
-    `counts`: frames read, by what became of them; `seconds` by step. Raises GateError, after noting the refusal in the ledger,
-    if a critical rule is broken; TamperedError if rows of a published day, to which nothing was added, are not those that its
-    run read.
+    `counts`: frames read, by what became of them; `seconds` by step. Raises GateError if a critical rule is broken; TamperedError
+    if rows of a published day, to which nothing was added, are not those that its run read.
     """
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
@@ -50,16 +50,12 @@ def publish(
     replaced = {cut: digest for cut, digest in known.items() if cut.table in _BRONZE}
     untouched = house.ledger().days - days.touched
     require_same(_of_days(inputs, untouched), _of_days(replaced, untouched))
-    try:
-        warnings = require_sound(house, [*measured_small(house, done), *night.measurements])
-    except GateError as error:
-        house.note_run(done, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
-        raise
+    warnings = require_sound(house, [*measured_small(house, done), *night.measurements])
     restated = note_restatements(house, night, done)
     outputs = night.outputs
     digests = {**_whole(house.ledger(), known, {**inputs, **outputs}), **_of_small(house)}
     report = {**_report(house, done), "tables": _rows(digests)}
-    house.commit([*DATA_TABLES, gold.RESTATEMENTS])
+    house.commit([*DATA_TABLES, gold.RESTATEMENTS, *IN_ORDER])
     house.note_run(
         done,
         {
@@ -78,6 +74,14 @@ def publish(
     )
     warnings += holes(inputs, house.slices_in_force)
     return Published(done, gold_digests(digests), report, warnings, restated)
+
+
+def note_refused(
+    house: Warehouse, days: Sequence[dt.date], error: GateError, counts: Mapping[str, int], seconds: Mapping[str, float]
+) -> None:
+    """Note in the ledger that the gate refused a run."""
+    house.discard()
+    house.note_run(days, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
 
 
 def _of_days(slices: Mapping[Slice, Digest], days: Collection[dt.date]) -> dict[Slice, Digest]:
@@ -124,7 +128,7 @@ def _report(house: Warehouse, days: Sequence[dt.date]) -> dict[str, Any]:
     wanted = {
         gold.FINDINGS: ["code"],
         gold.ANSWER_CHECKS: None,
-        gold.ROUTE_MISMATCHES: ["code", "classification"],
+        gold.ROUTE_MISMATCHES: ["answer_time", "namesrv_id", "code", "subject", "event_id", "classification"],
         gold.ORDER_DECISIONS: ["decision_id"],
         gold.NAMESRV_SETTINGS: None,
     }

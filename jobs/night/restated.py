@@ -9,15 +9,32 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs import __version__
 from jobs.night.night import Night
+from jobs.store.files import read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_core.inference.settings import ADDRESSES
 from namesrv_day.across.restate import causes_of, restatements, settings_differ
 from schemas import gold
+
+
+def _leave_out_unpublished(house: Warehouse) -> None:
+    """Leave out the rows of runs that died before they were published."""
+    table, published = gold.RESTATEMENTS, pa.array(sorted(house.ledger().runs))
+    for file in house.files(table):
+        if PurePosixPath(file.path).name.rpartition("-")[0] in house.ledger().runs:
+            continue  # a file is called by the run that wrote it
+        runs = read_files(house.path, table, [file], ["run_id"])["run_id"]
+        if not pc.all(pc.is_in(runs, published)).as_py():
+            kept = read_files(house.path, table, [file], filter=pc.field("run_id").isin(published))
+            house.change(
+                table, [write_file(kept, house.path, table, file.day, house.run_id)] if len(kept) else [], [file]
+            )
 
 
 def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -> int:
@@ -28,6 +45,7 @@ def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -
     ledger, last = house.ledger(), house.ledger().last
     if last is None:
         return 0
+    _leave_out_unpublished(house)
     each = gold.NAMESRV_SETTINGS
 
     def resettled(day: dt.date, of: pc.Expression | None = None) -> bool:

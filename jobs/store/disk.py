@@ -14,19 +14,25 @@ _SAYS_SO = "No space left on device"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system", "Operation not permitted")
 
 
-def known_failure(error: BaseException, warehouse: str | None) -> tuple[str, int] | None:
-    """Return what a person is told of a failure, and its exit code; None if it is not known."""
+NOTHING_PUBLISHED = "Nothing was published"
+PUBLISHED = "The run is published all the same, and readers see it; the next one makes up for what is missing"
+
+
+def known_failure(
+    error: BaseException, warehouse: str | None, outcome: str = NOTHING_PUBLISHED
+) -> tuple[str, int] | None:
+    """Return what a person is told of a failure, and its exit code; None if it is not known. `outcome`: what came of the run."""
     if isinstance(error, JobError):
         return error.sentence, error.exit_code
     if isinstance(error, FileNotFoundError):
         return str(error), EXIT_USAGE
-    if full := full_disk(error, warehouse):
+    if full := full_disk(error, warehouse, outcome):
         return full, EXIT_DISK_FULL
-    refused = not_allowed(error)
+    refused = not_allowed(error, outcome)
     return None if refused is None else (refused, EXIT_USAGE)
 
 
-def full_disk(error: BaseException, warehouse: str | None) -> str | None:
+def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHING_PUBLISHED) -> str | None:
     """Return a sentence that names the disk, if `error` comes from a full one; None if it does not."""
     said = [text for text in _said(error) if _SAYS_SO in text]
     if not said:
@@ -37,13 +43,13 @@ def full_disk(error: BaseException, warehouse: str | None) -> str | None:
     # Of a folder within another one the inner is meant.
     named = [folder for folder in named if not any(other.startswith(f"{folder}/") for other in named)]
     shown = " or ".join(f"{folder} ({_free_mib(folder)} MiB free)" for folder in named or folders)
-    return f"the disk of {shown} is full. Nothing was published; make room and run the same again"
+    return f"the disk of {shown} is full. {outcome}; make room and run the same again"
 
 
-def not_allowed(error: BaseException) -> str | None:
+def not_allowed(error: BaseException, outcome: str = NOTHING_PUBLISHED) -> str | None:
     """Return a sentence if `error` says that a file may not be read or written; None if it does not."""
     said = next((text for text in _said(error) if any(word in text for word in _NOT_ALLOWED)), None)
-    return None if said is None else f"{said.strip().splitlines()[0]}. Nothing was published"
+    return None if said is None else f"{said.strip().splitlines()[0]}. {outcome}"
 
 
 def _free_mib(folder: str) -> int:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 
 class ReadFile(NamedTuple):
-    """A file that was read: its digest, by which run, how much was in it, and on which days rows of that run are."""
+    """A file that was given: its digest, by which run it was read, how much was in it, and on which days rows of that run are.
+
+    `verdict`: of `sources`, as `error` and the run's `counts` are.
+    """
 
     sha256: str
     ingest_run: str
     frames: int
     days: frozenset[dt.date]
+    name: str
+    verdict: str
+    error: str | None
+    counts: Mapping[str, int]
 
 
 def days_of(read: Iterable[ReadFile], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:

@@ -41,6 +41,7 @@ from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
 from schemas.table import Table
+from schemas.times import instant_us
 
 log = logging.getLogger(__name__)
 DATA_TABLES: Final = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
@@ -70,6 +71,10 @@ class Warehouse:
 
     def __init__(self, path: str, conf: PipelineConf, run_id: str, started: dt.datetime) -> None:
         self.path, self.conf, self.run_id, self.started = path, conf, run_id, started
+        self.is_published = False
+        """Whether this run is, by now."""
+        self.unnoted: OSError | None = None
+        """Why what it has published could not be noted outside of the ledger, too."""
         self._from_published = False
         self._heads: dict[str, int] = {}
         self._bases: dict[str, int] = {}
@@ -79,6 +84,11 @@ class Warehouse:
         self._recorded: list[ReadFile] | None = None
         self._in_force: dict[Slice, Digest] | None = None
         self._heard: dict[dt.date, set[str]] = {}
+
+    @property
+    def until_us(self) -> int:
+        """Return the instant after which nothing can have been recorded, by the clock of the run."""
+        return instant_us(self.started) + self.conf.ahead_limit_minutes * 60_000_000
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -268,6 +278,21 @@ class Warehouse:
             self._heads[table.name] = delta_log.commit(newest, add, remove, self.run_id)
         return self._heads[table.name]
 
+    def take_back(self) -> None:
+        """Have the bronze tables as the last published run left them, and commit it: what was read since may be given again."""
+        for table in bronze.TABLES:
+            was, now = ({of.path: of for of in files} for files in (self.published_files(table), self.files(table)))
+            added, gone = ([of[path] for path in sorted(of.keys() - other)] for of, other in ((was, now), (now, was)))
+            self.change(table, added, gone)
+        self.commit(bronze.TABLES)
+
+    def discard(self) -> None:
+        """Leave out what this run has changed and not committed; of its files nobody knows."""
+        changed = [change.table for change in self._changes.values()]
+        self._changes.clear()
+        for table in changed:
+            self._forget(table)
+
     def _forget(self, table: Table) -> None:
         """Ask anew for what follows from rows of `table`."""
         if table is gold.RUNS:
@@ -348,7 +373,11 @@ class Warehouse:
         with crash_points("ledger"):
             self.append(gold.RUNS, table_of([pairs], gold.RUNS))
             self.commit([gold.RUNS])
-            self.note_last()
+            self.is_published = row["status"] == "published"
+            try:
+                self.note_last()
+            except OSError as error:  # the run is published all the same; the next one notes it
+                self.unnoted = error
 
     def note_last(self) -> None:
         """Note the last published run outside of the ledger, too: a ledger that is taken back is told by that."""
@@ -359,13 +388,21 @@ class Warehouse:
     def recorded(self) -> list[ReadFile]:
         """Return the files that were read."""
         if self._recorded is None:
-            rows = self.rows(bronze.SOURCES, columns=["content_sha256", "ingest_run", "frames", "days"])
-            columns = (column.to_pylist() for column in rows.columns)
+            columns = ["content_sha256", "ingest_run", "frames", "days", "source_file", "verdict", "error", "counts"]
+            rows = (column.to_pylist() for column in self.rows(bronze.SOURCES, columns=columns).columns)
             self._recorded = [
-                ReadFile(sha256, run, frames, frozenset(days))
-                for sha256, run, frames, days in zip(*columns, strict=True)
+                ReadFile(sha256, run, frames, frozenset(days), name, verdict, error, dict(counts or ()))
+                for sha256, run, frames, days, name, verdict, error, counts in zip(*rows, strict=True)
             ]
         return self._recorded
+
+    def waiting(self) -> dict[str, list[ReadFile]]:
+        """Return the files of the runs that have read rows of which nothing is published, by run."""
+        found: dict[str, list[ReadFile]] = {}
+        for source in self.recorded():
+            if source.ingest_run not in self.ledger().covered:
+                found.setdefault(source.ingest_run, []).append(source)
+        return {run: files for run, files in found.items() if any(source.days for source in files)}
 
     def namesrvs_on(self, day: dt.date) -> set[str]:
         """Return the name servers of which something is recorded on `day`."""

@@ -18,6 +18,8 @@ from schemas.sql_files import query
 from schemas.table import INT
 
 _ABOUT_ROUTES = pc.field("code").isin(pa.array(sorted(map(int, ROUTE_QUESTIONS)), INT))
+_NAMED = ("answer_time", "namesrv_id", "code", "subject", "event_id")
+_FIRST = 5
 _SUMS = ("answers", "matched", "same_order", "same_bytes", "in_flight")
 
 
@@ -56,7 +58,8 @@ def verify_numbers(frames: Frames) -> dict[str, Any]:
     """Return how the answers compare: those about routes, clusters and topics, and beside them all `others`.
 
     Answers and matched, and of the matched those equal in order and in bytes. `others`: answers and matched by name of the
-    request, for KV entries, member groups and responses to events. Explained, by class, and mismatched count both kinds.
+    request, for KV entries, member groups and responses to events. Explained, by class, and mismatched count both kinds;
+    `first_mismatched`: a sentence for each of the first few.
     """
     checks, mismatches = frames["answer_checks"], frames["route_mismatches"]
     about_routes, others = checks.filter(_ABOUT_ROUTES), checks.filter(~_ABOUT_ROUTES)
@@ -65,12 +68,23 @@ def verify_numbers(frames: Frames) -> dict[str, Any]:
     return {
         **{name: pc.sum(about_routes[name]).as_py() or 0 for name in _SUMS},
         "mismatched": pc.sum(checks["mismatched"]).as_py() or 0,
+        "first_mismatched": _first_mismatched(mismatches),
         "explained": counted(explained, "classification"),
         "others": {
             request_name(row["code"]): {"answers": row["answers_sum"], "matched": row["matched_sum"]} for row in of_code
         },
         "order_decisions": frames["order_decisions"].num_rows,
     }
+
+
+def _first_mismatched(mismatches: pa.Table) -> list[str]:
+    wrong = mismatches.filter(pc.field("classification") == "mismatched").select(_NAMED)
+    order = [("answer_time", "ascending"), ("namesrv_id", "ascending"), ("event_id", "ascending")]
+    return [
+        f"{row['answer_time'].strftime('%Y-%m-%dT%H:%M:%S.%fZ')} {row['namesrv_id']}: {request_name(row['code'])}"
+        f"{'' if row['subject'] is None else ' ' + row['subject']} (answer {row['event_id']})"
+        for row in wrong.sort_by(order).slice(0, _FIRST).to_pylist()
+    ]
 
 
 def counted(rows: pa.Table, by: str) -> dict[str, int]:

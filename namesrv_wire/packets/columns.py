@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -80,14 +80,16 @@ class Packets:
         """Return whether in front of a packet the file could not be read; see `Packet`."""
         return not self.keys[index] and self.odd[index].is_behind_hole
 
-    def upto(self, size: int) -> Packets:
-        """Return the first `size` of them."""
-        odd = {index: packet for index, packet in self.odd.items() if index < size}
-        numbers = (self.time_ns, self.seq, self.ack, self.flags, self.start, self.stop)
-        time_ns, seq, ack, flags, start, stop = (column[:size] for column in numbers)
-        shorter = Packets(self.first, self.data, self.keys[:size], time_ns, seq, ack, flags, start, stop, odd)
-        shorter.interface = self.interface
-        return shorter
+    def only(self, wanted: Sequence[int]) -> Packets:
+        """Return those at these indices, which rise; each keeps its number."""
+        columns = (self.time_ns, self.seq, self.ack, self.flags, self.start, self.stop)
+        time_ns, seq, ack, flags, start, stop = ([column[at] for at in wanted] for column in columns)
+        odd = {at: self.odd[index] for at, index in enumerate(wanted) if index in self.odd}
+        keys = [self.keys[at] for at in wanted]
+        fewer = Packets(self.first, self.data, keys, time_ns, seq, ack, flags, start, stop, odd)
+        fewer.interface = None if self.interface is None else [self.interface[at] for at in wanted]
+        fewer.numbers = [self.number(at) for at in wanted]
+        return fewer
 
     def segment(self, index: int, endpoints: Endpoints) -> Segment | None:
         """Return a packet as `read_capture` yields it; None if that does not."""

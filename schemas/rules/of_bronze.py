@@ -382,6 +382,12 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             "first_time IS NULL OR last_time IS NULL OR first_time <= last_time",
             "A file does not end before it begins.",
         ),
+        Rule(
+            "verdict_is_known",
+            is_one_of("verdict", (bronze.ACCEPTED, bronze.UNREAD, bronze.REFUSED)),
+            "verdict is accepted, unread or refused.",
+        ),
+        warn("is_accepted", f"verdict = '{bronze.ACCEPTED}'", "Most of the file could be read, and it breaks no rule."),
         warn("read_to_its_end", "error IS NULL", "Reading did not stop early."),
     ),
     "open_streams": (

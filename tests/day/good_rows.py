@@ -116,6 +116,7 @@ GOOD: dict[str, dict] = {
         "frames": 100_000,
         "packets": 1,
         "days": [NOON.date()],
+        "verdict": "accepted",
         "ingest_run": "run-1",
     },
     "open_streams": {

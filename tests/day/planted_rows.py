@@ -147,6 +147,8 @@ OWN_PLANTS: dict[str, dict] = {
         "counts_are_not_negative": {"bytes": -1},
         "packets_if_capture": {"packets": None},
         "times_are_in_order": {"first_time": NOON, "last_time": NOON - MINUTE},
+        "verdict_is_known": {"verdict": "perhaps"},
+        "is_accepted": {"verdict": "refused"},
         "read_to_its_end": {"error": "cut short"},
     },
     "open_streams": {

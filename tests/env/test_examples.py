@@ -36,7 +36,16 @@ def test_a_good_night_is_silent_and_leaves_a_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "says"), [(3, "could not be read"), (4, "gate refused"), (5, "another run"), (9, "code 9")]
+    ("code", "says"),
+    [
+        (3, "could not be read"),
+        (4, "gate refused"),
+        (5, "another run"),
+        (9, "code 9"),
+        (10, "disk is full"),
+        (13, "mounted?"),
+        (14, "do not match"),
+    ],
 )
 def test_any_other_night_says_why_and_keeps_its_code(tmp_path: Path, code: int, says: str) -> None:
     """The message tells the cases apart, the end of the log follows, and the scheduler gets the code of the job."""

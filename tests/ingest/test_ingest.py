@@ -62,14 +62,18 @@ def a_second_each(lines: list[Line]) -> list[Line]:
 
 
 def test_lines_that_break_a_rule_are_quarantined_and_the_rest_is_stored(tmp_path: Path) -> None:
-    """Each refused line is a row that names its rules and its line; every line is accounted for."""
+    """Each refused line is a row that names its rules and its line; all are accounted for; that not most were read is told."""
     repeated = at(2, GOOD[3])  # the same line again is a duplicate
     lines = [*a_second_each([*GOOD, *BAD.values()]), repeated, repeated, {"kind": "nonsense"}]
 
     read = read_in(tmp_path / "w", write(tmp_path / "mixed.jsonl", lines))
 
     assert (read.events, read.observations, read.duplicates, read.quarantined) == (len(GOOD), 1, 1, len(BAD) + 1)
-    assert (read.frames, read.ignored, read.errors) == (len(lines), {}, [])
+    assert (read.frames, read.ignored) == (len(lines), {})
+    (said,) = read.errors
+    assert said.startswith(
+        "mixed.jsonl: 12 of 20 frames or lines are no events (bad_line 1, broken_rule 11; the first at 7: "
+    )
     rows = stored(tmp_path / "w", "quarantine", "source_offset", "detail", "reason", "namesrv_id", "source_file")
     assert [row for row in rows if row[2] == BROKEN_RULE] == [
         (number, detail, BROKEN_RULE, "10.0.0.1:9876", "mixed.jsonl")

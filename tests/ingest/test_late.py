@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.conf import PipelineConf
 from jobs.errors import ClockError
 from jobs.ingest.bearing import Bearing, bearing_of, peek
 from namesrv_wire import Transcript
@@ -49,11 +50,22 @@ def test_late_lines_are_read_up_to_the_limit(tmp_path: Path) -> None:
 
 
 def test_an_event_from_the_future_does_not_make_the_present_late(tmp_path: Path) -> None:
-    """A watermark stays behind the run's own clock."""
-    ahead = dt.datetime.now(dt.timezone.utc) + dt.timedelta(days=400)
-    read_in(tmp_path / "w", write(tmp_path / "ahead.jsonl", [at(0, BEAT) | {"time": round(ahead.timestamp() * 1_000)}]))
+    """What lies after the run's own clock by more than the tolerance is quarantined; a watermark stays behind that clock."""
+    now = dt.datetime.now(dt.timezone.utc)
+    lines = [
+        at(0, BEAT) | {"time": round((now + ahead).timestamp() * 1_000), "broker_addr": f"10.0.0.{number}:10911"}
+        for number, ahead in enumerate([dt.timedelta(minutes=30), dt.timedelta(minutes=90), dt.timedelta(days=1_461)])
+    ]
+    read = read_in(tmp_path / "w", write(tmp_path / "ahead.jsonl", lines))
+    assert (read.events, read.refused, read.reasons) == (1, {"ahead_of_clock": 2}, {"ahead_of_clock": 2})
     ((latest,),) = stored(tmp_path / "w", "watermarks", "latest_time")
     assert latest <= dt.datetime.now(dt.timezone.utc)
+    assert (
+        read_in(
+            tmp_path / "w", write(tmp_path / "now.jsonl", [at(0, BEAT) | {"time": now.isoformat()[:19] + "Z"}])
+        ).events
+        == 1
+    )
 
 
 def test_events_in_another_file_and_order_change_nothing(tmp_path: Path) -> None:
@@ -100,7 +112,8 @@ def test_what_finds_no_room_in_its_microsecond_is_refused(tmp_path: Path) -> Non
     assert (read.events, read.quarantined) == (2, 1)
     last = {"time": "2261-12-31T23:59:59.999999Z", "namesrv_id": "10.0.0.2:9876"}
     lines = [at(0, BEAT) | last | {"seq": seq, "broker_addr": str(seq)} for seq in (END_NS - 1_000, END_NS - 1)]
-    read = read_in(tmp_path / "w", write(tmp_path / "last.jsonl", [*lines, at(0, BEAT) | last]))
+    conf = PipelineConf(ahead_limit_minutes=1_000 * 366 * 24 * 60)
+    read = read_in(tmp_path / "w", write(tmp_path / "last.jsonl", [*lines, at(0, BEAT) | last]), conf=conf)
     assert (read.events, read.quarantined) == (2, 1)
     assert {reason for (reason,) in stored(tmp_path / "w", "quarantine", "reason")} == {"seq_taken"}
 

@@ -107,7 +107,7 @@ def test_what_quarantine_holds_is_what_was_counted(tmp_path: Path) -> None:
         talk.at_ns = knock.at_ns
     reasons = {"http": 1, "zeros": 1, "tls": 1, "silent_connection": 1}
     first = read_in(tmp_path / "w", written(tmp_path / "a.pcap", talk.segments))
-    assert (first.reasons, first.quarantined, first.pieces, first.misunderstood) == (reasons, 4, 4, 0)
+    assert (first.reasons, first.quarantined, first.pieces, first.errors) == (reasons, 4, 4, [])
     more = talk.exchange(104, BROKER, opaque=9).segments
     again = read_in(tmp_path / "w", written(tmp_path / "b.pcap", more))
     assert (again.quarantined, again.pieces, again.sightings > 0) == (0, 0, True)

@@ -21,7 +21,6 @@ from jobs.errors import (
     EXIT_MISSING_DAY,
     EXIT_OK,
     EXIT_TAMPERED,
-    GateError,
     LayoutError,
     TamperedError,
 )
@@ -64,14 +63,18 @@ def opened(warehouse: Path, table: Any) -> DeltaTable:
 # -- the gate ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_night_with_too_much_broken_input_publishes_nothing(copied: Path, tmp_path: Path) -> None:
-    """Readers go on seeing the last published run; that the file is known by then makes the next run no better."""
+def test_a_file_with_too_much_broken_input_is_left_out(copied: Path, tmp_path: Path) -> None:
+    """It is named with its reason, also on the next night, and nothing of it is kept; readers go on seeing the last run."""
     log = tmp_path / "broken.jsonl"
     log.write_text("".join(f'{{"broken": {number}}}\n' for number in range(500)), encoding="utf-8")
     before = digests(copied, DATA_TABLES)
     for _ in range(2):
-        with pytest.raises(GateError, match="500 of 500 frames are quarantined"):
-            night(copied, log)
+        said = night(copied, log)
+        (error,) = said.errors
+        assert error.startswith(
+            "broken.jsonl: 500 of 500 frames or lines are no events (bad_line 500; the first at 1: schema"
+        )
+        assert (said.status, said.frames, said.quarantined) == ("nothing_to_do", 0, 0)
     assert rows(copied, bronze.QUARANTINE) == []
     assert (digests(copied, DATA_TABLES), topics(copied, AT)) == (before, ["T", "T-2"])
     assert len(rows(copied, gold.RUNS)) == 3
@@ -89,7 +92,9 @@ def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
     stored = table_of([wrong], bronze.HEARTBEATS).select(bronze.HEARTBEATS.stored_schema.names)
     write_deltalake(opened(copied, bronze.HEARTBEATS), stored, mode="append")
     before = digests(copied, DATA_TABLES)
-    assert nightly(copied, "--input", more) == EXIT_GATE
+    summary = tmp_path / "summary.json"
+    assert nightly(copied, "--input", more, "--summary", summary) == EXIT_GATE
+    assert json.loads(summary.read_text(encoding="utf-8"))["status"] == "refused"
     said = capsys.readouterr().err
     assert "the quality gate refused: heartbeats." in said
     assert f"see {copied}/data_docs/index.html. Nothing was published." in said
@@ -226,4 +231,6 @@ def test_bad_files_are_named_and_the_rest_of_the_night_is_unharmed(
     ]
     assert (said["status"], said["digests"]) == ("published", nights.summaries[-1].digests)
     assert "photo.jpg" in capsys.readouterr().out
-    assert nightly(tmp_path / "w", "--input", folder) == EXIT_OK, "what could not be read is known by then"
+    capsys.readouterr()
+    assert nightly(tmp_path / "w", "--input", folder) == EXIT_INPUT, "they lie there still"
+    assert [name in capsys.readouterr().out for name in ("photo.jpg",)] == [True]

@@ -293,5 +293,11 @@ def _note_sources(house: Warehouse, delivery: Delivery, counts: Counter[int]) ->
         }
         for n, file in enumerate(_source_files(delivery.fleet, delivery.day))
     ]
-    same = {"kind": "event_log", "bytes": 0, "days": [delivery.day], "ingest_run": house.run_id}
+    same = {
+        "kind": "event_log",
+        "verdict": bronze.ACCEPTED,
+        "bytes": 0,
+        "days": [delivery.day],
+        "ingest_run": house.run_id,
+    }
     house.append(bronze.SOURCES, table_of(rows, bronze.SOURCES, **same))

@@ -1,0 +1,274 @@
+"""Wrong files among the right ones: a night leaves them out and names them, and what it and later nights publish is as without."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.__main__ import main
+from jobs.cli import commands
+from jobs.conf import PipelineConf
+from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_USAGE
+from jobs.ingest import sources, writing
+from jobs.ingest.ingest import ingest
+from jobs.night import gate
+from jobs.night.passes import InProcess
+from jobs.store.check import check
+from schemas import bronze, gold
+from schemas.rules import RULES
+from schemas.rules.rule import Rule
+from tests.night.nights import Nights, counted, house_at, night, rows
+from tests.night.three_days import DAYS, MONTH_MS, beat, registration, write_log
+
+FOURTH = DAYS[-1].replace(day=4)
+BAD = "broker-x"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands not load Great Expectations."""
+    monkeypatch.setattr(commands, "prepare", lambda *_: None)
+    monkeypatch.setattr(gate, "judge", counted)
+
+
+@pytest.fixture
+def _no_broker_x(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a critical rule that one broker's rows in a gold table break."""
+    rule = Rule("is_not_x", f"broker_name <> '{BAD}'", "No broker is called so.")
+    monkeypatch.setitem(RULES, "broker_addr_history", (*RULES["broker_addr_history"], rule))
+
+
+def nightly(warehouse: Path, *words: object) -> int:
+    """Run the command in this process and return its exit code."""
+    return main(["nightly", "--in-process", "--warehouse", str(warehouse), *map(str, words)])
+
+
+def broken_log(path: Path, lines: int = 300) -> Path:
+    """Write lines that are no events."""
+    path.write_text("".join(f'{{"broken": {number}}}\n' for number in range(lines)), encoding="utf-8")
+    return path
+
+
+def some_days(folder: Path) -> list[Path]:
+    """Write the logs of three days of one broker."""
+    logs = [[registration("broker-a", "10:00:00", "T", MONTH_MS)], [beat("10:00:00")], [beat("11:00:00")]]
+    return [write_log(folder, day, lines) for day, lines in zip(DAYS, logs, strict=True)]
+
+
+class Dying(InProcess):
+    """A runner whose tasks cannot go on with the rows of one name server."""
+
+    def each(self, task: Any, work: Sequence[Any]) -> list[Any]:
+        """See `Passes`."""
+        for one in work:
+            if getattr(getattr(getattr(one, "piece", None), "of", None), "namesrv_id", None) == "10.0.0.66:9876":
+                raise KeyError("no such thing")
+        return super().each(task, work)
+
+
+# -- files that break rules ----------------------------------------------------------------------------------------------
+
+
+def test_two_wrong_files_among_many_are_left_out(tmp_path: Path) -> None:
+    """The rest is published as if they had not been there, on this night and on the next."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "good").mkdir()
+    logs = some_days(tmp_path / "in")
+    for log in logs:
+        shutil.copy(log, tmp_path / "good")
+    broken_log(tmp_path / "in" / "0-wrong.jsonl")
+    # Of the same name as a good one: files are judged, not names.
+    (tmp_path / "in" / "other").mkdir()
+    broken_log(tmp_path / "in" / "other" / logs[1].name, 150)
+    said = night(tmp_path / "w", tmp_path / "in")
+    alone = night(tmp_path / "alone", tmp_path / "good")
+    assert (said.status, said.digests, said.frames) == ("published", alone.digests, alone.frames)
+    assert [error.split(" ")[0] for error in sorted(said.errors)] == ["0-wrong.jsonl:", f"{logs[1].name}:"]
+    fourth = write_log(tmp_path / "in", FOURTH, [beat("12:00:00")])
+    again, alone = night(tmp_path / "w", tmp_path / "in"), night(tmp_path / "alone", fourth)
+    assert (again.days, again.digests, len(again.errors)) == ([FOURTH.isoformat()], alone.digests, 2)
+    assert check(house_at(tmp_path / "w")).wrong == []
+
+
+@pytest.mark.usefixtures("_no_broker_x")
+def test_files_with_which_the_gate_refuses_are_found_among_others(nights: Nights, copied: Path, tmp_path: Path) -> None:
+    """Two of five, one of them of an earlier day: the others are published, and the next night begins without the two."""
+    good = [write_log(tmp_path, FOURTH, [beat(f"{hour}:00:00")], f"-{hour}") for hour in (10, 11, 12)]
+    wrong = [
+        write_log(tmp_path, FOURTH, [registration(BAD, "11:30:00", "X", MONTH_MS)], "-0"),
+        write_log(tmp_path, DAYS[2], [registration(BAD, "13:30:00", "Y", MONTH_MS)], "-late"),
+    ]
+    said = night(copied, *good, *wrong)
+    path = Path(shutil.copytree(nights.path, tmp_path / "alone"))
+    alone = night(path, *good)
+    assert (said.status, said.days, said.digests) == ("published", alone.days, alone.digests)
+    reason = "refused: broker_addr_history.is_not_x"
+    assert sorted(said.errors) == sorted(f"{file.name}: {reason}" for file in wrong)
+    told = {(row["source_file"], row["verdict"]) for row in rows(copied, bronze.SOURCES)}
+    assert {(file.name, "refused") for file in wrong} == {of for of in told if of[1] == "refused"}
+    assert not [row for row in rows(copied, bronze.REGISTRATIONS) if row["broker_name"] == BAD]
+    assert [row["status"] for row in rows(copied, gold.RUNS)] == ["published"] * 4
+    again = night(copied, *good, *wrong)
+    assert (again.status, len(again.errors), again.digests) == ("nothing_to_do", 2, said.digests)
+    assert check(house_at(copied)).wrong == []
+
+
+@pytest.mark.usefixtures("_no_broker_x")
+def test_all_that_there_is_may_be_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The night says so (3), writes its summary, and the next one reads what is new."""
+    wrong = write_log(tmp_path, DAYS[0], [registration(BAD, "10:00:00", "X", MONTH_MS)])
+    assert nightly(tmp_path / "w", "--input", wrong, "--summary", tmp_path / "s.json") == EXIT_INPUT
+    assert "refused: broker_addr_history.is_not_x" in (tmp_path / "s.json").read_text(encoding="utf-8")
+    assert nightly(tmp_path / "w", "--input", wrong) == EXIT_INPUT
+    good = write_log(tmp_path, DAYS[1], [registration("broker-a", "10:00:00", "T", MONTH_MS)])
+    assert nightly(tmp_path / "w", "--input", good) == EXIT_OK
+    assert "broker-x" not in capsys.readouterr().out
+
+
+def test_a_file_with_which_the_replay_cannot_go_on_is_left_out(tmp_path: Path) -> None:
+    """What nobody has foreseen costs the file that it stands in; the rest of the night is published."""
+    good = some_days(tmp_path)
+    line = {**registration(BAD, "10:00:00", "X", MONTH_MS), "namesrv_id": "10.0.0.66:9876"}
+    said = night(tmp_path / "w", *good, write_log(tmp_path, DAYS[1], [line], "-x"), passes=Dying())
+    alone = night(tmp_path / "alone", *good)
+    assert (said.digests, said.errors) == (alone.digests, [f"{DAYS[1]}-x.jsonl: refused: 'no such thing'"])
+
+
+def test_a_file_that_cannot_be_put_into_tables_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody has foreseen while rows are written costs its file, too."""
+    written = writing._judged
+
+    def judged(staging: Any, table: Any, rows: Any) -> Any:
+        if BAD in str(rows.to_pylist()):
+            raise OverflowError("too large")
+        return written(staging, table, rows)
+
+    monkeypatch.setattr(writing, "_judged", judged)
+    monkeypatch.setattr("jobs.night.nightly.cores", lambda: 1)
+    good = some_days(tmp_path)
+    wrong = write_log(tmp_path, DAYS[1], [registration(BAD, "10:30:00", "X", MONTH_MS)], "-x")
+    said = night(tmp_path / "w", *good, wrong)
+    assert (said.digests, said.errors) == (
+        night(tmp_path / "alone", *good).digests,
+        [f"{wrong.name}: refused: too large"],
+    )
+
+
+def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`refused` lists files with their reasons; one that is forgotten is read again, by the configuration of then."""
+    path, wrong = tmp_path / "w", broken_log(tmp_path / "wrong.jsonl", 120)
+    assert nightly(path, "--input", *some_days(tmp_path), wrong) == EXIT_INPUT
+    capsys.readouterr()
+    assert main(["refused", "--warehouse", str(path)]) == EXIT_OK
+    said = capsys.readouterr().out
+    assert said.startswith("refused  ")
+    assert "wrong.jsonl: 120 of 120 frames or lines are no events (bad_line 120; the first at 1: schema None" in said
+    assert main(["refused", "--warehouse", str(path), "--forget", "nobody.jsonl"]) == EXIT_USAGE
+    assert main(["refused", "--warehouse", str(path), "--forget", "wrong.jsonl"]) == EXIT_OK
+    assert "No file was refused" in capsys.readouterr().out
+    conf = PipelineConf(quarantine_frames_min=120)
+    again = night(path, wrong, conf=conf)
+    assert (again.quarantined, len(again.errors)) == (120, 1), "read this time; and not most of it could be"
+    assert check(house_at(path, conf=conf)).wrong == []
+
+
+@pytest.mark.usefixtures("_no_broker_x")
+def test_what_was_read_by_hand_can_be_taken_back(copied: Path, tmp_path: Path, nights: Nights) -> None:
+    """A night that is refused for what `ingest` has left says so (4), until that is taken back."""
+    wrong = write_log(tmp_path, FOURTH, [registration(BAD, "11:30:00", "X", MONTH_MS)])
+    house = house_at(copied, "by-hand")
+    house.start_from_published()
+    ingest(house, [str(wrong)])
+    for _ in range(2):
+        said = night(copied)
+        assert (said.status, said.gate.split(";")[0]) == ("refused", "broker_addr_history.is_not_x")
+    assert main(["refused", "--warehouse", str(copied), "--unpublished"]) == EXIT_OK
+    good = write_log(tmp_path, FOURTH, [beat("12:00:00")], "-good")
+    path = Path(shutil.copytree(nights.path, tmp_path / "alone"))
+    assert night(copied, good).digests == night(path, good).digests
+    assert check(house_at(copied)).wrong == []
+
+
+# -- files that cannot be read -------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_read_is_told_as_long_as_it_lies_there(tmp_path: Path) -> None:
+    """Nothing of a file, or not most of it: 3, every night until it is gone. A line that is wrong among many is none of that."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    some_days(folder)
+    with (folder / f"{DAYS[1]}.jsonl").open("a", encoding="utf-8") as file:
+        file.writelines([f"{write_log(tmp_path, DAYS[1], [beat('10:00:01')]).read_text(encoding='utf-8')}", "{}\n"])
+    assert nightly(tmp_path / "w", "--input", folder) == EXIT_OK
+    wrong = {
+        "empty.pcap": b"",
+        "nothing.jsonl.gz": gzip.compress(b""),
+        "cut.jsonl.gz": gzip.compress(b'{"a": 1}\n' * 1_000)[:20],
+        "notes.txt": b"not a capture\n",
+        "few.jsonl": b'{"a": 1}\n' * 3,
+    }
+    for name, content in wrong.items():
+        (folder / name).write_bytes(content)
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "gone").symlink_to(tmp_path / "nowhere")
+    (folder / "again").symlink_to(folder)
+    for _ in range(2):
+        said = night(tmp_path / "w", folder)
+        named = {name for name in (*wrong, "loop", "gone") if any(name in error for error in said.errors)}
+        assert named == {*wrong, "loop", "gone"}
+        assert nightly(tmp_path / "w", "--input", folder) == EXIT_INPUT
+    for name in (*wrong, "loop", "gone"):
+        (folder / name).unlink()
+    assert nightly(tmp_path / "w", "--input", folder) == EXIT_OK
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read whatever there is")
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    """Once it may be it is read: it does not count as read before."""
+    logs = some_days(tmp_path)
+    logs[2].chmod(0)
+    assert nightly(tmp_path / "w", "--input", *logs) == EXIT_INPUT
+    logs[2].chmod(0o644)
+    assert nightly(tmp_path / "w", "--input", *logs) == EXIT_OK
+
+
+def test_a_file_that_vanishes_meanwhile_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was there when the folder was listed; the others are published, and it is named."""
+    logs = some_days(tmp_path)
+    listed = sources._files_below
+    (tmp_path / "in").mkdir()
+    for log in logs:
+        shutil.move(log, tmp_path / "in")
+
+    def vanishing(folder: Path, errors: list[str]) -> list[Path]:
+        found = sorted(listed(folder, errors))
+        found[2].unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(sources, "_files_below", vanishing)
+    said = night(tmp_path / "w", tmp_path / "in")
+    assert (said.status, said.events) == ("published", 2)
+    assert [f"{DAYS[2]}.jsonl" in error for error in said.errors] == [True]
+
+
+def test_an_input_folder_without_a_file_has_a_code_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mount that is not there leaves its folder: what other folders have is published, and the night says which has none."""
+    (tmp_path / "mount" / "day").mkdir(parents=True)
+    (tmp_path / "in").mkdir()
+    some_days(tmp_path / "in")
+    assert nightly(tmp_path / "w", "--input", tmp_path / "mount") == EXIT_NO_INPUT
+    assert "there is no input" in capsys.readouterr().out
+    assert nightly(tmp_path / "w", "--input", tmp_path / "in", tmp_path / "mount") == EXIT_NO_INPUT
+    assert f"NO INPUT     input {tmp_path / 'mount'}: there is no file in it" in capsys.readouterr().out
+    assert rows(tmp_path / "w", gold.RUNS)[0]["status"] == "published"
+    assert nightly(tmp_path / "w", "--input", tmp_path / "nowhere") == EXIT_USAGE
