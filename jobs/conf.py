@@ -15,6 +15,7 @@ from typing import Any
 from jobs.errors import ConfError
 from namesrv_core.inference.settings import VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
+from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS
 from schemas.findings import THRESHOLDS, Thresholds
 
 if sys.version_info >= (3, 11):
@@ -44,7 +45,8 @@ class PipelineConf:
 
     `late_limit_days`: an event may lie so many days behind the latest of its name server; later ones are quarantined.
     `quiet_road`: whether brokers that only beat are told from others before the replay.
-    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port.
+    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port. `vxlan_ports`: UDP ports to which
+    captured VXLAN goes.
     """
 
     quarantine_share_max: float = 0.01
@@ -53,6 +55,7 @@ class PipelineConf:
     quiet_road: bool = True
     thresholds: Thresholds = field(default_factory=Thresholds)
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
+    vxlan_ports: frozenset[int] = DEFAULT_VXLAN_PORTS
 
     @property
     def sha256(self) -> str:
@@ -60,7 +63,7 @@ class PipelineConf:
 
         What may be stored at all is no reason to replay what is; nor is the road that the replay takes.
         """
-        left_out = ("late_limit_days", "quiet_road")
+        left_out = ("late_limit_days", "quiet_road", "vxlan_ports")
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -86,7 +89,7 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         raise ConfError(f"{path}: {error}") from error
     _known(document, {"ingest", "late", "replay", "findings", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
-    _known(ingest, {"quarantine_share_max", "quarantine_frames_min"}, f"{path} [ingest]")
+    _known(ingest, {"quarantine_share_max", "quarantine_frames_min", "vxlan_ports"}, f"{path} [ingest]")
     late = document.get("late", {})
     _known(late, {"limit_days"}, f"{path} [late]")
     _known(document.get("replay", {}), {"quiet_road"}, f"{path} [replay]")
@@ -109,6 +112,9 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         raise ConfError(f"{path} [ingest] quarantine_share_max: {share!r} is not a share from 0 to 1")
     if type(frames) is not int or frames < 0:
         raise ConfError(f"{path} [ingest] quarantine_frames_min: {frames!r} is not a number of frames")
+    ports = ingest.get("vxlan_ports", sorted(DEFAULT_VXLAN_PORTS))
+    if not isinstance(ports, list) or not all(type(port) is int and 0 < port < 1 << 16 for port in ports):
+        raise ConfError(f"{path} [ingest] vxlan_ports: {ports!r} is not a list of ports")
     limit_days = late.get("limit_days", 7)
     if type(limit_days) is not int or limit_days < 0:
         raise ConfError(f"{path} [late] limit_days: {limit_days!r} is not a number of days")
@@ -116,7 +122,7 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
     if type(quiet_road) is not bool:
         raise ConfError(f"{path} [replay] quiet_road: {quiet_road!r} is neither true nor false")
     thresholds = _thresholds(document.get("findings", {}), f"{path} [findings]")
-    return PipelineConf(float(share), frames, limit_days, quiet_road, thresholds, namesrvs)
+    return PipelineConf(float(share), frames, limit_days, quiet_road, thresholds, namesrvs, frozenset(ports))
 
 
 def _thresholds(table: Mapping[str, Any], where: str) -> Thresholds:

@@ -37,8 +37,16 @@ MAX_KNOWN_FRAME_BYTES = 4 * MIB
 MAX_PACKET_BYTES = MIB
 MAX_PCAPNG_BLOCK_BYTES = 4 * MIB
 MAX_INTERFACES = 4_096
-MAX_VLAN_TAGS = 4
-MAX_IPV6_EXTENSIONS = 8
+MAX_NESTED = 8
+"""IP headers of a packet, one inside the other: a tunnel in a tunnel."""
+MAX_HEADERS = 40
+"""Headers of a packet in front of TCP: tags, labels, extensions, those of tunnels."""
+MAX_FRAGMENT_BYTES = 8 * MIB
+MAX_FRAGMENTED = 1_024
+MAX_FRAGMENT_PARTS = 64
+"""Fragments that wait for others: their bytes, how many packets they are of, and how many one packet may be cut into."""
+FRAGMENT_NS = 60_000_000_000
+"""Fragments wait no longer. Source: RFC 8200, 4.5."""
 
 # TCP.
 MAX_REORDER_BYTES = 4 * MIB

@@ -80,8 +80,7 @@ def show_run(summary: Summary, console: Console) -> None:
         console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
     if summary.restated:
         console.line(f"Restated     {summary.restated:,} published slices of tables are others now: see restatements")
-    for error in summary.errors:
-        console.line(f"NOT READ     {error}")
+    _show_not_read(summary, console)
     console.line()
     console.counts("Tables (rows)", summary.tables)
     console.line()
@@ -90,6 +89,14 @@ def show_run(summary: Summary, console: Console) -> None:
     show_verify(summary.verify, console)
     console.line()
     show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+
+
+def _show_not_read(read: Read, console: Console) -> None:
+    """Show what was left out, and what could not be read."""
+    for left_out in read.left_out:
+        console.line(f"Left out     {left_out}")
+    for error in read.errors:
+        console.line(f"NOT READ     {error}")
 
 
 def _balance(read: Read) -> str:
@@ -137,8 +144,7 @@ def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
 def show_ingested(ingested: Ingested, console: Console) -> None:
     """Show what was read."""
     console.line(f"Frames {_balance(ingested)}")
-    for error in ingested.errors:
-        console.line(f"NOT READ {error}")
+    _show_not_read(ingested, console)
 
 
 def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> None:

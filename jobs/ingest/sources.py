@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
@@ -10,9 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
+from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.capture import read_capture
-from namesrv_wire.packets.container import GZIP_MAGIC
+from namesrv_wire.packets.container import read_records
 
 _CHUNK = 1 << 20
 _TRUTH = b'{"truth":'
@@ -77,11 +76,11 @@ def instant(time_ns: int | None) -> datetime | None:
     return None if time_ns is None else datetime.fromtimestamp(time_ns / 1e9, timezone.utc)
 
 
-def is_packed(path: Path) -> bool:
+def is_compressed(path: Path) -> bool:
     """Return whether a file is compressed, or cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(2) == GZIP_MAGIC
+            return is_packed(file.read(8))
     except OSError:
         return True
 
@@ -136,14 +135,14 @@ def _source(path: Path) -> Source:
 def _kind_and_time(path: Path) -> tuple[str, int]:
     """Return what kind of input a file is, by its first bytes, and the time of its first packet (0 if there is none)."""
     try:
-        with gzip.open(path) if is_packed(path) else path.open("rb") as file:
-            head = file.read(64).lstrip()
-    except (OSError, EOFError):
+        with path.open("rb") as file:
+            head = unpacked(file).read1(64).lstrip()
+    except OSError:
         return "capture", 0  # the reader says what is wrong with it
     if head.startswith(b"{"):
         return "event_log", 0
     try:
-        first = next(iter(read_capture(path)), None)
+        times = (int(records.time_ns[0]) for records in read_records(path) if records.is_timed)
+        return "capture", next(times, 0)
     except (CaptureError, OSError):
         return "capture", 0
-    return "capture", 0 if first is None else first.time_ns
