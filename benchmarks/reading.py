@@ -115,7 +115,7 @@ def _as_pcapng(file: Path) -> Path:
         for number, records in enumerate(read_records(file)):
             if not number:
                 out.write(_block(0x0A0D0D0A, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
-                out.write(_block(1, pack("<HHI", records.link_type, 0, 0) + resolution))
+                out.write(_block(1, pack("<HHI", int(records.link_type[0]), 0, 0) + resolution))
             for at, size, time_ns in zip(records.start, records.kept, records.time_ns, strict=True):
                 head = pack("<IIIII", 0, int(time_ns) >> 32, int(time_ns) & 0xFFFFFFFF, size, size)
                 out.write(_block(6, head + records.data[at : at + size] + bytes(-size % 4)))

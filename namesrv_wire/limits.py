@@ -37,6 +37,7 @@ MAX_KNOWN_FRAME_BYTES = 4 * MIB
 MAX_PACKET_BYTES = MIB
 MAX_PCAPNG_BLOCK_BYTES = 4 * MIB
 MAX_INTERFACES = 4_096
+MAX_SECTIONS = 4_096
 MAX_NESTED = 8
 """IP headers of a packet, one inside the other: a tunnel in a tunnel."""
 MAX_HEADERS = 40

@@ -142,7 +142,7 @@ def _kind_and_time(path: Path) -> tuple[str, int]:
     if head.startswith(b"{"):
         return "event_log", 0
     try:
-        times = (int(records.time_ns[0]) for records in read_records(path) if records.is_timed)
+        times = (int(time_ns) for records in read_records(path) for time_ns in records.time_ns[records.is_timed][:1])
         return "capture", next(times, 0)
     except (CaptureError, OSError):
         return "capture", 0

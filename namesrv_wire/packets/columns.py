@@ -82,9 +82,10 @@ class CaptureStats:
         self.packets += len(records.start)
         self.segments += segments
         self.left_out.update(left_out)
-        if records.is_timed:
-            self.first_time_ns = int(records.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
-            self.last_time_ns = int(records.time_ns[-1])
+        times = records.time_ns[records.is_timed]
+        if len(times):
+            self.first_time_ns = int(times[0]) if self.first_time_ns is None else self.first_time_ns
+            self.last_time_ns = int(times[-1])
 
 
 def read_columns(
@@ -157,15 +158,16 @@ def _interfaces(records: Records, peeled: Peeled) -> list[int] | None:
 
     If all that the link type tells is whether this host sent them, that is OUTGOING or INCOMING.
     """
-    number, is_numbered = records.interface, bool(records.interface.any())
-    if records.link_type == LINUX_SLL2:
-        has_header = records.kept >= 8
+    number, links = records.interface, records.link_type
+    is_cooked, is_cooked2 = links == LINUX_SLL, links == LINUX_SLL2
+    if is_cooked2.any():
+        has_header = is_cooked2 & (records.kept >= 8)
         own = peeled.four(np.where(has_header, records.start + 4, 0))
-        return list(map(int, (number << 32 | np.where(has_header, own, 0)).tolist()))
-    if records.link_type == LINUX_SLL and not is_numbered:
-        way = peeled.two(records.start)
-        return list(map(int, np.where(way == _SLL_OUTGOING, OUTGOING, INCOMING).tolist()))
-    return list(map(int, number.tolist())) if is_numbered else None
+        number = np.where(is_cooked2, number << 32 | np.where(has_header, own, 0), number)
+    if is_cooked.any():
+        way = np.where(peeled.two(records.start) == _SLL_OUTGOING, OUTGOING, INCOMING)
+        number = np.where(is_cooked & (number == 0), way, number)
+    return list(map(int, number.tolist())) if number.any() else None
 
 
 def read_capture(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from namesrv_wire.compression import unpacked
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES
+from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES, MAX_SECTIONS
 
 Ints: TypeAlias = NDArray[np.int64]
 Truths: TypeAlias = NDArray[np.bool_]
@@ -28,6 +28,7 @@ Truths: TypeAlias = NDArray[np.bool_]
 CHUNK_BYTES: Final = 4 << 20
 CHUNK_PACKETS: Final = 1 << 16
 """How much of a capture is in memory together."""
+PADDING: Final = 64
 _SECOND_NS: Final = 1_000_000_000
 _DAY_S: Final = 86_400
 _MAX_DAYS: Final = 40
@@ -60,21 +61,22 @@ _MARKS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 @dataclass(slots=True)
 class Records:
-    """Packets that follow each other in a file, the first of them number `first`; all of one link type.
+    """Packets that follow each other in a file, the first of them number `first`.
 
-    An item a packet: where in `data` it begins, how much of it was kept, how long it was as far as the file tells, and its time.
-    `interface`: number of the interface, from 1, in a file with several; else 0. `is_timed`: the file says when they were seen.
+    An item a packet: its link type, where in `data` it begins, how much of it was kept, how long it was as far as the file tells,
+    and its time. `interface`: number of the interface, from 1, in a file with several; else 0. `is_timed`: the file says when it
+    was seen; else the time is that of the one before. Behind the packets `data` has `PADDING` zeros.
     """
 
     first: int
     data: bytes
-    link_type: int
+    link_type: Ints
     start: Ints
     kept: Ints
     original: Ints
     time_ns: Ints
     interface: Ints
-    is_timed: bool = True
+    is_timed: Truths
 
 
 class Position:
@@ -104,7 +106,7 @@ def read_records(path: str | PathLike[str], position: Position | None = None) ->
             position.follow(raw)
         source = _Source(path, raw)
         source.more()
-        head = source.data[:4]
+        head = source.data[: min(4, source.size)]
         form = _FORMS.get(head)
         if form is not None:
             yield from _pcap(source, form)
@@ -128,14 +130,15 @@ def packet_of(path: str | PathLike[str], number: int) -> bytes | None:
 
 
 class _Source:
-    """The bytes of a file, a part at a time: `data` begins at byte `offset` of what is unpacked.
+    """The bytes of a file, a part at a time: `data` begins at byte `offset` of what is unpacked, and has `size` of it.
 
     `broken`: why no more can be read. `is_end`: there is no more.
     """
 
     def __init__(self, path: str | PathLike[str], file: BufferedReader) -> None:
-        self.path, self.data, self.offset, self.is_end = path, b"", 0, False
+        self.path, self.data, self.size, self.offset, self.is_end = path, b"", 0, 0, False
         self.broken: CaptureError | None = None
+        self.sections = 0
         self._stream: BufferedReader | None = None
         self._file = file
 
@@ -145,29 +148,25 @@ class _Source:
 
     def more(self, done: int = 0) -> None:
         """Let go of so many bytes of `data`, and add some to it."""
-        parts, size = [self.data[done:]], 0
-        self.offset += done
+        parts, added, self.offset, why = [self.data[done : self.size]], 0, self.offset + done, None
         try:
             self._stream = self._stream or unpacked(self._file)
-            while size < CHUNK_BYTES:
-                part = self._stream.read1(CHUNK_BYTES - size)
-                if not part:
-                    self.is_end = True
-                    break
-                parts.append(part)
-                size += len(part)
+            while added < CHUNK_BYTES and not self.is_end:
+                parts.append(self._stream.read1(CHUNK_BYTES - added))
+                added += len(parts[-1])
+                self.is_end = not parts[-1]
         except OSError as error:
-            self.is_end = True
-            self.data = b"".join(parts)
-            self.broken = self.error(len(self.data), f"it cannot be read further: {error}")
-            return
-        self.data = b"".join(parts)
+            self.is_end, why = True, error
+        self.data = b"".join([*parts, bytes(PADDING)])
+        self.size = len(self.data) - PADDING
+        if why is not None:
+            self.broken = self.error(self.size, f"it cannot be read further: {why}")
 
     def ended(self, at: int) -> CaptureError | None:
         """Return what is wrong with the end of the file, which is in a record that begins at a byte of `data`; None: nothing."""
         if self.broken is not None:
             return self.broken
-        left = len(self.data) - at
+        left = self.size - at
         return self.error(at, f"the file ends inside a record: {left} bytes of it are there") if left else None
 
 
@@ -175,7 +174,7 @@ class _Source:
 
 
 def _pcap(source: _Source, form: _Form) -> Iterator[Records]:
-    if len(source.data) < _PCAP_HEADER:
+    if source.size < _PCAP_HEADER:
         raise source.ended(0) or source.error(0, "the file ends inside its header")
     snap_length, link_type = Struct(form.order + "II").unpack_from(source.data, 16)
     fields = np.dtype({"names": ["sec", "unit", "kept", "sent"], "formats": [form.order + "u4"] * 4, "itemsize": 16})
@@ -190,9 +189,10 @@ def _pcap(source: _Source, form: _Form) -> Iterator[Records]:
             time_ns = head["sec"].astype(np.int64) * _SECOND_NS + head["unit"].astype(np.int64) * form.unit_ns
             # Only a packet of full snap length can have been cut.
             original = np.where(kept < snap_length, kept, np.maximum(kept, sent))
-            of_none = np.zeros(len(starts), np.int64)
             begins += form.header
-            yield Records(number, source.data, link_type & 0xFFFF, begins, kept, original, time_ns, of_none)
+            of_none, links = np.zeros(len(starts), np.int64), np.full(len(starts), link_type & 0xFFFF)
+            is_timed = np.ones(len(starts), bool)
+            yield Records(number, source.data, links, begins, kept, original, time_ns, of_none, is_timed)
             number += len(starts)
         if wrong is not None:
             raise wrong
@@ -210,7 +210,7 @@ def _pcap(source: _Source, form: _Form) -> Iterator[Records]:
 def _chain(source: _Source, at: int, form: _Form, first_s: int | None) -> tuple[list[int], int, CaptureError | None]:
     """Return where the whole records from a byte on begin, where the last of them ends, and what is wrong with the next."""
     header, size, data, starts = Struct(form.order + "I4xII").unpack_from, form.header, source.data, list[int]()
-    last = len(data)
+    last = source.size
     while at + size <= last and len(starts) < CHUNK_PACKETS:
         seconds, kept, original = header(data, at)
         end = at + size + kept
@@ -262,6 +262,7 @@ _KINDS: Final = {
     _OBSOLETE: _Packets((("interface", "u2", 8), *_LENGTHS), 28),
     _SIMPLE: _Packets((("sent", "u4", 8),), 12),
 }
+_DESCRIBING: Final = frozenset({_SECTION, _INTERFACE})
 # How many bytes a block has at least that is not passed over.
 _LEAST: Final = {_SECTION: 28, _INTERFACE: 20, **{kind: form.start + 4 for kind, form in _KINDS.items()}}
 
@@ -272,12 +273,14 @@ def _pcapng(source: _Source) -> Iterator[Records]:
     number, at, last_ns = 1, 0, 0
     while True:
         blocks = _blocks(source, at, order)
-        for records in _packets(source, blocks, order, interfaces):
-            records.first = number
-            if not records.is_timed:
-                records.time_ns += last_ns
-            number, last_ns = number + len(records.start), int(records.time_ns[-1])
-            yield records
+        if blocks.starts:
+            records, wrong = _packets(source, blocks, order, interfaces, last_ns)
+            if len(records.start):
+                records.first = number
+                number, last_ns = number + len(records.start), int(records.time_ns[-1])
+                yield records
+            if wrong is not None:
+                raise wrong
         if blocks.wrong is not None:
             raise blocks.wrong
         order = _described(source, at, blocks, order, interfaces)
@@ -296,6 +299,9 @@ def _described(source: _Source, at: int, blocks: _Blocks, order: str, interfaces
     """Take in what a block says of those behind it; return their byte order."""
     if blocks.kind == _SECTION:
         interfaces.clear()
+        source.sections += 1
+        if source.sections > MAX_SECTIONS:
+            raise source.error(at, f"more than {MAX_SECTIONS} sections")
         return _MARKS[source.data[at + 8 : at + 12]]
     if blocks.kind == _INTERFACE:
         if len(interfaces) >= MAX_INTERFACES:
@@ -305,20 +311,21 @@ def _described(source: _Source, at: int, blocks: _Blocks, order: str, interfaces
 
 
 class _Blocks(NamedTuple):
-    """Whole blocks that follow each other: where those with packets begin, all of one kind; or one block that describes others.
+    """Whole blocks that follow each other: where those with packets begin, and their kinds; or one `kind` that describes others.
 
     `end`: where the last of them ends; `wrong`: what is wrong with the next one.
     """
 
-    kind: int
     starts: list[int]
+    kinds: list[int]
     end: int
+    kind: int = 0
     wrong: CaptureError | None = None
 
 
 def _blocks(source: _Source, at: int, order: str) -> _Blocks:
     """Return the blocks from a byte on; those that are not known are passed over."""
-    data, last, of_kind, starts = source.data, len(source.data), 0, list[int]()
+    data, last, starts, kinds = source.data, source.size, list[int](), list[int]()
     header = Struct(order + "II").unpack_from
     while at + 12 <= last and len(starts) < CHUNK_PACKETS:
         kind, size = header(data, at)
@@ -326,19 +333,19 @@ def _blocks(source: _Source, at: int, order: str) -> _Blocks:
             size = _section_size(data[at + 4 : at + 12])
         if not _LEAST.get(kind, 12) <= size <= MAX_PCAPNG_BLOCK_BYTES or size % 4:
             what = f"a block of {size} bytes" if size >= 0 else "a section without a byte order magic"
-            return _Blocks(of_kind, starts, at, source.error(at, f"{what}: damaged header"))
+            return _Blocks(starts, kinds, at, wrong=source.error(at, f"{what}: damaged header"))
         end = at + size
-        if end > last or (starts and kind != of_kind and kind in _LEAST):
+        if end > last or (starts and kind in _DESCRIBING):
             break
         if kind in _KINDS:
-            of_kind = kind
             starts.append(at)
+            kinds.append(kind)
         elif data[end - 4 : end] != data[at + 4 : at + 8]:
-            return _Blocks(of_kind, starts, at, source.error(at, "a block whose two lengths differ: damaged"))
-        elif kind in _LEAST:
-            return _Blocks(kind, starts, end)
+            return _Blocks(starts, kinds, at, wrong=source.error(at, "a block whose two lengths differ: damaged"))
+        elif kind in _DESCRIBING:
+            return _Blocks(starts, kinds, end, kind)
         at = end
-    return _Blocks(of_kind, starts, at)
+    return _Blocks(starts, kinds, at)
 
 
 def _section_size(head: bytes) -> int:
@@ -347,66 +354,66 @@ def _section_size(head: bytes) -> int:
     return -1 if order is None else int(Struct(order + "I").unpack_from(head)[0])
 
 
-def _packets(source: _Source, blocks: _Blocks, order: str, interfaces: list[_Interface]) -> Iterator[Records]:
-    """Yield what blocks of one kind hold, some of one link type at a time; then raise what is wrong with one, if anything is."""
-    kind, starts = blocks.kind, blocks.starts
-    if not starts:
-        return
-    form, begins = _KINDS[kind], np.array(starts, np.int64)
-    names = ["size", *(name for name, _, _ in form.fields)]
-    formats = [order + "u4", *(order + size for _, size, _ in form.fields)]
-    offsets = [4, *(offset for _, _, offset in form.fields)]
-    head = _fields(
-        source.data,
-        begins,
-        np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": form.start}),
-    )
-    size = head["size"].astype(np.int64)
+def _packets(
+    source: _Source, blocks: _Blocks, order: str, interfaces: list[_Interface], last_ns: int
+) -> tuple[Records, CaptureError | None]:
+    """Return what blocks hold, up to one that is wrong, and what is wrong with it."""
+    begins, kinds = np.array(blocks.starts, np.int64), np.array(blocks.kinds, np.int64)
+    of, kept, sent, size, start, time_ns = (np.zeros(len(begins), np.int64) for _ in range(6))
+    for kind in np.unique(kinds).tolist():
+        own = kinds == kind
+        head = _fields(source.data, begins[own], _dtype(kind, order))
+        size[own], sent[own], start[own] = head["size"], head["sent"], _KINDS[kind].start
+        if kind == _SIMPLE:  # of the first interface, without a time
+            snap = interfaces[0].snap_length if interfaces else 0
+            kept[own] = np.minimum(sent[own], snap or 1 << 32)
+        else:
+            of[own], kept[own] = head["interface"], head["kept"]
+            time_ns[own] = _times(head["high"].astype(np.uint64) << np.uint64(32) | head["low"], of[own], interfaces)
     behind = _fields(source.data, begins + size - 4, np.dtype({"names": ["size"], "formats": [order + "u4"]}))["size"]
-    sent = head["sent"].astype(np.int64)
-    if kind == _SIMPLE:  # of the first interface, without a time
-        of = np.zeros(len(starts), np.int64)
-        snap = interfaces[0].snap_length if interfaces else 0
-        kept = np.minimum(sent, snap) if snap else sent
-    else:
-        of, kept = head["interface"].astype(np.int64), head["kept"].astype(np.int64)
-    is_wrong = (of >= len(interfaces)) | (behind != size) | (kept > size - form.start - 4) | (kept > MAX_PACKET_BYTES)
-    time_ns = np.zeros(len(starts), np.int64)
-    if kind != _SIMPLE:
-        ticks = head["high"].astype(np.uint64) << np.uint64(32) | head["low"].astype(np.uint64)
-        for number in np.unique(of[~is_wrong]).tolist():
-            own = (of == number) & ~is_wrong
-            time_ns[own] = _times(ticks[own], interfaces[number])
-        is_wrong |= time_ns < 0
-    count = int(np.argmax(is_wrong)) if is_wrong.any() else len(starts)
-    links = np.array([interface.link_type for interface in interfaces], np.int64)[of[:count]]
-    edges = [0, *(np.flatnonzero(np.diff(links)) + 1).tolist(), count] if count else []
-    numbered = of + 1 if len(interfaces) > 1 else np.zeros(len(starts), np.int64)
-    for low, high in zip(edges, edges[1:]):  # noqa: B905, RUF007  the second is one shorter
-        some = slice(low, high)
-        columns = (begins[some] + form.start, kept[some], np.maximum(kept, sent)[some], time_ns[some], numbered[some])
-        yield Records(0, source.data, int(links[low]), *columns, is_timed=kind != _SIMPLE)
-    if count < len(starts):
+    is_wrong = (of >= len(interfaces)) | (behind != size) | (kept > size - start - 4) | (kept > MAX_PACKET_BYTES)
+    is_wrong |= time_ns < 0
+    count, wrong = len(begins), None
+    if is_wrong.any():
+        count = int(np.argmax(is_wrong))
         what = f"a packet of {kept[count]} bytes in a block of {size[count]}"
         if of[count] >= len(interfaces):
             what = f"a packet of interface {of[count]}, which is not described"
         elif time_ns[count] < 0:
             what = "a packet at a time that cannot be"
-        raise source.error(starts[count], f"{what}: damaged header")
+        wrong = source.error(blocks.starts[count], f"{what}: damaged header")
+    begins, of, kept, sent, time_ns = (column[:count] for column in (begins + start, of, kept, sent, time_ns))
+    is_timed = kinds[:count] != _SIMPLE
+    if not is_timed.all():
+        before = np.maximum.accumulate(np.where(is_timed, np.arange(count), -1))
+        time_ns = np.where(before >= 0, time_ns[before], last_ns)
+    links = np.array([interface.link_type for interface in interfaces] or [0], np.int64)[of]
+    numbers = of + 1 if len(interfaces) > 1 else np.zeros(count, np.int64)
+    return Records(0, source.data, links, begins, kept, np.maximum(kept, sent), time_ns, numbers, is_timed), wrong
 
 
-def _times(ticks: NDArray[np.uint64], interface: _Interface) -> Ints:
-    """Return times in nanoseconds; -1 for what is none that a signed number of 64 bits can say."""
-    per_second, offset_ns = interface.per_second, interface.offset_ns
-    if per_second <= _SECOND_NS and int(ticks.max(initial=0)) // per_second < 1 << 32 and abs(offset_ns) < 1 << 62:
-        seconds, rest = np.divmod(ticks, np.uint64(per_second))
-        found: Ints = (seconds * np.uint64(_SECOND_NS) + rest * np.uint64(_SECOND_NS) // np.uint64(per_second)).astype(
-            np.int64
-        )
-        found += offset_ns
-        return found
-    exact = (tick * _SECOND_NS // per_second + offset_ns for tick in ticks.tolist())
-    return np.array([time if 0 <= time < 1 << 63 else -1 for time in exact], np.int64)
+def _dtype(kind: int, order: str) -> np.dtype[np.void]:
+    """Return the fields of a block with a packet."""
+    fields = (("size", "u4", 4), *_KINDS[kind].fields)
+    names, formats, offsets = zip(*((name, order + form, offset) for name, form, offset in fields), strict=True)
+    shape = {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": _KINDS[kind].start}
+    return np.dtype(shape)  # type: ignore[call-overload]
+
+
+def _times(ticks: NDArray[np.uint64], of: Ints, interfaces: list[_Interface]) -> Ints:
+    """Return times in nanoseconds by interface; -1 for what is none that a signed number of 64 bits can say."""
+    found = np.zeros(len(ticks), np.int64)
+    for number in np.unique(of[of < len(interfaces)]).tolist():
+        own, interface = of == number, interfaces[number]
+        per_second, offset_ns, some = interface.per_second, interface.offset_ns, ticks[of == number]
+        if per_second <= _SECOND_NS and int(some.max()) // per_second < 1 << 32 and abs(offset_ns) < 1 << 62:
+            seconds, rest = np.divmod(some, np.uint64(per_second))
+            times = seconds * np.uint64(_SECOND_NS) + rest * np.uint64(_SECOND_NS) // np.uint64(per_second)
+            found[own] = times.astype(np.int64) + offset_ns
+        else:
+            exact = (tick * _SECOND_NS // per_second + offset_ns for tick in some.tolist())
+            found[own] = [time if 0 <= time < 1 << 63 else -1 for time in exact]
+    return found
 
 
 def _interface(source: _Source, at: int, end: int, order: str) -> _Interface:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from namesrv_wire.limits import MAX_HEADERS, MAX_NESTED
-from namesrv_wire.packets.container import Ints, Records, Truths
+from namesrv_wire.packets.container import PADDING, Ints, Records, Truths
 from namesrv_wire.packets.fragments import Fragments
 
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -24,8 +24,6 @@ LINUX_SLL, LINUX_SLL2 = 113, 276
 DEFAULT_VXLAN_PORTS: Final = frozenset({4789, 8472})
 """Source: RFC 7348; Linux's own, which container networks use."""
 _PORTS_TOLD: Final = 3
-_BEHIND: Final = 64
-"""So many bytes of zeros behind the data: what a header may be read beyond its packet's end."""
 
 
 class Kind(IntEnum):
@@ -146,6 +144,7 @@ def _table(size: int, of: dict[int, Kind], other: Kind) -> Ints:
     return found
 
 
+_BY_LINK: Final = _table(1 << 16, _LINKS, Kind.LINK_TYPE)
 _BY_ETHER_TYPE: Final = _table(1 << 16, _ETHER_TYPES, Kind.ETHER_TYPE)
 _BY_PROTOCOL: Final = _table(256, _PROTOCOLS, Kind.PROTOCOL)
 _BY_HEADER: Final = _table(256, {**_PROTOCOLS, **_EXTENSIONS}, Kind.PROTOCOL)
@@ -190,16 +189,15 @@ class Peeled:
 
     def __init__(self, records: Records, fragments: Fragments, vxlan_ports: Collection[int]) -> None:
         size = len(records.start)
-        self.data = records.data + bytes(_BEHIND)
+        self.data = records.data
         self._bytes: Bytes = np.frombuffer(self.data, np.uint8)
         self._records, self._fragments = records, fragments
-        link = _LINKS.get(records.link_type, Kind.LINK_TYPE) if records.is_timed else Kind.NO_TIME
-        self.kind = np.full(size, int(link), np.int64)
+        self.kind = np.where(records.is_timed, _BY_LINK[records.link_type], int(Kind.NO_TIME))
         self.at = records.start.copy()
         self.end = records.start + records.kept
         self.stop = records.start + records.original
         self.addr, self.width = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        self.number = np.full(size, records.link_type, np.int64)
+        self.number = records.link_type.copy()
         self.outer, self.suspect, self._depth = (np.zeros(size, np.int64) for _ in range(3))
         self._ports = _table(1 << 16, {**_PORTS, **dict.fromkeys(vxlan_ports, Kind.VXLAN)}, Kind.UDP_PORT)
 
@@ -223,7 +221,7 @@ class Peeled:
     def append(self, more: bytes) -> int:
         """Have these bytes behind the data; return where."""
         place = len(self.data)
-        self.data += more + bytes(_BEHIND)
+        self.data += more + bytes(PADDING)
         self._bytes = np.frombuffer(self.data, np.uint8)
         return place
 
