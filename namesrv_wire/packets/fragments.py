@@ -10,9 +10,10 @@ from namesrv_wire.limits import FRAGMENT_NS, MAX_FRAGMENT_BYTES, MAX_FRAGMENT_PA
 
 @dataclass(slots=True)
 class _Cut:
-    """What there is of a packet: bytes by offset; how long it is, once the last one was there."""
+    """What there is of a packet: bytes by offset, of so many fragments; how long it is, once the last one was there."""
 
     since_ns: int
+    count: int = 0
     parts: dict[int, bytes] = field(default_factory=dict)
     size: int | None = None
 
@@ -39,12 +40,13 @@ class Fragments:
     @property
     def waiting(self) -> int:
         """Return how many fragments wait."""
-        return sum(len(cut.parts) for cut in self._cut.values())
+        return sum(cut.count for cut in self._cut.values())
 
     def add(self, key: bytes, offset: int, data: bytes, time_ns: int, *, is_last: bool) -> bytes | None:
         """Add a fragment of the packet that `key` stands for; return the packet if that is all of it now."""
         self._give_up(time_ns)
         cut = self._cut.setdefault(key, _Cut(time_ns))
+        cut.count += 1
         if offset not in cut.parts and offset + len(data) <= 1 << 16:
             cut.parts[offset] = data
             self._bytes += len(data)
@@ -69,4 +71,4 @@ class Fragments:
     def _drop(self, key: bytes) -> int:
         cut = self._cut.pop(key)
         self._bytes -= sum(map(len, cut.parts.values()))
-        return len(cut.parts)
+        return cut.count

@@ -110,8 +110,9 @@ class Stream:
     def takes(self, seq: int, size: int, acked: int | None, *, fin: bool = False, rst: bool = False) -> bool:
         """Return whether the other side takes a segment that has this sequence number: anybody can send it another one.
 
-        `acked`: its last acknowledgement; None: none was seen, and behind the first byte only what is far away is refused. A RST it takes only at the
-        next byte, or behind a FIN: here a little behind what is known of, since the capture may have lost the last bytes.
+        `acked`: its last acknowledgement; None: none was seen, and behind the first byte only what is far away is refused. A RST
+        it takes only at the next byte, or behind a FIN: here a little behind what is known of, since the capture may have lost the
+        last bytes.
 
         Source: RFC 9293, RFC 5961.
         """
