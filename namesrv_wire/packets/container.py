@@ -396,8 +396,10 @@ def _dtype(kind: int, order: str) -> np.dtype[np.void]:
     """Return the fields of a block with a packet."""
     fields = (("size", "u4", 4), *_KINDS[kind].fields)
     names, formats, offsets = zip(*((name, order + form, offset) for name, form, offset in fields), strict=True)
-    shape = {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": _KINDS[kind].start}
-    return np.dtype(shape)  # type: ignore[call-overload]
+    found: np.dtype[np.void] = np.dtype(
+        {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": _KINDS[kind].start}
+    )
+    return found
 
 
 def _times(ticks: NDArray[np.uint64], of: Ints, interfaces: list[_Interface]) -> Ints:
