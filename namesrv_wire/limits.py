@@ -78,10 +78,9 @@ RECORDING_GAP_NS = 60_000_000_000
 """Silence of a whole name server beyond its idle limit, with a broker connected: it was not recorded, since a broker beats
 every 30 s, and the server itself would have closed the connections of dead ones."""
 SMALL_HOLE_NS = 1_000_000
-SMALL_HOLE_BYTES = 512
-"""What a damaged file cannot show for so short a time, or in so few bytes, holds no whole connection: the shortest on which
-something was asked took 1.8 ms, and has seven packets, of which headers alone take 480 bytes. What else is lost shows in its
-connection, as a lost packet does. In a longer hole anything may have happened: it is a gap."""
+"""What a file does not show for so short a time holds no whole connection: the shortest on which something was asked took
+1.8 ms. What else is lost shows in its connection, as a lost packet does. In a longer hole anything may have happened: it is a
+gap."""
 LINGER_NS = 120_000_000_000
 """How long an ended connection is remembered, to know its late copies."""
 MAX_LINGERING = 8_192
