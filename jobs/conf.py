@@ -15,6 +15,7 @@ from typing import Any
 from jobs.errors import ConfError
 from namesrv_core.inference.settings import VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
+from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS
 from schemas.findings import THRESHOLDS, Thresholds
 
 if sys.version_info >= (3, 11):
@@ -46,7 +47,8 @@ class PipelineConf:
     `ahead_limit_minutes`: so much later than the run a recorded time may be, since clocks differ; later ones are quarantined.
     `mismatched_share_max`, `mismatched_min`: more answers that do not match, of both, and the run says so by its exit code.
     `quiet_road`: whether brokers that only beat are told from others before the replay.
-    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port.
+    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port. `vxlan_ports`: UDP ports to which
+    captured VXLAN goes.
     """
 
     quarantine_share_max: float = 0.01
@@ -58,6 +60,7 @@ class PipelineConf:
     quiet_road: bool = True
     thresholds: Thresholds = field(default_factory=Thresholds)
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
+    vxlan_ports: frozenset[int] = DEFAULT_VXLAN_PORTS
 
     @property
     def sha256(self) -> str:
@@ -65,7 +68,14 @@ class PipelineConf:
 
         What may be stored at all is no reason to replay what is; nor is the road that the replay takes.
         """
-        left_out = ("late_limit_days", "ahead_limit_minutes", "mismatched_share_max", "mismatched_min", "quiet_road")
+        left_out = (
+            "late_limit_days",
+            "ahead_limit_minutes",
+            "mismatched_share_max",
+            "mismatched_min",
+            "quiet_road",
+            "vxlan_ports",
+        )
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -91,7 +101,7 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         raise ConfError(f"{path}: {error}") from error
     _known(document, {"ingest", "late", "replay", "verify", "findings", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
-    _known(ingest, {"quarantine_share_max", "quarantine_frames_min"}, f"{path} [ingest]")
+    _known(ingest, {"quarantine_share_max", "quarantine_frames_min", "vxlan_ports"}, f"{path} [ingest]")
     late = document.get("late", {})
     _known(late, {"limit_days", "ahead_limit_minutes"}, f"{path} [late]")
     _known(document.get("replay", {}), {"quiet_road"}, f"{path} [replay]")
@@ -120,11 +130,16 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         _share(verify, "mismatched_share_max", f"{path} [verify]", known.mismatched_share_max),
         _number(verify, "mismatched_min", "answers", f"{path} [verify]", known.mismatched_min),
     )
+    ports = ingest.get("vxlan_ports", sorted(DEFAULT_VXLAN_PORTS))
+    if not isinstance(ports, list) or not all(type(port) is int and 0 < port < 1 << 16 for port in ports):
+        raise ConfError(f"{path} [ingest] vxlan_ports: {ports!r} is not a list of ports")
     quiet_road = document.get("replay", {}).get("quiet_road", True)
     if type(quiet_road) is not bool:
         raise ConfError(f"{path} [replay] quiet_road: {quiet_road!r} is neither true nor false")
     thresholds = _thresholds(document.get("findings", {}), f"{path} [findings]")
-    return PipelineConf(share, frames, limit_days, ahead, *mismatched, quiet_road, thresholds, namesrvs)
+    return PipelineConf(
+        share, frames, limit_days, ahead, *mismatched, quiet_road, thresholds, namesrvs, frozenset(ports)
+    )
 
 
 def _share(table: Mapping[str, Any], name: str, where: str, default: float) -> float:

@@ -6,7 +6,8 @@ No Spark.
 from __future__ import annotations
 
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, WireError
-from namesrv_wire.packets.capture import CaptureStats, Segment, read_capture
+from namesrv_wire.packets.capture import Segment
+from namesrv_wire.packets.columns import CaptureStats, read_capture
 from namesrv_wire.rows import REVOKED, AnyRow, Row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.tally import Tally

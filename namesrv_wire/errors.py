@@ -13,16 +13,14 @@ class WireError(ValueError):
 class CaptureError(WireError):
     """A capture file is foreign, damaged or ends too early.
 
-    `offset` is a byte position in the file; in the unpacked data if the file is compressed. `read_on`: behind it the file was
-    read to its end.
+    `offset` is a byte position in the file; in the unpacked data if the file is compressed.
     """
 
-    def __init__(self, file: str | PathLike[str], offset: int, what: str, *, read_on: bool = False) -> None:
+    def __init__(self, file: str | PathLike[str], offset: int, what: str) -> None:
         super().__init__(f"{file} at byte {offset}: {what}")
         self.file = str(file)
         self.offset = offset
         self.what = what
-        self.read_on = read_on
 
 
 class UnorderedError(CaptureError):

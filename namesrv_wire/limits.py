@@ -47,8 +47,17 @@ END_NS = 9_214_646_400_000_000_000
 MAX_PACKET_BYTES = MIB
 MAX_PCAPNG_BLOCK_BYTES = 4 * MIB
 MAX_INTERFACES = 4_096
-MAX_VLAN_TAGS = 4
-MAX_IPV6_EXTENSIONS = 8
+MAX_SECTIONS = 4_096
+MAX_NESTED = 8
+"""IP headers of a packet, one inside the other: a tunnel in a tunnel."""
+MAX_HEADERS = 40
+"""Headers of a packet in front of TCP: tags, labels, extensions, those of tunnels."""
+MAX_FRAGMENT_BYTES = 8 * MIB
+MAX_FRAGMENTED = 1_024
+MAX_FRAGMENT_PARTS = 64
+"""Fragments that wait for others: their bytes, how many packets they are of, and how many one packet may be cut into."""
+FRAGMENT_NS = 60_000_000_000
+"""Fragments wait no longer. Source: RFC 8200, 4.5."""
 
 # TCP.
 MAX_REORDER_BYTES = 4 * MIB
@@ -84,10 +93,9 @@ sides that nobody saw, which is more than a packet lost."""
 MISSED_WITHIN_NS = 60_000_000_000
 """They show it within this time, or what they lack was lost since."""
 SMALL_HOLE_NS = 1_000_000
-SMALL_HOLE_BYTES = 512
-"""What a damaged file cannot show for so short a time, or in so few bytes, holds no whole connection: the shortest on which
-something was asked took 1.8 ms, and has seven packets, of which headers alone take 480 bytes. What else is lost shows in its
-connection, as a lost packet does. In a longer hole anything may have happened: it is a gap."""
+"""What a file does not show for so short a time holds no whole connection: the shortest on which something was asked took
+1.8 ms. What else is lost shows in its connection, as a lost packet does. In a longer hole anything may have happened: it is a
+gap."""
 LINGER_NS = 120_000_000_000
 """How long an ended connection is remembered, to know its late copies."""
 MAX_LINGERING = 8_192

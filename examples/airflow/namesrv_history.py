@@ -5,8 +5,8 @@ else: the wrapper brings its own environment, on the worker and on the machines 
 
 What an exit code means to Airflow: 0 is success. 3 (published, but some input could not be read) shows as skipped, for
 somebody to look at. All others fail the task, also 13 (an input folder is empty) and 14 (published, but answers do not match);
-the retry helps with 1 (unexpected), 5 (warehouse busy) and a mount that comes back, and does no harm with the rest: nothing is published
-twice, and what was published before stays.
+the retry helps with 1 (unexpected), 5 (warehouse busy) and a mount that comes back, and does no harm with the rest: nothing
+is published twice, and what was published before stays.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
-_INPUT = "captures or event logs, files, folders or URLs (s3://)"
+_INPUT = "captures or event logs, files, folders or URLs (s3://); - is standard input"
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
     "name servers, all their addresses, and their versions, e.g. 10.0.0.1:9876,10.0.0.9:9876=5.4.0 (default: found "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,8 +14,9 @@ from jobs.errors import UsageError
 from jobs.printable import printable
 from jobs.store.coverage import text_of
 from jobs.store.published import sha256_of_file
+from namesrv_wire.compression import unpacked
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.container import read_packets
+from namesrv_wire.packets.container import packet_of
 from namesrv_wire.secrets import blot
 
 _SQL = """
@@ -80,10 +80,10 @@ def _recorded(path: Path, kind: str, offset: int) -> bytes:
     """Return the packet, or the line, with that number."""
     try:
         if kind == "capture":
-            found: bytes | None = next((p.data for p in itertools.islice(read_packets(path), offset - 1, offset)), None)
+            found = packet_of(path, offset)
         else:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-                found = next(iter(itertools.islice(lines, offset - 1, offset)), None)
+            with path.open("rb") as file:
+                found = next(itertools.islice(unpacked(file), offset - 1, offset), None)
     except (CaptureError, OSError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     if found is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from jobs.ask.instants import instant, known_at
 from jobs.errors import UsageError
+from jobs.ingest.remote import STANDARD_INPUT
 
 _MAX_SNAPSHOT_BYTES = 256 << 20
 
@@ -49,7 +50,7 @@ def warehouse_at(name: str) -> str:
 
 def _judge_files(given: Mapping[str, Any]) -> None:
     for name in given.get("input") or []:
-        if "://" not in name and not Path(name).exists():
+        if name != STANDARD_INPUT and "://" not in name and not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
     for name in given.get("snapshot") or []:
         if "://" not in name:

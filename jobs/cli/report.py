@@ -95,15 +95,21 @@ def _show_read(summary: Summary, console: Console) -> None:
         console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
     if summary.restated:
         console.line(f"Restated     {summary.restated:,} published slices of tables are others now: see restatements")
-    for what, sentences in (("NOT READ", summary.errors), ("NO INPUT", summary.empty)):
-        for sentence in sentences:
-            console.line(f"{what:<12} {sentence}")
+    _show_not_read(summary, console)
 
 
 def _why_nothing(summary: Summary) -> str:
     if summary.empty and not (summary.sources or summary.known_sources):
         return "there is no input"
     return "nothing in what was read belongs to the history" if summary.errors else "every input was read before"
+
+
+def _show_not_read(read: Read, console: Console) -> None:
+    """Show what was left out, and what could not be read."""
+    for left_out in read.left_out:
+        console.line(f"Left out     {left_out}")
+    for error in read.errors:
+        console.line(f"NOT READ     {error}")
 
 
 def _balance(read: Read) -> str:
@@ -153,9 +159,7 @@ def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
 def show_ingested(ingested: Ingested, console: Console) -> None:
     """Show what was read."""
     console.line(f"Frames {_balance(ingested)}")
-    for what, sentences in (("NOT READ", ingested.errors), ("NO INPUT", ingested.empty)):
-        for sentence in sentences:
-            console.line(f"{what} {sentence}")
+    _show_not_read(ingested, console)
 
 
 def show_refused(files: Sequence[ReadFile], console: Console) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
 
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.capture import SYN, Endpoints, Segment, read_capture
-from namesrv_wire.packets.columns import read_columns
+from namesrv_wire.packets.capture import SYN, Segment
+from namesrv_wire.packets.columns import read_capture
+from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
 
@@ -37,14 +38,19 @@ class Bearing(Enum):
     STEPPED = "stepped"
 
 
-def peek(path: Path, until_us: int | None = None, most: int = _PEEKED_PACKETS) -> list[Segment]:
+def peek(
+    path: Path,
+    vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
+    until_us: int | None = None,
+    most: int = _PEEKED_PACKETS,
+) -> list[Segment]:
     """Return the first segments of a capture; none if it cannot be read, since its reader says what is wrong with it.
 
     `until_us`: of those that do not lie after the clock of who reads.
     """
     last_ns = None if until_us is None else until_us * NS_PER_US
     try:
-        recorded = (of for of in read_capture(path) if last_ns is None or of.time_ns <= last_ns)
+        recorded = (of for of in read_capture(path, None, vxlan_ports) if last_ns is None or of.time_ns <= last_ns)
         return list(islice(recorded, most))
     except (CaptureError, OSError):
         return []
@@ -69,6 +75,7 @@ def bearing_of(
     read: Sequence[tuple[int, int]],
     path: Path | None = None,
     begun: Mapping[tuple[str, str], Stream] | None = None,
+    vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
 ) -> Bearing:
     """Return how a capture lies to what `transcript` was fed, by its first segments, or by all of it (`path`) if need be.
 
@@ -85,7 +92,7 @@ def bearing_of(
     found = _places(peeked, transcript, begun or {}, is_early=early is not None)
     is_plain = early is None and found[Bearing.BEHIND] > 0 == found[Bearing.EARLIER]
     if not is_plain and path is not None and len(peeked) == _PEEKED_PACKETS:
-        found = _places(_all(path), transcript, begun or {}, is_early=early is not None)
+        found = _places(_all(path, vxlan_ports), transcript, begun or {}, is_early=early is not None)
     behind, again, before = (found[kind] for kind in (Bearing.BEHIND, Bearing.AGAIN, Bearing.EARLIER))
     if early is None:
         return Bearing.STEPPED if before > behind + again else Bearing.BEHIND
@@ -98,12 +105,9 @@ def bearing_of(
     return Bearing.AGAIN if again and is_read else Bearing.EARLIER
 
 
-def _all(path: Path) -> Iterator[Segment]:
-    endpoints = Endpoints()
+def _all(path: Path, vxlan_ports: Collection[int]) -> Iterator[Segment]:
     try:
-        for packets in read_columns(path):
-            found = (packets.segment(index, endpoints) for index in range(len(packets.keys)))
-            yield from (segment for segment in found if segment is not None)
+        yield from read_capture(path, None, vxlan_ports)
     except (CaptureError, OSError):
         return
 

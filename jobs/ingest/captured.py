@@ -83,8 +83,8 @@ class Ahead:
         self.packets += len(places)
         for stretch in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
             first, size = int(stretch[0]), len(stretch)
-            odd, us = packets.odd.get(first), packets.time_ns[first] // NS_PER_US
-            piece = packets.data[packets.start[first] : packets.stop[first]] if odd is None else odd.data
+            us = packets.time_ns[first] // NS_PER_US
+            piece = packets.data[packets.start[first] : packets.stop[first]]
             why = ahead_of_clock(us, self.until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
             place = (name, packets.number(first), packets.time_ns[first])
             error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"

@@ -19,7 +19,8 @@ class Read:
 
     `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on
     another interface or before an address translation. `reasons`: rows of quarantine, by reason; `refused`: those that were too
-    late or whose clock went back. `sources` were read now, `known_sources` before.
+    late or whose clock went back. `sources` were read now, `known_sources` before. `left_out`: what other packets
+    were in captures.
     """
 
     frames: int = 0
@@ -37,6 +38,7 @@ class Read:
     refused: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
 
 @dataclass

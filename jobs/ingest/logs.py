@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from jobs.ingest.collecting import WRITTEN, as_staged, staged_schema
 from jobs.ingest.columns import columns_of_lines
-from jobs.ingest.sources import Source, is_packed
+from jobs.ingest.sources import Source, is_compressed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.lateness import Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
@@ -67,7 +67,7 @@ def parts_of_logs(
 ) -> Iterator[Part]:
     """Yield the parts of event logs, file after file: of one that is not compressed each block is one."""
     for number, source in enumerate(sources):
-        size = 0 if is_packed(source.path) else source.bytes
+        size = 0 if is_compressed(source.path) else source.bytes
         starts = range(0, max(1, size), BLOCK_BYTES)
         for start in starts:
             stop = start + BLOCK_BYTES if start != starts[-1] else None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Any, cast
 
@@ -17,9 +15,8 @@ from jobs.ingest.captured import Ahead, Captured, in_order
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.logs import Part, ReadBlock, ReadPart, again, parts_of_logs, read_part, rows_in
 from jobs.ingest.progress import Progress
-from jobs.ingest.sources import Source, instant, is_packed
+from jobs.ingest.sources import Source, instant, is_compressed
 from jobs.ingest.staging import Staging
-from jobs.ingest.stretches import Readers, can_be_cut, read_together
 from jobs.ingest.tasks import done
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
@@ -27,15 +24,17 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_wire.errors import CaptureError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock
-from namesrv_wire.packets.capture import CaptureStats, Endpoints, Segment, read_capture, snapshot_length
-from namesrv_wire.packets.columns import Packets, read_columns
+from namesrv_wire.packets.capture import Endpoints, Segment
+from namesrv_wire.packets.columns import CaptureStats, Packets, read_columns, snapshot_length
+from namesrv_wire.packets.links import told
 from namesrv_wire.rows import AnyRow, Row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
-from namesrv_wire.tally import Tally
 from schemas import bronze
 
 Values = dict[str, Any]
+_NAMESRV_PORT = 9876
+"""Source: both generations `NamesrvStartup`, `NettyServerConfig.listenPort`."""
 
 
 class Reading:
@@ -72,6 +71,9 @@ class Reading:
             for transcript, of in ((self._transcript, None), (self._earlier, known_from))
         }
         self._ranges = _ranges(house)
+        self._vxlan_ports = house.conf.vxlan_ports
+        self._stats: dict[str, CaptureStats] = {}
+        """What was met in each capture."""
         self._begun: dict[tuple[str, str], Stream] = {}
         self._progress = progress
         self.open_streams: list[Values] = []
@@ -96,8 +98,8 @@ class Reading:
         for transcript in (self._transcript, self._earlier):
             self._finish(transcript)
         for source, row in zip(sources, noted, strict=True):
-            if source.kind == "capture" and not row["error"]:
-                self._look_for_a_name_server(source, row)
+            if source.kind == "capture":
+                self._tell_left_out(source, row)
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
         last_ns = self._transcript.last_time_ns()
         self.open_streams = [
@@ -116,16 +118,23 @@ class Reading:
         self._lateness.begin_file()
         self._progress.begin(source)
 
-    def _look_for_a_name_server(self, source: Source, row: Values) -> None:
-        """Note as an error if a capture has packets, but none of a name server."""
-        if source.path.name in self._transcript.files() | self._earlier.files():
-            return
-        stats = CaptureStats()
-        with suppress(CaptureError, OSError):  # it was read to its end; by now it may be gone
-            deque(read_capture(source.path, stats), maxlen=0)
-        if stats.packets:
-            skipped = "".join(f", {count:,} {why}" for why, count in sorted(stats.skipped.items()))
-            row["error"] = f"{source.path.name}: none of its {stats.packets:,} packets{skipped} is of a name server"
+    def _tell_left_out(self, source: Source, row: Values) -> None:
+        """Tell what was left out of a capture; note as an error if it may be of a name server, or if nothing else is."""
+        stats, name = self._stats[source.path.name], source.path.name
+        has_namesrv = name in self._transcript.files() | self._earlier.files()
+        if stats.left_out:
+            self._result.left_out.append(f"{name}: of {stats.packets:,} packets {told(stats.left_out)}")
+        ports = {_NAMESRV_PORT, *(int(end.rpartition(":")[2]) for end in self._transcript.last_time_ns())}
+        hidden = {one for one in stats.left_out if one.may_hide and (not one.port or one.port in ports)}
+        error = None
+        if not has_namesrv and stats.packets:
+            others = f": {told(stats.left_out)}" if stats.left_out else ""
+            error = f"none of its {stats.packets:,} packets is of a name server{others}"
+        elif hidden:
+            whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}
+            error = f"of its {stats.packets:,} packets some were not read: {told(whole)}"
+        if error and not row["error"]:
+            row["error"] = f"{name}: {error}"
             self._result.errors.append(row["error"])
 
     def _read(self, source: Source) -> Values:
@@ -133,8 +142,8 @@ class Reading:
         self._begin(source)
         if source.kind == "snapshot":
             return source.row(error=self._read_snapshot(source))
-        peeked = peek(source.path, self._until_us)
-        bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun)
+        peeked = peek(source.path, self._vxlan_ports, self._until_us)
+        bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, self._vxlan_ports)
         is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
         transcript = self._earlier if is_apart else self._transcript
         transcript.go_on_in(source.path.name, peeked)
@@ -170,25 +179,22 @@ class Reading:
         counts = transcript.counts
         frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
         last_ns, stopped = None, cast("CaptureError | OSError | None", None)
-        ahead = Ahead(self._until_us)
-        is_alone = self._width < 2 or transcript is self._earlier or bool(read_until) or not transcript.is_told_apart
-        if is_alone or not can_be_cut(source.path, source.bytes):
-            columns = read_columns(source.path, self._progress.position)
-            try:
-                for some in in_order(columns, source.path, self._lateness.limit_days, ahead):
-                    self._progress.more("packets", len(some.keys))
-                    rows, of_last = self._fed(some, source.path.name, transcript, read_until)
-                    last_ns = of_last or last_ns
-                    self._rows[transcript].add_all(rows)
-            except (CaptureError, OSError) as why:
-                stopped = why
-            self._result.pieces += len(ahead.rows)
-            self._rows[transcript].add_all(ahead.rows)
-        else:
-            last_ns, stopped = self._read_shared(source, ahead)
-        error = None if stopped is None else str(stopped)
-        if stopped is not None and not (isinstance(stopped, CaptureError) and stopped.read_on):
+        stats, ahead = CaptureStats(), Ahead(self._until_us)
+        columns = read_columns(source.path, self._progress.position, stats, self._vxlan_ports)
+        try:
+            for some in in_order(columns, source.path, self._lateness.limit_days, ahead):
+                self._progress.more("packets", len(some.keys))
+                rows, of_last = self._fed(some, source.path.name, transcript, read_until)
+                last_ns = of_last or last_ns
+                self._rows[transcript].add_all(rows)
+        except (CaptureError, OSError) as why:
+            stopped = why
+        self._result.pieces += len(ahead.rows)
+        self._rows[transcript].add_all(ahead.rows)
+        if stopped is not None:
             transcript.pass_hole(source.path.name)
+        error = None if stopped is None else str(stopped)
+        self._stats[source.path.name] = stats
         if isinstance(stopped, UnorderedError):
             self._result.unordered.append(source.path.name)
         counts = transcript.counts
@@ -218,40 +224,16 @@ class Reading:
 
     def _is_little(self, source: Source, stopped: CaptureError | OSError | None) -> bool:
         """Return whether reading stopped in the first half of a file."""
-        if stopped is None or (isinstance(stopped, CaptureError) and stopped.read_on):
+        if stopped is None:
             return False
         reached = self._progress.size
-        if isinstance(stopped, CaptureError) and not isinstance(stopped, UnorderedError) and not is_packed(source.path):
+        if (
+            isinstance(stopped, CaptureError)
+            and not isinstance(stopped, UnorderedError)
+            and not is_compressed(source.path)
+        ):
             reached = stopped.offset
         return 2 * reached < source.bytes
-
-    def _read_shared(self, source: Source, ahead: Ahead) -> tuple[int | None, CaptureError | OSError | None]:
-        """Have tasks read a capture; return the time of the last segment, and why it was not read to its end."""
-        transcript, lateness = self._transcript, self._lateness
-        readers = Readers(
-            source.path.name,
-            f"capture-{len(self._result.sources)}",
-            self._staging.run,
-            *self._known,
-            lateness.watermarks_us,
-            lateness.limit_days,
-            lateness.until_us,
-            transcript.counted_before,
-            transcript.provisional,
-        )
-        tally, files, settled, last_ns = Tally(), set[str](), set[str](), None
-        for stretch, found in read_together(readers, source.path, transcript.carry(), self._width):
-            self._staging.add_files(found.files, found.days, self._staging.reserve(found.count) - 1, 0)
-            lateness.add(found.latest_us, found.refused)
-            self._progress.reached(stretch.reached)
-            self._progress.more("packets", found.packets)
-            tally.add(found.tally)
-            files |= found.files_met
-            settled |= found.settled
-            ahead.packets += found.ahead
-            last_ns = found.last_ns or last_ns
-        transcript.resume(found.carry, tally, files, settled)
-        return last_ns, found.stopped
 
     def _fed(
         self, packets: Packets, name: str, transcript: Transcript, read_until: Mapping[str, int]
@@ -260,12 +242,7 @@ class Reading:
         if not read_until:
             return transcript.feed_all(packets, name)
         rows, last_ns, endpoints = list[AnyRow](), None, Endpoints()
-        for index in range(len(packets.keys)):
-            if packets.is_behind_hole(index):
-                transcript.pass_hole(name, packets.time_ns[index])
-            segment = packets.segment(index, endpoints)
-            if segment is None:
-                continue
+        for segment in packets.segments(endpoints):
             last_ns = segment.time_ns
             if last_ns < until_ns(segment, read_until):
                 self._result.packets += 1

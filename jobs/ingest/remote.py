@@ -1,8 +1,12 @@
-"""Inputs of an object store: readers want files that lie on a disk, so they are copied there and go when they have been read."""
+"""Inputs of an object store, and standard input: readers want files that lie on a disk, so they are copied there.
+
+The copies go when they have been read.
+"""
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,19 +19,33 @@ from jobs.errors import UsageError, first_line
 from jobs.store.places import filesystem_of, local_path
 
 _CHUNK = 8 << 20
+STANDARD_INPUT = "-"
 
 
 @contextmanager
 def at_hand(inputs: Sequence[str]) -> Iterator[list[str]]:
     """Give `inputs` with copies of those that are URLs, as files and folders of the same names, in their places.
 
+    `-` is standard input, up to its end, as a file of that name.
+
     The copies lie where temporary files do. Raises FileNotFoundError, and UsageError for a store that does not answer.
     """
     with tempfile.TemporaryDirectory(prefix="namesrv-inputs-") as folder:
         yield [
-            name if local_path(name) else str(_copied(name, Path(folder, str(number))))
+            _piped(Path(folder, str(number)))
+            if name == STANDARD_INPUT
+            else name
+            if local_path(name)
+            else str(_copied(name, Path(folder, str(number))))
             for number, name in enumerate(inputs)
         ]
+
+
+def _piped(folder: Path) -> str:
+    folder.mkdir()
+    with (folder / "standard-input").open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, _CHUNK)
+    return file.name
 
 
 def _copied(url: str, folder: Path) -> Path:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from jobs.ingest.bearing import peek
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_wire.errors import CaptureError
+from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
-from namesrv_wire.packets.container import GZIP_MAGIC
+from namesrv_wire.packets.container import read_records
 from schemas.bronze import ACCEPTED, UNREAD
 
 _CHUNK = 1 << 20
@@ -83,11 +85,11 @@ def instant(time_ns: int | None) -> datetime | None:
     return None if time_ns is None else datetime.fromtimestamp(time_ns / 1e9, timezone.utc)
 
 
-def is_packed(path: Path) -> bool:
+def is_compressed(path: Path) -> bool:
     """Return whether a file is compressed, or cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(2) == GZIP_MAGIC
+            return compression.is_packed(file.read(8))
     except OSError:
         return True
 
@@ -179,5 +181,12 @@ def _kind_and_time(path: Path, until_us: int | None) -> tuple[str, int]:
     head = beginning_of(path)
     if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
         return "event_log", 0
-    first = next(iter(peek(path, until_us, 1)), None)
-    return "capture", 0 if first is None else first.time_ns
+    last_ns = END_NS if until_us is None else until_us * NS_PER_US
+    try:
+        for records in read_records(path):
+            times = records.time_ns[records.is_timed & (records.time_ns <= last_ns)]
+            if len(times):
+                return "capture", int(times[0])
+    except (CaptureError, OSError):  # its reader says what is wrong with it
+        return "capture", 0
+    return "capture", 0

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 P = TypeVar("P")
 R = TypeVar("R")
-_TASKS = ("jobs.ingest.logs", "jobs.ingest.stretches", "jobs.ingest.writing")
+_TASKS = ("jobs.ingest.logs", "jobs.ingest.writing")
 _AHEAD = 2
 """So many pieces a process are read, or wait to be taken."""
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -14,12 +12,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
 from namesrv_wire.logs.known_lines import TOPICS, Cut, KnownLine, KnownLines, Shape, cuts_of, line_in
 from namesrv_wire.logs.line_columns import Alike, Lines
-from namesrv_wire.packets.container import GZIP_MAGIC
 from namesrv_wire.rows import QUARANTINE, Row, Values, digest_id, quarantine_row
 from namesrv_wire.tally import Tally
 
@@ -107,10 +105,8 @@ def beginning_of(path: str | PathLike[str]) -> bytes:
     """Return the first bytes of a file, unpacked, without a byte order mark; none of one that is damaged."""
     try:
         with Path(path).open("rb") as raw:
-            packed = raw.read(2) == GZIP_MAGIC
-            raw.seek(0)
-            return (gzip.GzipFile(fileobj=raw) if packed else raw).read(_BEGINNING_BYTES).removeprefix(_BOM)
-    except (EOFError, OSError, zlib.error):
+            return unpacked(raw).read1(_BEGINNING_BYTES).removeprefix(_BOM)
+    except OSError:
         return b""
 
 
@@ -248,19 +244,18 @@ def _texts(path: str | PathLike[str], start: int, stop: int | None) -> Iterator[
     if (why := why_unreadable(beginning_of(path))) is not None:
         raise CaptureError(path, 0, why)
     with Path(path).open("rb") as raw:
-        packed = raw.read(2) == GZIP_MAGIC
+        packed = is_packed(raw.read(8))
         raw.seek(max(0, start - 1))
         held, offset = _Held(is_foreign=start > 0 and raw.read(1) != b"\n"), start
-        stream = gzip.GzipFile(fileobj=raw) if packed else raw
+        stream = unpacked(raw) if packed else raw
         left = BLOCK_BYTES if stop is None else stop - start
         while left > 0 or held.is_awaited:
             size = min(left or _STEP_BYTES, _STEP_BYTES if packed else _READ_BYTES)
             try:
                 window = stream.read1(size)
-            except (EOFError, OSError, zlib.error) as error:
+            except OSError as error:
                 yield _Text(None, ends_block=True)
-                why = "the compressed data is damaged or ends early" if packed else "it cannot be read further"
-                raise CaptureError(path, offset - held.bytes, f"{why} ({error})") from error
+                raise CaptureError(path, offset - held.bytes, f"it cannot be read further: {error}") from error
             offset += len(window)
             yield from held.ended_in(window)
             yield from held.begun_in(window) if left > 0 else ()

@@ -1,162 +1,91 @@
-"""Packets out of pcap and pcapng files, compressed or not, one at a time.
+"""Records of pcap and pcapng files, compressed or not: where packets lie, when they were seen, and of which link type they are.
 
-The formats are read by libraries: pcap by dpkt, pcapng by python-pcapng. dpkt's own pcapng reader knows one
-interface and gives times as floating point, so it is not used. Both libraries believe the lengths a file
-states; the stream handed to them does not.
+The chain of a file's records is the only loop over packets; what records say is read from many at once. A length that a file
+states is believed within limits only. Where a record cannot be, reading ends: what lies behind it is not guessed at.
 """
 
 from __future__ import annotations
 
-import gzip
-import struct
-import zlib
 from collections.abc import Iterator
-from io import SEEK_SET, BufferedReader, BytesIO, RawIOBase
+from dataclasses import dataclass
+from io import BufferedReader
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from struct import Struct
+from struct import error as struct_error
+from typing import Final, NamedTuple, TypeAlias
 
-from dpkt import pcap
-from pcapng import blocks, structs
-from pcapng.exceptions import StreamEmpty
+import numpy as np
+from numpy.typing import NDArray
 
+from namesrv_wire.compression import unpacked
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES, SMALL_HOLE_BYTES
-from namesrv_wire.packets.recovery import form_of, is_made_up, packets_behind
+from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES, MAX_SECTIONS
 
-GZIP_MAGIC = b"\x1f\x8b"
-_BUFFER_BYTES = 1 << 16
-_SECOND_NS = 1_000_000_000
-_ORDERS = {
-    pcap.TCPDUMP_MAGIC: ">",
-    pcap.TCPDUMP_MAGIC_NANO: ">",
-    pcap.PMUDPCT_MAGIC: "<",
-    pcap.PMUDPCT_MAGIC_NANO: "<",
-}
-_NANO_MAGICS = frozenset({pcap.TCPDUMP_MAGIC_NANO, pcap.PMUDPCT_MAGIC_NANO})
+Ints: TypeAlias = NDArray[np.int64]
+Truths: TypeAlias = NDArray[np.bool_]
 
-# The fields of blocks in front of their options. Options are decoded where one is used and nowhere else:
-# python-pcapng's block classes decode all of them and fail on a comment that is not UTF-8.
-_INTERFACE_FIELDS = blocks.InterfaceDescription.schema[:3]
-_PACKET_FIELDS = {
-    blocks.EnhancedPacket.magic_number: blocks.EnhancedPacket.schema[:6],
-    blocks.ObsoletePacket.magic_number: blocks.ObsoletePacket.schema[:7],
+CHUNK_BYTES: Final = 4 << 20
+CHUNK_PACKETS: Final = 1 << 16
+"""How much of a capture is in memory together."""
+PADDING: Final = 64
+_SECOND_NS: Final = 1_000_000_000
+_DAY_S: Final = 86_400
+_MAX_DAYS: Final = 40
+"""A record of nothing is no later than this after the first one, or it is none."""
+
+
+class _Form(NamedTuple):
+    """How a pcap is written: byte order, nanoseconds in a unit of the clock, bytes of a record's header."""
+
+    order: str
+    unit_ns: int
+    header: int = 16
+
+
+# Source: draft-ietf-opsawg-pcap; the last two are of old Linux systems.
+_FORMS: Final = {
+    b"\xa1\xb2\xc3\xd4": _Form(">", 1_000),
+    b"\xd4\xc3\xb2\xa1": _Form("<", 1_000),
+    b"\xa1\xb2\x3c\x4d": _Form(">", 1),
+    b"\x4d\x3c\xb2\xa1": _Form("<", 1),
+    b"\xa1\xb2\xcd\x34": _Form(">", 1_000, 24),
+    b"\x34\xcd\xb2\xa1": _Form("<", 1_000, 24),
 }
-_SIMPLE_PACKET_FIELDS = blocks.SimplePacket.schema[:1]
+_PCAP_HEADER: Final = 24
+# Blocks of pcapng. Source: draft-ietf-opsawg-pcapng.
+_SECTION, _INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 _TIME_RESOLUTION, _TIME_OFFSET = 9, 14
+_MARKS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 
 
-class Packet(NamedTuple):
-    """One captured packet; `lost` bytes were on the wire but not captured, as far as the file tells.
+@dataclass(slots=True)
+class Records:
+    """Packets that follow each other in a file, the first of them number `first`.
 
-    `interface`: number of the interface, from 1, in a file with several; else 0. `is_behind_hole`: in front of it the file
-    could not be read, and what was there may have been more than a few packets.
+    An item a packet: its link type, where in `data` it begins, how much of it was kept, how long it was as far as the file tells,
+    and its time. `interface`: number of the interface, from 1, in a file with several; else 0. `is_timed`: the file says when it
+    was seen; else the time is that of the one before. Behind the packets `data` has `PADDING` zeros.
     """
 
-    time_ns: int
-    link_type: int
+    first: int
     data: bytes
-    lost: int
-    interface: int = 0
-    is_behind_hole: bool = False
-
-
-class _Unpacked(RawIOBase):
-    """What is in a gzip file, piece by piece.
-
-    Under a `BufferedReader`, small reads are faster than those of `GzipFile` itself, and what was unpacked in
-    front of damage is still given out.
-    """
-
-    def __init__(self, packed: gzip.GzipFile) -> None:
-        super().__init__()
-        self._packed = packed
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
-        return self._packed.seek(offset, whence)
-
-    def readinto(self, buffer: Any, /) -> int:
-        return self._packed.readinto1(memoryview(buffer)[:_BUFFER_BYTES])
-
-
-class _Source:
-    """The file as the libraries see it: `read` and `tell`.
-
-    A read gives all bytes asked for or raises `CaptureError`, so a library never meets half a field. Only the
-    first read of a record may meet the end of the file. No read is larger than `limit`.
-    """
-
-    def __init__(self, stream: IO[bytes], path: str | PathLike[str], unreadable: str) -> None:
-        self._stream = stream
-        self._path = self.path = path
-        self._unreadable = unreadable
-        self._record_offset = 0
-        self._offset = 0
-        self.limit = 0
-        self.at_record = True
-        """Set by the user before a record: the next read begins it, or meets the end of the file."""
-        self.head = b""
-        """What the first read of the record gave."""
-
-    def error(self, what: str) -> CaptureError:
-        """Return an error that names the file and the first byte of the current record."""
-        return CaptureError(self._path, self._record_offset, what)
-
-    def tell(self) -> int:
-        """Return the offset, in the unpacked data if the file is compressed."""
-        return self._offset
-
-    def seek(self, offset: int) -> None:
-        """Go on at an offset that has been read before."""
-        self._stream.seek(offset)
-        self._offset = offset
-
-    def first_bytes(self, size: int) -> bytes:
-        """Return up to `size` bytes from the start of the file, and go back there."""
-        try:
-            data = self._stream.read(size)
-            self._stream.seek(0)
-        except (EOFError, OSError, zlib.error) as error:
-            raise self._broken(error) from error
-        return data
-
-    def read(self, size: int) -> bytes:
-        """Return `size` bytes, or none if a record would begin but the file ends."""
-        first = self.at_record
-        if first:
-            self._record_offset = self._offset
-        if not 0 <= size <= self.limit:
-            raise self.error(f"a length of {size} bytes, not 0 to {self.limit}: damaged header")
-        try:
-            data = self._stream.read(size)
-        except (EOFError, OSError, zlib.error) as error:
-            raise self._broken(error) from error
-        if len(data) < size and (data or not first):
-            what = f"the file ends inside a record: {len(data)} of {size} bytes are there"
-            raise CaptureError(self._path, self._offset, what)
-        self._offset += len(data)
-        if first:
-            self.at_record = False
-            self.head = data
-        return data
-
-    def _broken(self, error: Exception) -> CaptureError:
-        return CaptureError(self._path, self._offset, f"{self._unreadable} ({error})")
+    link_type: Ints
+    start: Ints
+    kept: Ints
+    original: Ints
+    time_ns: Ints
+    interface: Ints
+    is_timed: Truths
 
 
 class Position:
     """Where the reading of a file is, in its bytes as they lie on disk."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
+        self._file: BufferedReader | None = None
 
-    def follow(self, file: IO[bytes]) -> None:
+    def follow(self, file: BufferedReader) -> None:
         """Be where this open file is."""
         self._file = file
 
@@ -166,152 +95,347 @@ class Position:
         return 0 if self._file is None or self._file.closed else self._file.tell()
 
 
-def read_packets(path: str | PathLike[str], start: int = 0, position: Position | None = None) -> Iterator[Packet]:
-    """Yield the packets of a capture file in file order; memory does not grow with the file.
+def read_records(path: str | PathLike[str], position: Position | None = None) -> Iterator[Records]:
+    """Yield the records of a capture file in file order, many at a time; memory does not grow with the file.
 
-    `start`: of a pcap, the byte at which the record of the first one begins, in the unpacked data; 0 for the first of all.
-    `position` follows.
-
-    The format is told by its first bytes, not by its name. Raises `CaptureError` at once for a foreign file,
-    and after the last packet that can be read for one that ends early or is damaged.
+    `position` follows. What a file is, and whether it is compressed, its first bytes tell, not its name. Raises `CaptureError` at
+    once for a foreign file, and after the last packet that can be read for one that ends early or is damaged.
     """
     with Path(path).open("rb") as raw:
         if position is not None:
             position.follow(raw)
-        first = raw.read(2)
-        raw.seek(0)
-        if first == GZIP_MAGIC:
-            with gzip.GzipFile(fileobj=raw) as packed:
-                stream = BufferedReader(_Unpacked(packed), _BUFFER_BYTES)
-                yield from _packets(_Source(stream, path, "the compressed data is damaged or ends early"), start)
+        source = _Source(path, raw)
+        source.more()
+        head = source.data[: min(4, source.size)]
+        form = _FORMS.get(head)
+        if form is not None:
+            yield from _pcap(source, form)
+        elif head == _SECTION.to_bytes(4, "big"):
+            yield from _pcapng(source)
+        elif source.broken is not None:
+            raise source.broken
         else:
-            yield from _packets(_Source(raw, path, "the file cannot be read"), start)
+            shown = head.hex() or "nothing"
+            raise source.error(0, f"not a capture: it starts with {shown}, not with pcap or pcapng")
 
 
-def _packets(source: _Source, start: int) -> Iterator[Packet]:
-    head = source.first_bytes(40)
-    magic = head[:4]
-    number = int.from_bytes(magic, "big")
-    if number in pcap.MAGIC_TO_PKT_HDR:
-        packets = _pcap(source, head, start)
-    elif number == structs.SECTION_HEADER_MAGIC:
-        packets = _pcapng(source)
-    else:
-        shown = magic.hex() or "nothing"
-        raise source.error(f"not a capture: it starts with {shown}, not with pcap or pcapng")
-    try:
-        yield from packets
-    except CaptureError as error:
-        if number in _ORDERS:
-            yield from _behind(source, head, error, is_nano=number in _NANO_MAGICS)
-        raise
-    except Exception as error:  # whatever a library says to damage, it is the file's
-        raise source.error(f"a damaged record ({type(error).__name__}: {error})") from error
+def packet_of(path: str | PathLike[str], number: int) -> bytes | None:
+    """Return what was kept of the packet with this number, from 1; None if the file has no such."""
+    for records in read_records(path):
+        index = number - records.first
+        if 0 <= index < len(records.start):
+            at = int(records.start[index])
+            return records.data[at : at + int(records.kept[index])]
+    return None
 
 
-def _behind(source: _Source, head: bytes, error: CaptureError, *, is_nano: bool) -> Iterator[Packet]:
-    """Yield the packets of a pcap, which begins with `head`, behind damage; then raise what was wrong, and what was read."""
-    order = _ORDERS[int.from_bytes(head[:4], "big")]
-    form = form_of(head, order, error.offset, is_nano=is_nano)
-    snap_length, link_type = struct.unpack_from(order + "II", head.ljust(24, b"\x00"), 16)
-    count, passed, is_all, found = 0, 0, True, None
-    for found in packets_behind(source.path, error.offset, form):
-        if found is None:
+class _Source:
+    """The bytes of a file, a part at a time: `data` begins at byte `offset` of what is unpacked, and has `size` of it.
+
+    `broken`: why no more can be read. `is_end`: there is no more.
+    """
+
+    def __init__(self, path: str | PathLike[str], file: BufferedReader) -> None:
+        self.path, self.data, self.size, self.offset, self.is_end = path, b"", 0, 0, False
+        self.broken: CaptureError | None = None
+        self.sections = 0
+        self._stream: BufferedReader | None = None
+        self._file = file
+
+    def error(self, at: int, what: str) -> CaptureError:
+        """Return an error that names the file and a byte of `data`."""
+        return CaptureError(self.path, self.offset + at, what)
+
+    def more(self, done: int = 0) -> None:
+        """Let go of so many bytes of `data`, and add some to it."""
+        parts, added, self.offset, why = [self.data[done : self.size]], 0, self.offset + done, None
+        try:
+            self._stream = self._stream or unpacked(self._file)
+            while added < CHUNK_BYTES and not self.is_end:
+                parts.append(self._stream.read1(CHUNK_BYTES - added))
+                added += len(parts[-1])
+                self.is_end = not parts[-1]
+        except OSError as error:
+            self.is_end, why = True, error
+        self.data = b"".join([*parts, bytes(PADDING)])
+        self.size = len(self.data) - PADDING
+        if why is not None:
+            self.broken = self.error(self.size, f"it cannot be read further: {why}")
+
+    def ended(self, at: int) -> CaptureError | None:
+        """Return what is wrong with the end of the file, which is in a record that begins at a byte of `data`; None: nothing."""
+        if self.broken is not None:
+            return self.broken
+        left = self.size - at
+        return self.error(at, f"the file ends inside a record: {left} bytes of it are there") if left else None
+
+
+# -- pcap ------------------------------------------------------------------------------------------------------------------
+
+
+def _pcap(source: _Source, form: _Form) -> Iterator[Records]:
+    if source.size < _PCAP_HEADER:
+        raise source.ended(0) or source.error(0, "the file ends inside its header")
+    snap_length, link_type = Struct(form.order + "II").unpack_from(source.data, 16)
+    fields = np.dtype({"names": ["sec", "unit", "kept", "sent"], "formats": [form.order + "u4"] * 4, "itemsize": 16})
+    number, at, first_s = 1, _PCAP_HEADER, None
+    while True:
+        starts, end, wrong = _chain(source, at, form, first_s)
+        if starts:
+            begins = np.array(starts, np.int64)
+            head = _fields(source.data, begins, fields)
+            first_s = int(head["sec"][0]) if first_s is None else first_s
+            kept, sent = head["kept"].astype(np.int64), head["sent"].astype(np.int64)
+            time_ns = head["sec"].astype(np.int64) * _SECOND_NS + head["unit"].astype(np.int64) * form.unit_ns
+            # Only a packet of full snap length can have been cut.
+            original = np.where(kept < snap_length, kept, np.maximum(kept, sent))
+            begins += form.header
+            of_none, links = np.zeros(len(starts), np.int64), np.full(len(starts), link_type & 0xFFFF)
+            is_timed = np.ones(len(starts), bool)
+            yield Records(number, source.data, links, begins, kept, original, time_ns, of_none, is_timed)
+            number += len(starts)
+        if wrong is not None:
+            raise wrong
+        if starts and len(starts) >= CHUNK_PACKETS:
+            at = end
+            continue
+        if source.is_end:
+            if (error := source.ended(end)) is not None:
+                raise error
+            return
+        source.more(end)
+        at = 0
+
+
+def _chain(source: _Source, at: int, form: _Form, first_s: int | None) -> tuple[list[int], int, CaptureError | None]:
+    """Return where the whole records from a byte on begin, where the last of them ends, and what is wrong with the next."""
+    header, size, data, starts = Struct(form.order + "I4xII").unpack_from, form.header, source.data, list[int]()
+    last = source.size
+    while at + size <= last and len(starts) < CHUNK_PACKETS:
+        seconds, kept, original = header(data, at)
+        end = at + size + kept
+        if kept > MAX_PACKET_BYTES:
+            what = f"a length of {kept} bytes, not 0 to {MAX_PACKET_BYTES}: damaged header"
+            return starts, at, source.error(at, what)
+        if not original and not _can_be(seconds, first_s):
+            what = "a packet of 0 bytes, at a time that cannot be: nothing but zeros, or a damaged header"
+            return starts, at, source.error(at, what)
+        if end > last:
             break
-        count, passed, is_all = count + 1, passed + found.passed, is_all and found.is_all
-        lost = 0 if len(found.data) < snap_length else max(0, found.original - len(found.data))
-        is_large = found.passed > SMALL_HOLE_BYTES or not found.is_all
-        yield Packet(found.time_ns, link_type & 0xFFFF, found.data, lost, is_behind_hole=is_large)
-    if count:
-        more = "" if is_all else ", and what cannot be read or unpacked,"
-        what = f"{error.what}; {passed:,} bytes{more} were passed over, and {count:,} packets behind them were read"
-        raise CaptureError(source.path, error.offset, what, read_on=found is not None) from error
+        first_s = seconds if first_s is None else first_s
+        starts.append(at)
+        at = end
+    return starts, at, None
 
 
-def _pcap(source: _Source, head: bytes, start: int) -> Iterator[Packet]:
-    """Yield the packets of a classic pcap file, which begins with `head`."""
-    magic = int.from_bytes(head[:4], "big")
-    source.limit = MAX_PACKET_BYTES
-    packets = pcap.Reader(source)
-    link_type = packets.datalink() & 0xFFFF
-    header, snap_length, is_nano = pcap.MAGIC_TO_PKT_HDR[magic], packets.snaplen, magic in _NANO_MAGICS
-    if start:
-        source.seek(start)
-    source.at_record = True
-    time = struct.Struct(getattr(header, "__byte_order__", ">") + "II").unpack_from
-    first_s = time(head, 24)[0] if len(head) >= 32 else 0
-    for _, data in packets:
-        # dpkt's time is a float, which a damaged header with more microseconds than a second has takes beyond its digits.
-        seconds, fraction = time(source.head)
-        time_ns = seconds * _SECOND_NS + fraction * (1 if is_nano else 1_000)
-        # dpkt keeps the original length to itself. Only a packet of full snap length can have been cut.
-        original = header(source.head).len
-        if is_made_up(seconds, original, first_s):
-            raise source.error("a packet of 0 bytes, at a time that cannot be: damaged header")
-        lost = 0 if len(data) < snap_length else max(0, original - len(data))
-        yield Packet(time_ns, link_type, data, lost)
-        source.at_record = True
+def _can_be(seconds: int, first_s: int | None) -> bool:
+    """Return whether a record of nothing can be of a time: it is not made of zeros, nor of the ends of two records."""
+    return seconds > 0 and (first_s is None or first_s - _DAY_S <= seconds <= first_s + _MAX_DAYS * _DAY_S)
+
+
+def _fields(data: bytes, at: Ints, fields: np.dtype[np.void]) -> NDArray[np.void]:
+    """Return what stands at these bytes, each time as many as `fields` has."""
+    windows: NDArray[np.void] = np.ndarray(len(data) - fields.itemsize + 1, fields, data, strides=(1,))[at]
+    return windows
+
+
+# -- pcapng ----------------------------------------------------------------------------------------------------------------
 
 
 class _Interface(NamedTuple):
-    number: int
     link_type: int
     snap_length: int
     per_second: int
     offset_ns: int
 
 
-def _pcapng(source: _Source) -> Iterator[Packet]:
+class _Packets(NamedTuple):
+    """How a block with a packet is written: where its fields stand, and where the packet begins."""
+
+    fields: tuple[tuple[str, str, int], ...]
+    start: int
+
+
+_LENGTHS: Final = (("high", "u4", 12), ("low", "u4", 16), ("kept", "u4", 20), ("sent", "u4", 24))
+_KINDS: Final = {
+    _ENHANCED: _Packets((("interface", "u4", 8), *_LENGTHS), 28),
+    _OBSOLETE: _Packets((("interface", "u2", 8), *_LENGTHS), 28),
+    _SIMPLE: _Packets((("sent", "u4", 8),), 12),
+}
+_DESCRIBING: Final = frozenset({_SECTION, _INTERFACE})
+# How many bytes a block has at least that is not passed over.
+_LEAST: Final = {_SECTION: 28, _INTERFACE: 20, **{kind: form.start + 4 for kind, form in _KINDS.items()}}
+
+
+def _pcapng(source: _Source) -> Iterator[Records]:
     """Yield the packets of a pcapng file; several sections are read one after the other."""
-    source.limit = MAX_PCAPNG_BLOCK_BYTES
-    order = "<"
-    interfaces: list[_Interface] = []
+    order, interfaces = "<", list[_Interface]()
+    number, at, last_ns = 1, 0, 0
     while True:
-        source.at_record = True
-        try:
-            kind = structs.read_int(source, 32, endianness=order)
-        except StreamEmpty:
+        blocks = _blocks(source, at, order)
+        if blocks.starts:
+            records, wrong = _packets(source, blocks, order, interfaces, last_ns)
+            if len(records.start):
+                records.first = number
+                number, last_ns = number + len(records.start), int(records.time_ns[-1])
+                yield records
+            if wrong is not None:
+                raise wrong
+        if blocks.wrong is not None:
+            raise blocks.wrong
+        order = _described(source, at, blocks, order, interfaces)
+        if blocks.end > at:
+            at = blocks.end
+        elif not source.is_end:
+            source.more(at)
+            at = 0
+        else:
+            if (error := source.ended(at)) is not None:
+                raise error
             return
-        if kind == structs.SECTION_HEADER_MAGIC:
-            order = structs.read_section_header(source)["endianness"]
-            interfaces = []
-            continue
-        body = BytesIO(structs.read_block_data(source, order))
-        if kind == blocks.InterfaceDescription.magic_number:
-            if len(interfaces) >= MAX_INTERFACES:
-                raise source.error(f"more than {MAX_INTERFACES} interfaces")
-            interfaces.append(_interface(len(interfaces) + 1, body, order))
-        elif kind in _PACKET_FIELDS:
-            fields = structs.struct_decode(_PACKET_FIELDS[kind], body, order)
-            interface = _described(source, interfaces, fields["interface_id"])
-            ticks = fields["timestamp_high"] << 32 | fields["timestamp_low"]
-            time_ns = ticks * _SECOND_NS // interface.per_second + interface.offset_ns
-            yield _packet(time_ns, interface, interfaces, fields["packet_data"], fields["packet_len"])
-        elif kind == blocks.SimplePacket.magic_number:  # of the first interface, without a time
-            original = structs.struct_decode(_SIMPLE_PACKET_FIELDS, body, order)["packet_len"]
-            interface = _described(source, interfaces, 0)
-            captured = min(original, interface.snap_length or original)
-            yield _packet(0, interface, interfaces, structs.RawBytes(captured).load(body), original)
 
 
-def _packet(time_ns: int, interface: _Interface, interfaces: list[_Interface], data: bytes, original: int) -> Packet:
-    number = interface.number if len(interfaces) > 1 else 0
-    return Packet(time_ns, interface.link_type, data, max(0, original - len(data)), number)
+def _described(source: _Source, at: int, blocks: _Blocks, order: str, interfaces: list[_Interface]) -> str:
+    """Take in what a block says of those behind it; return their byte order."""
+    if blocks.kind == _SECTION:
+        interfaces.clear()
+        source.sections += 1
+        if source.sections > MAX_SECTIONS:
+            raise source.error(at, f"more than {MAX_SECTIONS} sections")
+        return _MARKS[source.data[at + 8 : at + 12]]
+    if blocks.kind == _INTERFACE:
+        if len(interfaces) >= MAX_INTERFACES:
+            raise source.error(at, f"more than {MAX_INTERFACES} interfaces")
+        interfaces.append(_interface(source, at, blocks.end, order))
+    return order
 
 
-def _described(source: _Source, interfaces: list[_Interface], number: int) -> _Interface:
-    if number >= len(interfaces):
-        raise source.error(f"a packet of interface {number}, which is not described")
-    return interfaces[number]
+class _Blocks(NamedTuple):
+    """Whole blocks that follow each other: where those with packets begin, and their kinds; or one `kind` that describes others.
+
+    `end`: where the last of them ends; `wrong`: what is wrong with the next one.
+    """
+
+    starts: list[int]
+    kinds: list[int]
+    end: int
+    kind: int = 0
+    wrong: CaptureError | None = None
 
 
-def _interface(number: int, body: BytesIO, order: str) -> _Interface:
-    fields: dict[str, Any] = structs.struct_decode(_INTERFACE_FIELDS, body, order)
-    options: dict[int, bytes] = dict(structs.read_options(body, order))
-    per_second = 1_000_000
-    if _TIME_RESOLUTION in options:  # the library's reading of it is a float
-        (resolution,) = options[_TIME_RESOLUTION]
-        exponent = resolution & 0x7F
-        per_second = 1 << exponent if resolution & 0x80 else int(10**exponent)
-    (offset,) = struct.unpack(order + "q", options.get(_TIME_OFFSET, bytes(8)))
-    return _Interface(number, fields["link_type"], fields["snaplen"], per_second, offset * _SECOND_NS)
+def _blocks(source: _Source, at: int, order: str) -> _Blocks:
+    """Return the blocks from a byte on; those that are not known are passed over."""
+    data, last, starts, kinds = source.data, source.size, list[int](), list[int]()
+    header = Struct(order + "II").unpack_from
+    while at + 12 <= last and len(starts) < CHUNK_PACKETS:
+        kind, size = header(data, at)
+        if kind == _SECTION:
+            size = _section_size(data[at + 4 : at + 12])
+        if not _LEAST.get(kind, 12) <= size <= MAX_PCAPNG_BLOCK_BYTES or size % 4:
+            what = f"a block of {size} bytes" if size >= 0 else "a section without a byte order magic"
+            return _Blocks(starts, kinds, at, wrong=source.error(at, f"{what}: damaged header"))
+        end = at + size
+        if end > last or (starts and kind in _DESCRIBING):
+            break
+        if kind in _KINDS:
+            starts.append(at)
+            kinds.append(kind)
+        elif data[end - 4 : end] != data[at + 4 : at + 8]:
+            return _Blocks(starts, kinds, at, wrong=source.error(at, "a block whose two lengths differ: damaged"))
+        elif kind in _DESCRIBING:
+            return _Blocks(starts, kinds, end, kind)
+        at = end
+    return _Blocks(starts, kinds, at)
+
+
+def _section_size(head: bytes) -> int:
+    """Return the size of a section's header, in its own byte order; -1 if it has none."""
+    order = _MARKS.get(head[4:])
+    return -1 if order is None else int(Struct(order + "I").unpack_from(head)[0])
+
+
+def _packets(
+    source: _Source, blocks: _Blocks, order: str, interfaces: list[_Interface], last_ns: int
+) -> tuple[Records, CaptureError | None]:
+    """Return what blocks hold, up to one that is wrong, and what is wrong with it."""
+    begins, kinds = np.array(blocks.starts, np.int64), np.array(blocks.kinds, np.int64)
+    of, kept, sent, size, start, time_ns = (np.zeros(len(begins), np.int64) for _ in range(6))
+    for kind in np.unique(kinds).tolist():
+        own = kinds == kind
+        head = _fields(source.data, begins[own], _dtype(kind, order))
+        size[own], sent[own], start[own] = head["size"], head["sent"], _KINDS[kind].start
+        if kind == _SIMPLE:  # of the first interface, without a time
+            snap = interfaces[0].snap_length if interfaces else 0
+            kept[own] = np.minimum(sent[own], snap or 1 << 32)
+        else:
+            of[own], kept[own] = head["interface"], head["kept"]
+            time_ns[own] = _times(head["high"].astype(np.uint64) << np.uint64(32) | head["low"], of[own], interfaces)
+    behind = _fields(source.data, begins + size - 4, np.dtype({"names": ["size"], "formats": [order + "u4"]}))["size"]
+    is_wrong = (of >= len(interfaces)) | (behind != size) | (kept > size - start - 4) | (kept > MAX_PACKET_BYTES)
+    is_wrong |= time_ns < 0
+    count, wrong = len(begins), None
+    if is_wrong.any():
+        count = int(np.argmax(is_wrong))
+        what = f"a packet of {kept[count]} bytes in a block of {size[count]}"
+        if of[count] >= len(interfaces):
+            what = f"a packet of interface {of[count]}, which is not described"
+        elif time_ns[count] < 0:
+            what = "a packet at a time that cannot be"
+        wrong = source.error(blocks.starts[count], f"{what}: damaged header")
+    begins, of, kept, sent, time_ns = (column[:count] for column in (begins + start, of, kept, sent, time_ns))
+    is_timed = kinds[:count] != _SIMPLE
+    if not is_timed.all():
+        before = np.maximum.accumulate(np.where(is_timed, np.arange(count), -1))
+        time_ns = np.where(before >= 0, time_ns[before], last_ns)
+    links = np.array([interface.link_type for interface in interfaces] or [0], np.int64)[of]
+    numbers = of + 1 if len(interfaces) > 1 else np.zeros(count, np.int64)
+    return Records(0, source.data, links, begins, kept, np.maximum(kept, sent), time_ns, numbers, is_timed), wrong
+
+
+def _dtype(kind: int, order: str) -> np.dtype[np.void]:
+    """Return the fields of a block with a packet."""
+    fields = (("size", "u4", 4), *_KINDS[kind].fields)
+    names, formats, offsets = zip(*((name, order + form, offset) for name, form, offset in fields), strict=True)
+    found: np.dtype[np.void] = np.dtype(
+        {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": _KINDS[kind].start}
+    )
+    return found
+
+
+def _times(ticks: NDArray[np.uint64], of: Ints, interfaces: list[_Interface]) -> Ints:
+    """Return times in nanoseconds by interface; -1 for what is none that a signed number of 64 bits can say."""
+    found = np.zeros(len(ticks), np.int64)
+    for number in np.unique(of[of < len(interfaces)]).tolist():
+        own, interface = of == number, interfaces[number]
+        per_second, offset_ns, some = interface.per_second, interface.offset_ns, ticks[of == number]
+        if per_second <= _SECOND_NS and int(some.max()) // per_second < 1 << 32 and abs(offset_ns) < 1 << 62:
+            seconds, rest = np.divmod(some, np.uint64(per_second))
+            times = seconds * np.uint64(_SECOND_NS) + rest * np.uint64(_SECOND_NS) // np.uint64(per_second)
+            found[own] = times.astype(np.int64) + offset_ns
+        else:
+            exact = (tick * _SECOND_NS // per_second + offset_ns for tick in some.tolist())
+            found[own] = [time if 0 <= time < 1 << 63 else -1 for time in exact]
+    return found
+
+
+def _interface(source: _Source, at: int, end: int, order: str) -> _Interface:
+    """Return what a block says of an interface. Of its options only those of the clock are looked at."""
+    data = source.data
+    link_type, snap_length = Struct(order + "H2xI").unpack_from(data, at + 8)
+    per_second, offset_s, option, place = 1_000_000, 0, Struct(order + "HH").unpack_from, at + 16
+    try:
+        while place + 4 <= end - 4:
+            code, size = option(data, place)
+            place += 4
+            if not code or place + size > end - 4:
+                break
+            if code == _TIME_RESOLUTION:
+                (resolution,) = Struct("B").unpack(data[place : place + size])
+                exponent = resolution & 0x7F
+                per_second = 1 << exponent if resolution & 0x80 else int(10**exponent)
+            elif code == _TIME_OFFSET:
+                (offset_s,) = Struct(order + "q").unpack(data[place : place + size])
+            place += size + -size % 4
+    except struct_error as error:
+        raise source.error(at, f"an interface whose clock is described in {size} bytes: damaged") from error
+    return _Interface(link_type, snap_length, per_second, offset_s * _SECOND_NS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from namesrv_wire.errors import WireError
@@ -82,27 +81,6 @@ def dump(server: Server) -> str:
     return f"{{{members}}}"
 
 
-def are_alike(one: Mapping[str, str], other: Mapping[str, str], from_us: int) -> bool:
-    """Return whether what is read from two states of the same name servers on is the same.
-
-    `from_us`: no packet of it is earlier. What it revokes is left out: that is known to who began to read.
-    """
-    if one.keys() != other.keys():
-        return False
-    return all(
-        texts == other[name] or _told(json.loads(texts), from_us) == _told(json.loads(other[name]), from_us)
-        for name, texts in one.items()
-    )
-
-
-def _told(state: dict[str, Any], from_us: int) -> dict[str, Any]:
-    """Return a state without what has no effect on later packets."""
-    for connection in (*state["open"], *state["overdue"], *state["closed"]):
-        connection["times"] = [last for last in connection["times"] if last[1] >= from_us]
-    del state["provisional"]
-    return state
-
-
 def load(server: Server, text: str) -> list[Connection]:
     """Put a state from `dump` into a new server and return its connections.
 
@@ -129,7 +107,7 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     ledger.time_ns = int(state.get("time_ns", server.last_packet_ns))
     server.will_purge_after(server.last_packet_ns)
     server.life = None if state["life"] is None else Life.load(state["life"])
-    recording.hole = None if state.get("hole") is None else Hole(*state["hole"])
+    recording.hole = None if state.get("hole") is None else Hole(state["hole"][0], *state["hole"][-3:])
     recording.hole_end_ns = int(state.get("hole_end_ns", 0))
     recording.silence = None if state.get("silence") is None else Silence(*state["silence"])
     recording.is_behind = bool(state.get("is_behind"))

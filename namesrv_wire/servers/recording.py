@@ -16,14 +16,13 @@ from namesrv_wire.streams.connection import Connection
 
 
 class Hole(NamedTuple):
-    """What could not be read of a capture: from the packet before to the one behind (None: nothing is behind it in the file).
+    """What could not be read of a capture, from the last packet that could on.
 
     `is_seen`: a name server has packets in the file before. `is_step`: it is there since the clock went back, and says nothing of
     how long it was.
     """
 
     begin_ns: int
-    end_ns: int | None
     source_file: str
     is_seen: bool
     is_step: bool = False
@@ -113,14 +112,14 @@ class Recording:
         if self.hole is not None:
             first = self.hole
             is_seen, is_step = first.is_seen or hole.is_seen, first.is_step or hole.is_step
-            hole = Hole(first.begin_ns, hole.end_ns, hole.source_file, is_seen, is_step)
+            hole = Hole(first.begin_ns, hole.source_file, is_seen, is_step)
         self.hole, self.calm_until_ns = hole, -1
 
     def _pass_hole(self, hole: Hole, time_ns: int, life: Life, connections: Collection[Connection]) -> None:
         """Note a gap where a file had a hole, unless what was lost shows in the connections."""
         ledger = self._ledger
         begin_ns = max(hole.begin_ns, self.last_packet_ns)
-        end_ns = max(begin_ns + 1_000_000 * hole.is_step, min(time_ns, hole.end_ns or time_ns))
+        end_ns = max(begin_ns + 1_000_000 * hole.is_step, time_ns)
         is_of_it = hole.is_seen or hole.source_file == ledger.source[0]
         if not is_of_it or (end_ns - begin_ns <= SMALL_HOLE_NS and not hole.is_step):
             return
@@ -163,7 +162,7 @@ class Recording:
         ledger, last_ns = self._ledger, self.last_packet_ns
         if self.is_behind and time_ns >= last_ns:
             self.is_behind = False
-            self.may_miss(Hole(last_ns, None, source[0], is_seen=True, is_step=True))
+            self.may_miss(Hole(last_ns, source[0], is_seen=True, is_step=True))
         is_taken = self._taken is not None and self._taken[0] <= time_ns < self._taken[1]
         if not (self.is_behind or is_taken or time_ns < last_ns - STEP_BACK_NS):
             return True

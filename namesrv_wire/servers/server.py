@@ -238,6 +238,7 @@ class Server:
         life.refused = 0
         connection = Connection(client, self.ledger.time_ns, handshake[0], self.ledger.source)
         connection.handshake = handshake
+        connection.note_ack((handshake[0] + 1) & 0xFFFFFFFF, from_server=True)
         connection.from_client.stream.begin(handshake[0] + 1)
         connection.from_server.stream.begin(handshake[1] + 1)
         seen = self.attempts.forget(client)

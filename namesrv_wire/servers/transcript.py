@@ -58,7 +58,6 @@ class Transcript:
         self._foreign_connections = 0
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
-        self._past = Tally()
         self._load(carry or {})
         for server in self._servers.values():
             for connection in server.connections.values():
@@ -72,37 +71,6 @@ class Transcript:
             server = self._server(namesrv_id)
             for connection in load(server, state):
                 self._flows.enter(server, connection)
-
-    def resume(self, states: Mapping[str, str], tally: Tally, files: Collection[str], settled: Collection[str]) -> None:
-        """Go on where another transcript ended that went on from here.
-
-        `states`: its `carry()`; `tally`, `files`: what it `passed_on`, and met; `settled`: provisional rows that hold by now.
-        """
-        self._past.add(self.passed_on())
-        self._past.add(tally)
-        provisional = {
-            name: {event_id: table for event_id, table in of.items() if event_id not in settled}
-            for name, of in self.provisional.items()
-        }
-        known = {namesrv_id: server.ledger.files for namesrv_id, server in self._servers.items()}
-        for namesrv_id in [*self._servers]:
-            del self._servers[namesrv_id]
-        self._flows.clear()
-        self._packets = self._foreign_connections = 0
-        self._load(states)
-        self.provisional = provisional
-        for namesrv_id, server in self._servers.items():
-            server.ledger.files |= {*known.get(namesrv_id, ()), *(files if server.confirmed else ())}
-
-    @property
-    def provisional(self) -> dict[str, dict[str, str]]:
-        """Rows by name server that an earlier end of capture made on the strength of what was known then: id and table."""
-        return {name: server.ledger.provisional for name, server in self._servers.items()}
-
-    @provisional.setter
-    def provisional(self, rows: Mapping[str, Mapping[str, str]]) -> None:
-        for name, server in self._servers.items():
-            server.ledger.provisional = dict(rows.get(name, {}))
 
     def feed(self, segment: Segment, source_file: str) -> list[AnyRow]:
         """Return the rows that follow from one segment; segments come in capture order."""
@@ -182,17 +150,14 @@ class Transcript:
         server.tally.packets += from_server
         return [], True
 
-    def pass_hole(self, source_file: str, end_ns: int | None = None, last_ns: int | None = None) -> None:
-        """Note that a part of the file at hand could not be read: up to a packet, or (None) to its end.
+    def pass_hole(self, source_file: str) -> None:
+        """Note that the file at hand could not be read to its end.
 
         For name servers that it shows it becomes a gap, if it may have held more than what shows in their connections.
-        `last_ns`: time of the packet before, if that was not fed with others (`feed_all`).
         """
         for server in self._servers.values():
             is_seen = source_file in server.ledger.files
-            server.recording.may_miss(
-                Hole(last_ns or self._last_ns or server.last_packet_ns, end_ns, source_file, is_seen)
-            )
+            server.recording.may_miss(Hole(self._last_ns or server.last_packet_ns, source_file, is_seen))
 
     def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
         """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
@@ -213,19 +178,22 @@ class Transcript:
         """
         flows, pair, data, last_ns = self._flows.by_ends, self._endpoints.pair, packets.data, None
         rows: list[AnyRow] = []
+        lost = packets.lost
         columns = (packets.keys, packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
         # Which of several sightings is taken is found out packet by packet.
         is_plain = packets.interface is None and not self._sightings.is_waiting
         for index, (key, time_ns, seq, ack, flags, start, stop) in enumerate(zip(*columns, strict=True)):
-            flow = flows.get(pair(key)) if is_plain and key and not flags & _OPENS_OR_ENDS else None
+            flow = (
+                flows.get(pair(key)) if is_plain and key and not flags & _OPENS_OR_ENDS and index not in lost else None
+            )
             if flow is not None and flow[2] is not None:
                 last_ns = time_ns
                 self._packets += 1
                 self._first_ns = self._first_ns or time_ns
-                place = time_ns, (source_file, packets.first + index)
+                place = time_ns, (source_file, packets.number(index))
                 if flow[0].go_on((flow[1], flow[2]), place, (seq, ack, flags), data[start:stop]):
                     continue
-            segment = self._segment(packets, index, source_file)
+            segment = packets.segment(index, self._endpoints)
             if segment is not None:
                 last_ns = segment.time_ns
                 if flow is None or flow[2] is None:
@@ -236,13 +204,6 @@ class Transcript:
         for server in self._servers.values():
             rows += server.ledger.take()
         return rows, last_ns
-
-    def _segment(self, packets: Packets, index: int, source_file: str) -> Segment | None:
-        """Return the segment of a packet, and note a hole in front of it."""
-        if packets.is_behind_hole(index):
-            self._last_ns = packets.time_ns[index - 1] if index else self._last_ns
-            self.pass_hole(source_file, packets.time_ns[index])
-        return packets.segment(index, self._endpoints)
 
     def step_back(self, endpoints: Collection[str], until_ns: int) -> list[AnyRow]:
         """Return the rows that say of name servers that what has times from `until_ns` on was recorded before what was fed.
@@ -309,28 +270,14 @@ class Transcript:
     @property
     def counts(self) -> Tally:
         """The figures over all name servers; `packets` counts all segments that were fed."""
-        total = self.passed_on()
-        total.add(self._past)
-        total.foreign_connections += sum(
-            server.tally.connections for server in self._servers.values() if not server.confirmed
-        )
-        return total
-
-    def passed_on(self) -> Tally:
-        """Return the figures, but for what `carry()` tells."""
         total = Tally()
         for tally in self.counts_by_namesrv().values():
             total.add(tally)
         total.packets, total.foreign_connections = self._packets, self._foreign_connections
-        return total
-
-    @property
-    def is_told_apart(self) -> bool:
-        """Return whether all that is known is in `carry()`: nothing waits for another sighting, and no interface is known."""
-        seen = any(server.attempts.seen for server in self._servers.values())
-        return not (
-            seen or self._sightings.is_waiting or any(connection.sighted_in for connection in self._flows.connections())
+        total.foreign_connections += sum(
+            server.tally.connections for server in self._servers.values() if not server.confirmed
         )
+        return total
 
     def counts_by_namesrv(self) -> dict[str, Tally]:
         """Return the figures of each name server, by `ip:port`."""

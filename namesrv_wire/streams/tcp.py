@@ -81,6 +81,8 @@ class Stream:
             return self._advance(payload, lost)
         self._keep(self.position + ahead, payload, lost)
         pieces = self._drain()
+        if pieces:  # a hole is as old as the last byte before it
+            self.hole_since_ns = None
         if self.chunks and self.hole_since_ns is None:
             self.hole_since_ns = time_ns
         if self._held() > MAX_REORDER_BYTES or len(self.chunks) > MAX_REORDER_CHUNKS:
@@ -108,8 +110,9 @@ class Stream:
     def takes(self, seq: int, size: int, acked: int | None, *, fin: bool = False, rst: bool = False) -> bool:
         """Return whether the other side takes a segment that has this sequence number: anybody can send it another one.
 
-        `acked`: its last acknowledgement; None: none was seen, and only what is far away is refused. A RST it takes only at the
-        next byte, or behind a FIN: here a little behind what is known of, since the capture may have lost the last bytes.
+        `acked`: its last acknowledgement; None: none was seen, and behind the first byte only what is far away is refused. A RST
+        it takes only at the next byte, or behind a FIN: here a little behind what is known of, since the capture may have lost the
+        last bytes.
 
         Source: RFC 9293, RFC 5961.
         """
@@ -125,17 +128,22 @@ class Stream:
             return seq == acked or 0 <= ahead <= known + MAX_LOST_BEFORE_RST
         if fin and ahead + size < 0:
             return False
-        return ahead <= known + (_FAR if acked is None else MAX_WINDOW_BYTES)
+        return ahead <= known + (_FAR if acked is None and self.position else MAX_WINDOW_BYTES)
 
     def overdue(self, time_ns: int, acked: int | None) -> list[Piece]:
         """Give up the first hole if it is old enough.
 
-        `acked` is the last acknowledgement from the other side.
+        `acked` is the last acknowledgement from the other side. If that is the byte at which the hole begins, the other side has
+        not got what lies behind it: that was lost on its way, or anybody's, and is forgotten.
         """
         if self.hole_since_ns is None or not self.chunks:
             return []
         age = time_ns - self.hole_since_ns
         was_received = acked is not None and self.position + self.ahead(acked) >= self.chunks[0][0]
+        if age > GAP_NS and acked == self.next_seq:
+            self.far += len(self.chunks)
+            self.chunks, self.hole_since_ns = [], None
+            return []
         if age > GAP_NS or (age > GAP_ACKED_NS and was_received):
             return self._skip_hole(time_ns)
         return []

@@ -14,7 +14,7 @@ from jobs.errors import ClockError
 from jobs.ingest.bearing import Bearing, bearing_of, peek
 from namesrv_wire import Transcript
 from namesrv_wire.limits import END_NS
-from namesrv_wire.packets.capture import read_capture
+from namesrv_wire.packets.columns import read_capture
 from tests.ingest.given import (
     BEAT,
     CAPTURE,

@@ -38,14 +38,13 @@ def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: py
     assert CAPTURE.is_file()
 
 
-def test_what_several_tasks_have_read_is_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packets and the bytes that they took are of what all tasks have read by then, and how long the rest takes follows."""
+def test_what_is_told_of_a_capture_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packets and the bytes that they took, and how long the rest takes, follow from each other."""
     monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
-    monkeypatch.setattr("namesrv_wire.packets.columns.CHUNK_BYTES", 1 << 15)
-    monkeypatch.setattr("jobs.ingest.stretches.STRETCH_BYTES", 1 << 17)
+    monkeypatch.setattr("namesrv_wire.packets.container.CHUNK_BYTES", 1 << 15)
     path = piece(tmp_path / "a.pcap", 0, 6_000)
     told: list[str] = []
-    read = ingest(house_at(tmp_path / "w", "run"), [str(path)], (), told.append, 2)
+    read = ingest(house_at(tmp_path / "w", "run"), [str(path)], (), told.append)
     size, ends = path.stat().st_size, [0]
     with path.open("rb") as file:
         file.seek(24)
@@ -54,8 +53,8 @@ def test_what_several_tasks_have_read_is_told_together(tmp_path: Path, monkeypat
     assert len(told) > size // (1 << 18)
     for text in told:
         reached, packets = float(text.split(" of ")[0]), int(text.split("; ")[1].split(" ")[0].replace(",", ""))
-        # Told in tenths of a megabyte; who looks for stretches is up to a chunk ahead of where one ends.
-        assert -50_000 <= reached * 1e6 - ends[packets] <= 50_000 + (1 << 15)
+        # Told in tenths of a megabyte.
+        assert -50_000 <= reached * 1e6 - ends[packets] <= 50_000 + (1 << 16)
         assert text.endswith(" left")
     assert f"{read.packets:,} packets, " in told[-1]
     assert told[-1].startswith(f"{size / 1e6:,.1f} of ")

@@ -1,4 +1,4 @@
-"""A night in many rotated files, of very many connections, or of one with very many frames: one capture's rows, by any tasks."""
+"""A night in many rotated files, of very many connections, or of one with very many frames: one capture's rows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jobs.ingest import stretches
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from namesrv_wire import Segment
 from tests.examples import first_quick
-from tests.ingest.given import content, house_at, stored
+from tests.ingest.given import content, house_at, read_in, stored
 from tests.ingest.test_networks import written
-from tests.ingest.test_stretches import both, here, small
 from tests.wire.forge import EPOCH_NS, SECOND_NS, Talk
 from tests.wire.test_columns import HEAD, WHOLE
 from tests.wire.test_many import connections, frames
 
-__all__ = ["here", "small"]
 _FILES, _FRAMES = 24, 2_000
 
 
@@ -56,11 +53,10 @@ def rotated(folder: Path, seed: int) -> list[Path]:
     return paths
 
 
-@pytest.mark.usefixtures("small", "here")
-@pytest.mark.parametrize("width", first_quick(2, 1, 7))
-def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One, width: int) -> None:
-    """Ids, positions and times of all events and answers are those of the whole in one file, by so many tasks."""
-    read = ingest(house_at(tmp_path / "w", "run"), [str(path) for path in rotated(tmp_path, width)], width=width)
+@pytest.mark.parametrize("seed", first_quick(2, 1, 7))
+def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One, seed: int) -> None:
+    """Ids, positions and times of all events and answers are those of the whole in one file."""
+    read = ingest(house_at(tmp_path / "w", "run"), [str(path) for path in rotated(tmp_path, seed)])
     assert (read.unaccounted, read.errors) == (0, [])
     assert (read.frames, read.packets, read.events, read.duplicates) == (
         one.read.frames,
@@ -72,7 +68,6 @@ def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One,
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small", "here")
 def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path, one: One) -> None:
     """Each file is a night, and they come in any order: all frames are accounted for, and no row is there twice."""
     total = 0
@@ -94,22 +89,19 @@ def somebody_else() -> list[Segment]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small", "here")
-def test_very_many_connections_are_read_by_tasks_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_connections_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than are watched: each that asked has its answer, and nothing is there twice."""
     monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 500)
-    read, _ = both(tmp_path, [written(tmp_path / "many.pcap", [*connections(2_000)])])
+    read = read_in(tmp_path / "w", written(tmp_path / "many.pcap", [*connections(2_000)]))
     assert (read.observations, read.frames, read.errors) == (200, 400, [])
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small", "here")
 @pytest.mark.parametrize("answered", [True, False])
-def test_very_many_frames_of_a_connection_are_read_by_tasks_as_by_one(tmp_path: Path, answered: bool) -> None:  # noqa: FBT001
-    """Each answer is a row, in its order, wherever tasks begin; what was never answered is counted."""
+def test_very_many_frames_of_a_connection_are_read(tmp_path: Path, answered: bool) -> None:  # noqa: FBT001
+    """Each answer is a row, in its order; what was never answered is counted."""
     path = written(tmp_path / "one.pcap", [*frames(_FRAMES, answered=answered), *somebody_else()])
-    assert path.stat().st_size > 2 * stretches.STRETCH_BYTES
-    read, _ = both(tmp_path, [path])
+    read = read_in(tmp_path / "w", path)
     assert (read.observations, read.frames) == (_FRAMES * answered + 1, _FRAMES * (1 + answered) + 2)
-    seqs = stored(tmp_path / "several", "route_observations", "seq")
+    seqs = stored(tmp_path / "w", "route_observations", "seq")
     assert len(set(seqs)) == len(seqs) == read.observations

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire.packets.capture import FIN, SYN, read_capture
+from namesrv_wire.packets.capture import FIN, SYN
+from namesrv_wire.packets.columns import read_capture
 from tests.oracle.live.recorder import Recorder
 
 

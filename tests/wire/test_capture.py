@@ -7,13 +7,14 @@ import struct
 from pathlib import Path
 
 import pytest
-from scapy.layers.inet import IP, TCP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.layers.l2 import Loopback
 from scapy.utils import PcapNgWriter, PcapWriter
 
 from namesrv_wire import CaptureStats, Segment, read_capture
 from namesrv_wire.packets.capture import INCOMING
+from namesrv_wire.packets.links import told
 from tests.wire.capture_files import (
     LINKS,
     PAYLOADS,
@@ -76,7 +77,7 @@ def test_pcapng(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_pcapng_blocks(tmp_path: Path, order: str) -> None:
-    """Byte order, nanosecond resolution, simple and obsolete packets, unknown blocks."""
+    """Byte order, nanosecond resolution, obsolete packets, unknown blocks; simple packets have no time, and are left out."""
     data = packet_bytes("raw", V4)[1]
     padded = data + b"\x00" * (-len(data) % 4)
     section = struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
@@ -94,8 +95,12 @@ def test_pcapng_blocks(tmp_path: Path, order: str) -> None:
         (3, simple),
     ]
     content = b"".join(block(order, kind, body) for kind, body in blocks)
-    segments = read(tmp_path / "a", content)
-    assert [(s.packet_no, s.time_ns) for s in segments] == [(1, time), (2, time), (3, 0)]
+    (tmp_path / "a").write_bytes(content)
+    stats = CaptureStats()
+    segments = list(read_capture(tmp_path / "a", stats))
+    assert [(s.packet_no, s.time_ns) for s in segments] == [(1, time), (2, time)]
+    assert told(stats.left_out) == "1 in pcapng simple packet blocks, which have no time"
+    assert (stats.packets, stats.first_time_ns, stats.last_time_ns) == (3, time, time)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -185,20 +190,19 @@ def test_snap_length_is_noticed_without_an_ip_length(tmp_path: Path) -> None:
     for content in (
         pcap([data], 101, snap=42, stated_snap=42),
         section() + interface() + enhanced(data[:42], original=len(data)),
-        section() + interface(snap=42) + block("<", 3, struct.pack("<I", len(data)) + data[:42] + bytes(2)),
     ):
         (segment,) = read(tmp_path / "a", content)
         assert (segment.payload, segment.lost) == (b"he", 3)
 
 
 def test_what_is_no_tcp_is_counted(tmp_path: Path) -> None:
-    """Fragments, other protocols and stumps are passed over and counted; IPv6 extension headers are read."""
+    """Lone fragments, other protocols and stumps are passed over and named; IPv6 extension headers are read."""
     stats = CaptureStats()
     packets = [
         bytes(ether() / IP(frag=3, proto=6) / (b"x" * 40)),
         bytes(ether() / IP(flags="MF") / TCP()),
-        bytes(ether() / IP(proto=17) / (b"x" * 40)),
-        bytes(ether() / IPv6() / IPv6ExtHdrFragment(offset=1) / (b"x" * 40)),
+        bytes(ether() / IP() / UDP(sport=50000, dport=53) / (b"x" * 40)),
+        bytes(ether() / IPv6() / IPv6ExtHdrFragment(nh=6, offset=1) / (b"x" * 40)),
         bytes(ether(type=0x806)) + b"x" * 28,
         bytes(ether() / V4)[:40],
         b"",
@@ -208,6 +212,11 @@ def test_what_is_no_tcp_is_counted(tmp_path: Path) -> None:
     path.write_bytes(pcap(packets))
     segments = list(read_capture(path, stats))
     assert [(s.packet_no, s.payload) for s in segments] == [(8, b"ab")]
-    assert stats.skipped == {"fragments": 3, "not_tcp": 1, "not_ip": 2, "malformed": 1}
+    assert {(one.what, one.port): count for one, count in stats.left_out.items()} == {
+        ("IP fragments", 0): 3,
+        ("UDP", 53): 1,
+        ("ARP", 0): 1,
+        ("damaged or cut headers", 0): 2,
+    }
     assert (stats.packets, stats.segments) == (8, 1)
     assert (stats.first_time_ns, stats.last_time_ns) == (1_000_001_000, 8_000_008_000)

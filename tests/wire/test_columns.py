@@ -164,8 +164,8 @@ def test_whatever_happened_to_a_capture_both_ways_say_the_same(
     path = tmp_path / "some.pcap"
     path.write_bytes(gzip.compress(data, 1)[: None if chunk > 64 else -9] if packed else data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("namesrv_wire.packets.columns.CHUNK_BYTES", chunk)
-        patch.setattr("namesrv_wire.packets.columns.CHUNK_PACKETS", 1 + chunk // 64)
+        patch.setattr("namesrv_wire.packets.container.CHUNK_BYTES", chunk)
+        patch.setattr("namesrv_wire.packets.container.CHUNK_PACKETS", 1 + chunk // 64)
         assert outcome(path, columns=True) == outcome(path, columns=False)
 
 

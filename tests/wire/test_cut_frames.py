@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire import AnyRow, Segment, Transcript, read_capture
-from namesrv_wire.packets.capture import snapshot_length
+from namesrv_wire.packets.columns import snapshot_length
 from tests.wire.forge import (
     BROKER,
     EPOCH_NS,

@@ -46,8 +46,7 @@ def read(
     rows = rows_of(segments[: hole.start], transcript, finish=False)
     behind = segments[hole.stop :]
     if is_marked:
-        last_ns = segments[hole.start - 1].time_ns if hole.start else None
-        transcript.pass_hole("forged.pcap", behind[0].time_ns if behind else None, last_ns)
+        transcript.pass_hole("forged.pcap")
     rows += rows_of(behind, transcript, finish=False)
     return rows, transcript
 

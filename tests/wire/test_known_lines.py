@@ -14,12 +14,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from namesrv_wire import compression
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.logs import known_lines, log_file
 from namesrv_wire.logs.event_log import SCHEMA, Positions, line_of, rows_of_line
 from namesrv_wire.logs.known_lines import KnownLines
 from namesrv_wire.logs.log_file import Block, read_blocks
-from namesrv_wire.packets.container import GZIP_MAGIC
 from namesrv_wire.rows import Row
 from tests.wire.forge import NAMESRV, rows_of
 from tests.wire.test_transcript_parts import conversation
@@ -219,7 +219,7 @@ def test_topics_are_told_when_they_change() -> None:
 @given(text=st.binary(max_size=120), size=st.integers(1, 40), longest=st.integers(1, 30), is_packed=st.booleans())
 def test_blocks_hold_the_lines_that_begin_in_them(text: bytes, size: int, longest: int, *, is_packed: bool) -> None:
     """However a file is cut into blocks, compressed or not, each line is in that in which it begins, with its number and length."""
-    assume(is_packed or not text.startswith(GZIP_MAGIC))
+    assume(is_packed or not compression.is_packed(text))
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(log_file, "BLOCK_BYTES", size)
         patched.setattr(log_file, "_STEP_BYTES", max(1, size // 3))

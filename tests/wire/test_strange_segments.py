@@ -114,14 +114,33 @@ def test_a_reset_behind_bytes_that_the_capture_lost_is_one() -> None:
 
 
 def test_what_was_lost_in_the_capture_is_a_hole_as_before() -> None:
-    """Once the other side has acknowledged it, whatever its size; a window without that."""
+    """Once the other side has acknowledged it, whatever its size; a window without that, and before the first byte."""
     stream = Stream()
     stream.begin(0)
+    assert stream.takes(4 * 1024 * 1024, 100, None)
+    assert not stream.takes(4 * 1024 * 1024 + 1, 100, None)
     assert stream.takes(4 * 1024 * 1024, 100, 0)
     assert not stream.takes(4 * 1024 * 1024 + 1, 100, 0)
     assert stream.takes(40 * 1024 * 1024, 100, 39 * 1024 * 1024)
+    stream.push(0, b"a", 0, 0)
     assert stream.takes(40 * 1024 * 1024, 100, None)
     assert Stream().takes(123_456_789, 100, 5)
+
+
+@pytest.mark.parametrize("ahead", [0x1000000, 0x400001, 0x100000, 2_000])
+@pytest.mark.parametrize("from_server", [False, True])
+@pytest.mark.parametrize("pause_s", [1, 70])
+def test_a_segment_ahead_of_the_first_byte_hides_nothing(ahead: int, pause_s: int, from_server: bool) -> None:  # noqa: FBT001
+    """Just behind the handshake, beyond the window or within it: nobody has acknowledged it, so nobody has got it."""
+    talk = Talk().open()
+    for opaque in range(1, 5):
+        talk.exchange(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=opaque).wait(pause_s * 1_000_000_000)
+    clean = merged(talk, alive_beside(6 * pause_s))
+    first = next(one for one in clean if (one.src if from_server else one.dst) == NAMESRV and one.payload)
+    forged = first._replace(
+        time_ns=first.time_ns - 1_000, seq=(first.seq + ahead) & 0xFFFFFFFF, payload=request(104, BROKER, opaque=9)
+    )
+    assert said(with_strange(clean, forged), Transcript(namesrv=[NAMESRV])) == said(clean)
 
 
 def test_a_new_connection_of_the_same_port_has_its_own_numbers() -> None:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
-from unittest.mock import patch
+from struct import pack
 
 from dpkt import pcap
 
 from jobs.cli.export import export
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
-from jobs.ingest.stretches import can_be_cut
 from jobs.ingest.tasks import cores
 from jobs.store.warehouse import Warehouse
-from namesrv_wire.packets.capture import read_capture
 from namesrv_wire.packets.columns import read_columns
+from namesrv_wire.packets.container import read_records
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from schemas import bronze
@@ -37,32 +34,29 @@ _CLIENTS = {"full": {"1x": 4, "10x": 40, "day": 96}, "small": {"1x": 1, "10x": 1
 _HEADERS_BYTES = 54
 _AFTERWARDS = dt.datetime.combine(START + dt.timedelta(days=1), dt.time(), dt.timezone.utc)
 Said = frozenset[tuple[object, ...]]
-P = TypeVar("P")
-R = TypeVar("R")
 
 
 def reading(fleets: Fleets, rounds: int) -> list[Measured]:
     """A captured day and its event log, by the first version's rates on one core; ten times the packets by the packets."""
     files = {name: _captured(fleets, name) for name in ("1x", "10x")}
     sides = [
-        Side("packets", partial(_packet_by_packet, files["1x"])),
-        Side("columns", partial(_as_columns, files["1x"])),
+        Side("pcap", partial(_rows_of, files["1x"])),
+        Side("pcapng", partial(_rows_of, _as_pcapng(files["1x"]))),
     ]
     seconds, answer = timed(sides, rounds)
     found: list[Measured] = [
         Ratio(
-            "rows of a capture, packet by packet ÷ columns",
-            "packets",
-            "columns",
+            "rows of a capture a second, as pcapng ÷ as pcap",
+            "pcap",
+            "pcapng",
             seconds,
-            2,
+            0.85,
             True,
             answers=_size(answer),
         )
     ]
     house = fleets.folder / "read"
     packets, said = _rates(files["10x"], house, rounds)
-    found.append(_shared(files["10x"], fleets.folder, rounds))
     log = fleets.folder / "read.jsonl"
     lines = export(_house(house), log)
     rates, again = _rates(log, fleets.folder / "read-again", rounds)
@@ -83,7 +77,7 @@ def reading(fleets: Fleets, rounds: int) -> list[Measured]:
 
 
 def captured_day(fleets: Fleets, rounds: int) -> list[Measured]:
-    """A day of five million packets, read with a task for each core, by a pass of the capture library alone on one."""
+    """A day of five million packets, read by a pass of the capture library alone on one."""
     file, house = _captured(fleets, "day"), fleets.folder / "read-day"
 
     def read() -> int:
@@ -114,13 +108,26 @@ def _captured(fleets: Fleets, name: str) -> Path:
     return file
 
 
-def _packet_by_packet(file: Path) -> Said:
-    transcript = Transcript()
-    rows = [row for segment in read_capture(file) for row in transcript.feed(segment, file.name)]
-    return _said([*rows, *transcript.finish()])
+def _as_pcapng(file: Path) -> Path:
+    """Return a capture in the other format."""
+    path, resolution = file.with_suffix(".pcapng"), pack("<HHB3xHH", 9, 1, 9, 0, 0)
+    with path.open("wb") as out:
+        for number, records in enumerate(read_records(file)):
+            if not number:
+                out.write(_block(0x0A0D0D0A, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
+                out.write(_block(1, pack("<HHI", int(records.link_type[0]), 0, 0) + resolution))
+            for at, size, time_ns in zip(records.start, records.kept, records.time_ns, strict=True):
+                head = pack("<IIIII", 0, int(time_ns) >> 32, int(time_ns) & 0xFFFFFFFF, size, size)
+                out.write(_block(6, head + records.data[at : at + size] + bytes(-size % 4)))
+    return path
 
 
-def _as_columns(file: Path) -> Said:
+def _block(kind: int, body: bytes) -> bytes:
+    size = pack("<I", len(body) + 12)
+    return pack("<I", kind) + size + body + size
+
+
+def _rows_of(file: Path) -> Said:
     transcript = Transcript()
     rows = [row for packets in read_columns(file) for row in transcript.feed_all(packets, file.name)[0]]
     return _said([*rows, *transcript.finish()])
@@ -153,46 +160,6 @@ def _stored(path: Path) -> Said:
         for table in bronze.RECORDED_TABLES
         for row in zip(*_house(path).rows(table, columns=["event_id", "seq"]).to_pydict().values(), strict=True)
     )
-
-
-def _shared(file: Path, folder: Path, rounds: int) -> Measured:
-    """Return how many times as fast two tasks are as one, of CPU: what one alone does, and half of what they share.
-
-    Whoever looks where stretches begin works beside them. All is done here, one after the other, so that no other work counts.
-    """
-    name, seconds = "ingest of a capture, one task ÷ two, of CPU", {"one": list[float](), "two": list[float]()}
-    if not can_be_cut(file, file.stat().st_size):
-        return NotMeasured(name, f"{file.stat().st_size / 1e6:.0f} MB are too few to be shared")
-    said = set[Said]()
-    for _ in range(rounds + 1):
-        for side, width in (("one", 1), ("two", 2)):
-            shutil.rmtree(folder / side, ignore_errors=True)
-            tasks = _Tasks()
-            with patch("jobs.ingest.stretches.done", tasks), patch("jobs.ingest.writing.done", tasks):
-                began = time.process_time()
-                ingest(_house(folder / side), [str(file)], width=width)
-                seconds[side].append(time.process_time() - began - tasks.seconds / 2)
-            said.add(_stored(folder / side))
-    if len(said) > 1:
-        return NotMeasured(name, "two tasks give other rows than one")
-    taken = {side: values[1:] for side, values in seconds.items()}
-    return Ratio(name, "one", "two", taken, 1.8, True, 1, answers=len(said.pop()))
-
-
-class _Tasks:
-    """Does what tasks do; `seconds` of CPU that takes, with what they are given."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self, task: Callable[[P], R], work: Iterable[P], _width: int) -> Iterator[R]:
-        pieces, began = iter(work), time.process_time()
-        for piece in pieces:
-            found = task(piece)
-            self.seconds += time.process_time() - began
-            yield found
-            began = time.process_time()
-        self.seconds += time.process_time() - began
 
 
 def _peak(fleets: Fleets, file: Path) -> float:

@@ -12,9 +12,8 @@ from pathlib import Path
 from namesrv_wire import DecodeError, Transcript, WireError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.logs.log_file import read_event_log
-from namesrv_wire.packets.capture import OUTGOING, Endpoints, Segment, segment_of
-from namesrv_wire.packets.columns import read_columns
-from namesrv_wire.packets.container import read_packets
+from namesrv_wire.packets.capture import OUTGOING, Segment
+from namesrv_wire.packets.columns import read_capture, read_columns
 from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.frames import Frame, decode_frame
@@ -120,20 +119,15 @@ def segments(data: bytes) -> None:
 
 
 def captures(data: bytes) -> None:
-    """Read as a capture file, and the segments in it as conversations: packet by packet, and as columns."""
+    """Read as a capture file, and the segments in it as conversations: one by one, and many at a time."""
     path = _SCRATCH / "capture"
     path.write_bytes(data)
     said: list[tuple[object, ...]] = []
     for transcript in (Transcript(), Transcript()):
         with suppress(WireError):
             if not said:
-                last_ns, endpoints = 0, Endpoints()
-                for number, packet in enumerate(read_packets(path), 1):
-                    if packet.is_behind_hole:
-                        transcript.pass_hole("capture", packet.time_ns, last_ns)
-                    segment, last_ns = segment_of(number, packet, endpoints), packet.time_ns
-                    if segment is not None:
-                        transcript.feed(segment, "capture")
+                for segment in read_capture(path):
+                    transcript.feed(segment, "capture")
             else:
                 for packets in read_columns(path):
                     transcript.feed_all(packets, "capture")

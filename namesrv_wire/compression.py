@@ -1,0 +1,161 @@
+"""Compressed files, by their content and never by their name: gzip, Zstandard, xz, bzip2, LZ4.
+
+What is unpacked comes in pieces of a bounded size, and no more memory is given to a decompressor than `MAX_WINDOW_BYTES`, whatever
+a file says that it needs.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from io import BufferedReader, RawIOBase
+from typing import Any, Final, Protocol
+
+from backports import zstd
+from lz4.frame import LZ4FrameDecompressor
+
+_PIECE: Final = 1 << 16
+"""Bytes that are unpacked at once."""
+_READ: Final = 1 << 16
+MAX_WINDOW_BYTES: Final = 128 << 20
+_SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
+"""How a frame begins that Zstandard and LZ4 pass over."""
+
+
+class _Decompressor(Protocol):
+    """What the libraries have in common."""
+
+    eof: bool
+    needs_input: bool
+    unused_data: Any
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        """Return at most so many bytes of what these, and those before, stand for."""
+
+
+class _Gzip:
+    """A member of a gzip file, as other libraries have it."""
+
+    def __init__(self) -> None:
+        self._inflate, self._left = zlib.decompressobj(31), b""
+
+    @property
+    def eof(self) -> bool:
+        return self._inflate.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not (self._left or self._inflate.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inflate.unused_data
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        found = self._inflate.decompress(self._left + data, max_length)
+        self._left = self._inflate.unconsumed_tail
+        return found
+
+
+_OPTIONS: Final = {int(zstd.DecompressionParameter.window_log_max): MAX_WINDOW_BYTES.bit_length() - 1}
+_KINDS: Final[dict[bytes, Callable[[], Any]]] = {
+    b"\x1f\x8b": _Gzip,
+    b"\x28\xb5\x2f\xfd": lambda: zstd.ZstdDecompressor(options=_OPTIONS),
+    b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES),
+    b"BZh": bz2.BZ2Decompressor,
+    b"\x04\x22\x4d\x18": LZ4FrameDecompressor,
+}
+_MAGIC: Final = max(map(len, _KINDS))
+_ERRORS: Final = (EOFError, OSError, RuntimeError, ValueError, zlib.error, lzma.LZMAError, zstd.ZstdError)
+
+
+def is_packed(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is compressed."""
+    return _kind(head) is not None or int.from_bytes(head[:4], "little") in _SKIPPABLE
+
+
+def unpacked(file: BufferedReader) -> BufferedReader:
+    """Return what a file holds from its beginning: unpacked, if it is compressed."""
+    head = file.read(_MAGIC)
+    file.seek(0)
+    return BufferedReader(_Unpacked(file), _PIECE) if is_packed(head) else file
+
+
+def _kind(head: bytes) -> Callable[[], Any] | None:
+    return next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None)
+
+
+class _Unpacked(RawIOBase):
+    """What is in the members, or frames, of a compressed file, one behind the other.
+
+    What was unpacked in front of damage is given out before the error, an OSError.
+    """
+
+    def __init__(self, file: BufferedReader) -> None:
+        super().__init__()
+        self._file = file
+        self._now: _Decompressor | None = None
+        self._packed = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        try:
+            found = self._read(min(len(buffer), _PIECE))
+        except _ERRORS as error:
+            raise OSError(
+                f"the compressed data is damaged or ends early ({str(error) or type(error).__name__})"
+            ) from error
+        buffer[: len(found)] = found
+        return len(found)
+
+    def _read(self, size: int) -> bytes:
+        while True:
+            if self._now is None and not self._begins():
+                return b""
+            assert self._now is not None
+            if not self._packed and self._now.needs_input:
+                self._packed = self._file.read(_READ)
+                if not self._packed and (rest := self._now.decompress(b"", size)):
+                    return rest
+                if not self._packed:
+                    raise EOFError("it ends before its end-of-stream marker")
+            packed, self._packed = self._packed, b""
+            found = self._now.decompress(packed, size)
+            if self._now.eof:
+                self._packed, self._now = bytes(self._now.unused_data or b""), None
+            if found:
+                return found
+
+    def _begins(self) -> bool:
+        """Begin the next member; return whether there is one. Zeros behind the last are padding."""
+        while True:
+            self._packed = self._packed.lstrip(b"\x00")
+            if len(self._packed) < _MAGIC:
+                more = self._file.read(_READ)
+                self._packed += more
+                if not self._packed:
+                    return False
+                if more:
+                    continue
+            if int.from_bytes(self._packed[:4], "little") in _SKIPPABLE:
+                self._skip()
+                continue
+            kind = _kind(self._packed)
+            if kind is None:
+                raise EOFError("behind compressed data there is something else")
+            self._now = kind()
+            return True
+
+    def _skip(self) -> None:
+        """Pass over a frame that holds nothing."""
+        size = 8 + int.from_bytes(self._packed[4:8], "little")
+        while size > len(self._packed):
+            size -= len(self._packed)
+            self._packed = self._file.read(_READ)
+            if not self._packed:
+                raise EOFError("it ends inside a frame")
+        self._packed = self._packed[size:]

@@ -1,0 +1,74 @@
+"""Packets that IP has cut: put together again. Source: RFC 791, 3.2; RFC 8200, 4.5."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from namesrv_wire.limits import FRAGMENT_NS, MAX_FRAGMENT_BYTES, MAX_FRAGMENT_PARTS, MAX_FRAGMENTED
+
+
+@dataclass(slots=True)
+class _Cut:
+    """What there is of a packet: bytes by offset, of so many fragments; how long it is, once the last one was there."""
+
+    since_ns: int
+    count: int = 0
+    parts: dict[int, bytes] = field(default_factory=dict)
+    size: int | None = None
+
+    def whole(self) -> bytes | None:
+        """Return all of it, if nothing is missing; of what is there twice, the first."""
+        if self.size is None:
+            return None
+        found = bytearray()
+        for offset, part in sorted(self.parts.items()):
+            if offset > len(found):
+                return None
+            found += part[len(found) - offset :]
+        return bytes(found[: self.size]) if len(found) >= self.size else None
+
+
+class Fragments:
+    """Fragments that wait for others of their packets, so many and so long; `lost`: those that waited in vain."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self._cut: OrderedDict[bytes, _Cut] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def waiting(self) -> int:
+        """Return how many fragments wait."""
+        return sum(cut.count for cut in self._cut.values())
+
+    def add(self, key: bytes, offset: int, data: bytes, time_ns: int, *, is_last: bool) -> bytes | None:
+        """Add a fragment of the packet that `key` stands for; return the packet if that is all of it now."""
+        self._give_up(time_ns)
+        cut = self._cut.setdefault(key, _Cut(time_ns))
+        cut.count += 1
+        if offset not in cut.parts and offset + len(data) <= 1 << 16:
+            cut.parts[offset] = data
+            self._bytes += len(data)
+        if is_last:
+            cut.size = offset + len(data)
+        whole = cut.whole()
+        if whole is not None:
+            self._drop(key)
+        elif len(cut.parts) > MAX_FRAGMENT_PARTS:
+            self.lost += self._drop(key)
+        return whole
+
+    def _give_up(self, time_ns: int) -> None:
+        """Let go of what has waited too long, or is too much."""
+        while self._cut:
+            key, cut = next(iter(self._cut.items()))
+            is_much = len(self._cut) >= MAX_FRAGMENTED or self._bytes > MAX_FRAGMENT_BYTES
+            if not is_much and time_ns - cut.since_ns <= FRAGMENT_NS:
+                return
+            self.lost += self._drop(key)
+
+    def _drop(self, key: bytes) -> int:
+        cut = self._cut.pop(key)
+        self._bytes -= sum(map(len, cut.parts.values()))
+        return cut.count

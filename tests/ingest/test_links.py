@@ -1,0 +1,134 @@
+"""Captures as clouds and hosts make them: the rows are those of the same traffic in a plain capture."""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import Path
+
+import pytest
+
+from jobs.conf import PipelineConf, load_conf
+from jobs.errors import ConfError
+from jobs.ingest.ingest import ingest
+from jobs.ingest.ingested import Ingested
+from tests.examples import first_quick
+from tests.ingest.given import content, house_at, packets, read_in
+from tests.wire.capture_files import block, section
+from tests.wire.capture_files import interface as described
+from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
+
+ALL = {**WRAPPINGS, **COOKED}
+DATA = packets(0, 1_200)
+
+
+def records() -> list[tuple[bytes, bytes]]:
+    """Return times and IP packets of a piece of the bundled capture, which is of the loopback interface."""
+    found, at = [], 24
+    while at < len(DATA):
+        (size,) = struct.unpack_from("<I", DATA, at + 8)
+        found.append((DATA[at : at + 8], DATA[at + 16 + _IP : at + 16 + size]))
+        at += 16 + size
+    return found
+
+
+_IP = {0: 4, 1: 14, 101: 0}[struct.unpack_from("<I", DATA, 20)[0]]
+RECORDS = records()
+
+
+def written(frames: list[tuple[bytes, bytes]], link_type: int) -> bytes:
+    """Return a capture of frames with their times."""
+    head = struct.pack("<IHHiIII", *struct.unpack_from("<I", DATA), 2, 4, 0, 0, 262_144, link_type)
+    return head + b"".join(time + struct.pack("<II", len(frame), len(frame)) + frame for time, frame in frames)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Return the events and answers of the plain capture."""
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "plain.pcap").write_bytes(DATA)
+    assert read_in(folder / "w", folder / "plain.pcap").observations > 100
+    return dict(content(folder / "w"))
+
+
+@pytest.mark.parametrize("number", first_quick(*range(len(ALL))))
+def test_rows_do_not_tell_how_a_packet_came_into_a_capture(
+    tmp_path: Path, plain: dict[str, object], number: int
+) -> None:
+    """Each wrapping, in one of the compressions: ids, positions and times are those of the plain capture."""
+    link_type, frame = [*ALL.values()][number]
+    compress = [*COMPRESSIONS.values()][number % len(COMPRESSIONS)]
+    path = tmp_path / "named-wrongly.txt"
+    path.write_bytes(compress(written([(time, frame(ip)) for time, ip in RECORDS], link_type)))
+    read = read_in(tmp_path / "w", path)
+    assert (read.errors, read.left_out, read.packets) == ([], [], len(RECORDS))
+    assert content(tmp_path / "w") == plain
+
+
+@pytest.mark.parametrize("first", ["direct", "mirrored"])
+def test_a_packet_that_is_seen_inside_and_outside_of_a_tunnel_counts_once(
+    tmp_path: Path, plain: dict[str, object], first: str
+) -> None:
+    """Directly, and mirrored in VXLAN, whichever comes first."""
+    both = [ethernet, lambda ip: ethernet(vxlan(ethernet(ip)))]
+    ways = both if first == "direct" else both[::-1]
+    path = tmp_path / "both.pcap"
+    path.write_bytes(written([(time, way(ip)) for time, ip in RECORDS for way in ways], 1))
+    read = read_in(tmp_path / "w", path)
+    assert (read.errors, read.packets) == ([], 2 * len(RECORDS))
+    found = content(tmp_path / "w")
+    assert found == plain
+
+
+def hidden(folder: Path, port: int) -> Path:
+    """Write a capture of which a half is in VXLAN to a port."""
+    half = len(RECORDS) // 2
+    frames = [
+        (time, ethernet(ip) if n < half else ethernet(vxlan(ethernet(ip), port)))
+        for n, (time, ip) in enumerate(RECORDS)
+    ]
+    path = folder / "hidden.pcap"
+    path.write_bytes(written(frames, 1))
+    return path
+
+
+def test_what_may_be_a_name_server_and_is_not_read_is_an_error(tmp_path: Path, plain: dict[str, object]) -> None:
+    """Named with tunnel and port; with the port in conf/ everything is read."""
+    path = hidden(tmp_path, 14_789)
+    read = read_in(tmp_path / "w", path)
+    (error,) = read.errors
+    half = len(RECORDS) - len(RECORDS) // 2
+    assert f"{half:,} in VXLAN to UDP port 14789 (not in vxlan_ports), of which {half:,} of port " in error
+    read = read_in(tmp_path / "told", path, conf=PipelineConf(vxlan_ports=frozenset({14_789})))
+    assert read.errors == []
+    assert content(tmp_path / "told") == plain
+
+
+@pytest.mark.parametrize("said", ["[0]", "[70000]", '["4789"]', "4789", "[true]"])
+def test_ports_of_conf_are_ports(tmp_path: Path, said: str) -> None:
+    """Anything else is refused with what it is."""
+    path = tmp_path / "a.toml"
+    path.write_text(f"[ingest]\nvxlan_ports = {said}\n", encoding="utf-8")
+    with pytest.raises(ConfError, match="vxlan_ports"):
+        load_conf(path)
+    path.write_text("[ingest]\nvxlan_ports = [4789, 6000]\n", encoding="utf-8")
+    assert load_conf(path).vxlan_ports == {4789, 6000}
+
+
+def test_blocks_without_a_time_are_not_read_and_that_is_said(tmp_path: Path) -> None:
+    """A capture of nothing else has no packet of a name server."""
+    path = tmp_path / "simple.pcapng"
+    simple = (struct.pack("<I", len(ip)) + ip + bytes(-len(ip) % 4) for _, ip in RECORDS)
+    path.write_bytes(section() + described() + b"".join(block("<", 3, body) for body in simple))
+    read = read_in(tmp_path / "w", path)
+    (error,) = read.errors
+    assert error.endswith(f"{len(RECORDS):,} in pcapng simple packet blocks, which have no time")
+    assert (read.packets, read.events, read.observations) == (0, 0, 0)
+
+
+def test_standard_input_is_a_file(tmp_path: Path, plain: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes through a pipe, compressed or not, is read up to its end."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COMPRESSIONS["zstd"](DATA))))
+    read: Ingested = ingest(house_at(tmp_path / "w", "run"), ["-"])
+    assert (read.sources, read.errors) == (["standard-input"], [])
+    assert content(tmp_path / "w") == plain
