@@ -241,7 +241,8 @@ QUARANTINE = Table(
             STRING,
             "Reason code; broken_rule: it could be decoded, and says what cannot be; too_late, clock_went_back, ahead_of_clock, "
             "seq_taken: it could be decoded, and has no place in the history; tls, http, zeros, half_frame, "
-            "silent_connection: what a whole connection looks like; truncated_packet: the first frame of a connection that the capture has cut",
+            "silent_connection: what a whole connection looks like; truncated_packet: the first frame of a connection that the "
+            "capture has cut",
         ),
         Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),
         required("length", LONG, "Bytes of the refused piece; broken_rule: of the row as JSON"),

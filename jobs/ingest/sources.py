@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from namesrv_core.machine.instants import NS_PER_US
+from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
@@ -89,7 +90,7 @@ def is_compressed(path: Path) -> bool:
     """Return whether a file is compressed, or cannot be read."""
     try:
         with path.open("rb") as file:
-            return compression.is_packed(file.read(8))
+            return is_packed(file.read(8))
     except OSError:
         return True
 
