@@ -70,6 +70,7 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
+_MOST, _LAST_PORT, _MOST_DAYS, _MOST_MIB = 2**31 - 1, 65_535, 100_000, 1 << 20
 _INPUT = "captures or event logs, files, folders or URLs (s3://)"
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
@@ -146,7 +147,7 @@ def _add_care(jobs: Jobs) -> None:
     _warehouse_options(care)
     care.add_argument(
         "--retain-days",
-        type=_count,
+        type=_days,
         default=400,
         metavar="N",
         help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
@@ -169,7 +170,7 @@ def _add_readers(jobs: Jobs) -> None:
     _warehouse_options(sql)
     _answer_options(sql)
     door = jobs.add_parser("serve", help="keep Spark's Thrift server open on loopback, read-only, for JDBC")
-    door.add_argument("--port", type=_count, default=10_000, metavar="N", help="where it listens (default: 10000)")
+    door.add_argument("--port", type=_port, default=10_000, metavar="N", help="where it listens (default: 10000)")
     _warehouse_options(door)
     names = jobs.add_parser(
         "register", help="give a metastore views and functions of what is published; again after a night"
@@ -238,6 +239,15 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
         _answer_options(question)
         if name == "query":
             _several(question, "--param", "NAME=VALUE", _PARAM)
+        if name == "sql":
+            question.add_argument(
+                "--unsafe",
+                action="store_true",
+                help="let statements read and write any file of this machine that you may (default: the warehouse's files alone)",
+            )
+            question.add_argument(
+                "--memory", type=_mebibytes, default=2048, metavar="MIB", help="memory at most, in MiB (default: 2048)"
+            )
         if name == "diff":
             question.add_argument(
                 "--tables", action="store_true", help="of all tables of the name servers, not of routes"
@@ -318,7 +328,7 @@ def _simulate_options(job: argparse.ArgumentParser) -> None:
         recorded.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
     _engine_option(job)
     job.add_argument("--from", dest="first", metavar="DAY", help="first day to write (default: the fleet's first)")
-    job.add_argument("--days", type=_count, default=1, metavar="N", help="days to write (default: 1)")
+    job.add_argument("--days", type=_days, default=1, metavar="N", help="days to write (default: 1)")
     _warehouse_options(job)
 
 
@@ -361,6 +371,27 @@ def _engine_option(job: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     count = int(text)
-    if count < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than none")
+    if not 0 <= count <= _MOST:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST:,}")
     return count
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {_LAST_PORT}")
+    return port
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if not 0 <= days <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST_DAYS:,} days")
+    return days
+
+
+def _mebibytes(text: str) -> int:
+    size = int(text)
+    if not 0 < size <= _MOST_MIB:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MOST_MIB:,} MiB")
+    return size

@@ -66,6 +66,7 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
             note_renamed(house, days)
+            house.hold_replaced()
             house.commit(_IN_ORDER)
         return result
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
@@ -77,6 +78,8 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
         read = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
+        # What is new is told by what is there, and gets its place beside it.
+        house.hold(bronze.RECORDED_TABLES, staging.days)
         pa.default_memory_pool().release_unused()
         settle_staged(house, staging, has_logs=has_logs)
         addresses.state(reading.stated)
@@ -105,6 +108,7 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
     ]
     _upsert(house, bronze.WATERMARKS, moved)
     house.write(bronze.SOURCES, table_of(read, bronze.SOURCES, days=result.days, ingest_run=house.run_id))
+    house.hold_replaced()
     house.commit(_IN_ORDER)
     if result.unordered and not result.events + result.observations + result.duplicates:
         raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
