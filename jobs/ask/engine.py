@@ -55,6 +55,8 @@ _SLICE_DAYS = f"""
         FROM (SELECT DISTINCT namesrv_id, day FROM ({IN_FORCE}) WHERE list_contains($histories, "table"))
     )
     ORDER BY namesrv_id, day"""  # noqa: S608  text of ours
+# The ledger's own tables, which no run pins.
+_OF_NO_RUN = ("runs", "restatements")
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": "", "coverage_spans": "runs"}
 # `schemas.views.COVERAGE_SPANS`, whose import would take longer than the answer.
@@ -206,7 +208,8 @@ class Answers:
         if self._holder is not None:
             self._holder.hold(table.table)
         found = delta.get_add_actions(flatten=True)
-        require_rows(table.table, found.column("num_records").to_pylist(), self.known.digests.get(table.table), folder)
+        published = self.known.digests.get(table.table) if table.table not in _OF_NO_RUN else None
+        require_rows(table.table, found.column("num_records").to_pylist(), published, folder)
         paths = [f"{folder}/{path}" for path in found.column("path").to_pylist()]
         days = found.column("partition.day").to_pylist() if "day" in table.columns else [None] * len(paths)
         return dict(sorted(zip(paths, days, strict=True)))
@@ -346,8 +349,8 @@ class Answers:
         days = "MAP(CAST(? AS VARCHAR[]), CAST(? AS DATE[]))"
         self._connection.execute(f"SET VARIABLE days_{name} = {days}", [[*files], [*files.values()]])
         # Of a file its name is a constant: files of days that are not asked for are not opened.
-        day = f"getvariable('days_{name}')[filename] AS day"
-        return f"FROM (SELECT * EXCLUDE filename, {day} {rows}, filename = TRUE))"
+        of_day = f"getvariable('days_{name}')[filename] AS day"
+        return f"FROM (SELECT * EXCLUDE filename, {of_day} {rows}, filename = TRUE))"
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""

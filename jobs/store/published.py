@@ -81,6 +81,9 @@ def delta_table(path: str, name: str, partition_by: Sequence[str], version: int 
 
     Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
     """
+    for file in Path(path, "_delta_log").glob("*.json"):
+        if not file.stat().st_size:  # it would read as a commit that changed nothing
+            raise BrokenLogError(f"{name}: the log of {path} cannot be read: {file} is empty")
     try:
         delta = DeltaTable(delta_uri(path), version=version)
     except TableNotFoundError as error:
