@@ -118,9 +118,9 @@ class Answers:
     ) -> None:
         """Find the run as of which is read: the last, one by its id, or the last one published by an instant.
 
-        `is_verified`: what a question touches is held against the ledger first. `is_closed`: statements see no file but those below
-        the warehouse, and change no setting. `memory_mib`: what DuckDB may hold (None: its own limit). Raises NothingPublishedError where there is no
-        such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
+        `is_verified`: what a question touches is held against the ledger first. `is_closed`: statements see no file but those
+        below the warehouse, and change no setting. `memory_mib`: what DuckDB may hold (None: its own limit). Raises
+        NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
         """
         self._root = warehouse
         self._made: set[str] = set()
@@ -337,7 +337,7 @@ class Answers:
         self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} {rows}")
 
     def _read_here(self, name: str, files: Mapping[str, dt.date | None]) -> str:
-        """Return what reads local files. What folders are called says nothing of their rows: of which day a file is its log says."""
+        """Return what reads local files. What folders are called says nothing of rows: of which day a file is, the log says."""
         patterns = {path: _PATTERN.sub(r"[\g<0>]", path) for path in files}
         self._connection.execute(f"SET VARIABLE files_{name} = ?", [[*patterns.values()]])
         rows = f"FROM read_parquet(getvariable('files_{name}'), hive_partitioning = FALSE"

@@ -92,7 +92,7 @@ class Night:
         self._house.note_held(DATA_TABLES, starts)
 
     def require_as_published(self, days: Days) -> None:
-        """Raise TamperedError unless what was read of published days without new rows is what their runs read, and no file is damaged."""
+        """Raise TamperedError unless what was read of published days without new rows is what their runs read, in whole files."""
         untouched = self._house.ledger().days - days.touched
         read = {cut: of for cut, of in self._read.digests.items() if cut.table in _BRONZE and cut.day in untouched}
         known = self._house.slices_in_force(untouched & self._condensed)

@@ -110,8 +110,8 @@ class Asked:
 def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summary:
     """Run the night and return its summary: read the inputs, recompute what that changes and the days that are asked for.
 
-    Raises UsageError where executors do not see the warehouse, GateError, MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what was published before stays
-    published.
+    Raises UsageError where executors do not see the warehouse, GateError, MissingDayError, TamperedError, LayoutError or
+    WarehouseBusyError; what was published before stays published.
     """
     summary = Summary(run_id=house.run_id)
     step = partial(timed, summary, console)

@@ -1,4 +1,4 @@
-"""One bit of a published file is another one: nothing that follows from it is published, whatever the file, and `check` names it."""
+"""One bit of a published file is another one: whatever the file, nothing that follows is published, and `check` names it."""
 
 from __future__ import annotations
 
@@ -59,22 +59,20 @@ def refused(warehouse: Path, log: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.partition_by or name in ALWAYS])
-def test_no_flip_is_published(copied: Path, nights: Nights, late: Path, name: str) -> None:
+def test_no_flip_is_published(copied: Path, late: Path, name: str) -> None:
     """In each table of which there is a file: a bit somewhere, in rows or in the footer, and a night that adds to the day.
 
-    It is refused with the name of the table; `check` says it, too; and with the file as it was the night is published.
+    It is refused with the name of the table; `check` says it, too, until the file is as it was.
     """
     chance = random.Random(f"flip {name}")  # noqa: S311  the same ones each time
     files = published_files(copied, TABLES[name])
     for path in files[-1:]:
         whole = path.read_bytes()
-        for _ in range(3):
-            flipped(path, chance.randrange(len(whole)), chance.randrange(8))
-            assert refused(copied, late).startswith(f"{name}"), path
-            assert any(sentence.startswith(f"{name}") for sentence in check(house_at(copied)).wrong)
-            path.write_bytes(whole)
+        flipped(path, chance.randrange(len(whole)), chance.randrange(8))
+        assert refused(copied, late).startswith(f"{name}"), path
+        assert any(sentence.startswith(f"{name}") for sentence in check(house_at(copied)).wrong)
+        path.write_bytes(whole)
         assert check(house_at(copied)).wrong == []
-        assert night(copied, late).status == "published"
 
 
 def occurrences(data: bytes, text: bytes) -> Iterator[int]:
