@@ -119,7 +119,6 @@ class _Footer(NamedTuple):
 
     is_ours: bool
     same: dict[str, Any]
-    is_intact: bool
 
 
 _footers: dict[tuple[str, int, int], _Footer] = {}
@@ -131,8 +130,7 @@ def _footer_of(root: str, table: Table, file: DataFile) -> _Footer:
     """Return what the footer proves; of a file of this machine that has not changed since, it is read once."""
     folder = local_path(table_path(root, table))
     if folder is None:
-        is_whole = is_intact(root, table, file)
-        return _Footer(is_ours=False, same=_same_in(root, table, file) if is_whole else {}, is_intact=is_whole)
+        return _Footer(is_ours=False, same=_proved(root, table, file))
     try:
         now = (folder / file.path).stat()
     except OSError as error:
@@ -141,11 +139,13 @@ def _footer_of(root: str, table: Table, file: DataFile) -> _Footer:
     if key not in _footers:
         if len(_footers) >= _MOST_FOOTERS:
             _footers.clear()
-        is_whole = is_intact(root, table, file)
-        # A damaged footer proves nothing, and to look into it may end the process.
-        same = _same_in(root, table, file) if is_whole else {}
-        _footers[key] = _Footer(_has_just_ours(root, table, file), same, is_whole)
+        _footers[key] = _Footer(_has_just_ours(root, table, file), _proved(root, table, file))
     return _footers[key]
+
+
+def _proved(root: str, table: Table, file: DataFile) -> dict[str, Any]:
+    """Return what is the same in all rows; a damaged footer proves nothing, and to look into it may end the process."""
+    return _same_in(root, table, file) if is_intact(root, table, file) else {}
 
 
 def _has_just_ours(root: str, table: Table, file: DataFile) -> bool:
@@ -222,7 +222,7 @@ def _same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
 def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
     """Raise TamperedError for the first file that has not the bytes that were written, whatever its rows are."""
     for file in files:
-        if not _footer_of(root, table, file).is_intact:
+        if not is_intact(root, table, file):
             raise unreadable(root, table, file.path, "its bytes are not those that were written")
 
 

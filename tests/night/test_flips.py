@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from jobs.errors import TamperedError
@@ -64,7 +65,7 @@ def test_no_flip_is_published(copied: Path, late: Path, name: str) -> None:
 
     It is refused with the name of the table; `check` says it, too, until the file is as it was.
     """
-    chance = random.Random(f"flip {name}")  # noqa: S311  the same ones each time
+    chance = random.Random(f"flip {name}")  # the same ones each time
     files = published_files(copied, TABLES[name])
     for path in files[-1:]:
         whole = path.read_bytes()
@@ -89,13 +90,16 @@ def test_a_name_with_another_letter_is_refused_with_its_table_and_day(
     """Also where nobody knows the bytes of a file, and its rows can be read: what is there less what is new is the ledger's."""
     monkeypatch.setattr("jobs.store.relations.is_intact", lambda *_: True)
     (path,) = published_files(copied, bronze.REGISTRATIONS)
-    whole, said = path.read_bytes(), set()
+    whole, read = path.read_bytes(), pq.read_table(path, partitioning=None)
+    changed = 0
     for place in occurrences(whole, b"broker-"):
         flipped(path, place, 4)  # rroker-
-        message = refused(copied, late)
-        said.add(message.startswith(f"registrations of {LATE_DAY} (10.0.0.1:9876): its rows have digest "))
+        if not pq.read_table(path, partitioning=None).equals(read):  # else it is a letter of what the footer says
+            message = refused(copied, late)
+            assert message.startswith(f"registrations of {LATE_DAY} (10.0.0.1:9876): its rows have digest ")
+            changed += 1
         path.write_bytes(whole)
-    assert True in said
+    assert changed
     assert night(copied, late).status == "published"
 
 

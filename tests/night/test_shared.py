@@ -1,4 +1,4 @@
-"""Executors that do not share the warehouse's folder: a sentence with what is to be shared, before anything is read, and no damage."""
+"""Executors that do not share the warehouse: a sentence with what is to be shared, before anything is read, and no damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def done(note: Note | None, *pieces: int) -> list[Any]:
     packed = [zlib.compress(pickle.dumps(piece)) for piece in pieces]
     batch = pa.record_batch({"number": pa.array(range(len(pieces)), pa.int64())})
     found = pa.Table.from_batches(_calling(twice, packed, note)(iter([batch])))
-    return [pickle.loads(one) for one in found["done"].to_pylist()]  # noqa: S301  written above
+    return [pickle.loads(one) for one in found["done"].to_pylist()]
 
 
 def test_each_task_looks_whether_it_sees_the_warehouse(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_work_is_not_cut_for_the_executors_of_the_first_second(conf: dict[str, s
     ],
 )
 def test_a_cluster_is_told_by_the_command_line(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, expected: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, *, expected: bool
 ) -> None:
     """Without a JVM, also by a file of settings: one machine does not wait for Spark before it reads."""
     file = tmp_path / "cluster.conf"
