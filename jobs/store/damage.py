@@ -99,7 +99,7 @@ def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) ->
 def require_restatements(house: Warehouse, *, deep: bool = False) -> None:
     """Raise TamperedError unless the files of restatements, which no run pins, are there; `deep`: whole."""
     files = house.files(gold.RESTATEMENTS)
-    require_files(house.path, gold.RESTATEMENTS, files, deep=deep)
+    require_files(house.path, gold.RESTATEMENTS, files)
     if deep:
         require_intact(house.path, gold.RESTATEMENTS, files)
 
