@@ -104,7 +104,7 @@ def test_a_name_with_another_letter_is_refused_with_its_table_and_day(
 
 
 def test_a_flip_in_what_a_day_starts_from_is_refused(copied: Path, tmp_path: Path) -> None:
-    """A night with a new day starts from the gold rows of the last one, and looks at findings of all: at no others than were published."""
+    """A night with a new day starts from the gold rows of the last one, and looks at findings of all: as they were published."""
     log = write_log(tmp_path, DAYS[-1].replace(day=4), [beat("12:00:00")])
     for table, day in (
         (gold.BROKER_LIVE_HISTORY, DAYS[-1]),
