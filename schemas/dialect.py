@@ -48,6 +48,8 @@ def duckdb_queries(sql: str) -> list[str]:
         return [_written(tree) for tree in trees]
     except SqlglotError as error:
         raise NotTranslatedError(_ANSI.sub("", str(error)).strip()) from error
+    except RecursionError as error:
+        raise NotTranslatedError("nested too deeply") from error
 
 
 def duckdb_body(sql: str, function: str = "", parameters: Mapping[str, str] | None = None) -> str:

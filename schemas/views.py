@@ -112,7 +112,8 @@ COVERAGE_SPANS = pa.schema(
 )
 """Columns of `coverage_spans`, a row for each name server and time in which the same is to be said of it.
 
-`nowhere`: no name server is recorded then; `recorded`: in words, what is; `said`: what `coverage_at` returns, in a list of one.
+`from_time` NULL: since ever; `until` NULL: for ever. `nowhere`: no name server is recorded then; `recorded`: in words, what is;
+`said`: what `coverage_at` returns, in a list of one.
 """
 
 

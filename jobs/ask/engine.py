@@ -31,6 +31,7 @@ from jobs.store.published import (
     require_kept,
     require_layout,
     require_not_behind,
+    require_rows,
 )
 from schemas import asked
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:  # Arrow takes longer to import than many a question
 
 _SETTINGS = {"parquet_metadata_cache": True, "python_enable_replacements": False, "autoinstall_known_extensions": False}
 _LAST_RUN = """
-    SELECT run_id, finished_time, versions FROM runs_committed
+    SELECT run_id, finished_time, versions, digests FROM runs_committed
     WHERE status = 'published' AND ($run IS NULL OR run_id = $run) AND ($by IS NULL OR finished_time <= $by)
     ORDER BY finished_time DESC, run_id DESC LIMIT 1"""
 # `schemas.views.SLICE_DAYS`, likewise.
@@ -54,6 +55,8 @@ _SLICE_DAYS = f"""
         FROM (SELECT DISTINCT namesrv_id, day FROM ({IN_FORCE}) WHERE list_contains($histories, "table"))
     )
     ORDER BY namesrv_id, day"""  # noqa: S608  text of ours
+# The ledger's own tables, which no run pins.
+_OF_NO_RUN = ("runs", "restatements")
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": "", "coverage_spans": "runs"}
 # `schemas.views.COVERAGE_SPANS`, whose import would take longer than the answer.
@@ -62,7 +65,10 @@ _SPANS = """[{"from_time": "TIMESTAMPTZ", "until": "TIMESTAMPTZ", "nowhere": "BO
     "known_since": "TIMESTAMPTZ", "coverage": "VARCHAR", "nothing": "VARCHAR"}]}]"""
 _BATCH = 1_000
 # Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
-_OF_THE_QUESTION = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError)
+_OF_THE_QUESTION = (
+    *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
+    duckdb.NotImplementedException,
+)
 _UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does not exist")
 # What DuckDB would take a file's name for a pattern by.
 _PATTERN = re.compile(r"[*?\[]")
@@ -74,6 +80,7 @@ class Known(NamedTuple):
     run_id: str
     finished_time: dt.datetime
     versions: Mapping[str, int]
+    digests: Mapping[str, str]
 
 
 class OnDays(NamedTuple):
@@ -101,17 +108,27 @@ class Answers:
     """A warehouse that is asked. One thread at a time; what a question needs is opened once and stays open."""
 
     def __init__(
-        self, warehouse: str, as_known_at: str | dt.datetime | None = None, *, is_verified: bool = False
+        self,
+        warehouse: str,
+        as_known_at: str | dt.datetime | None = None,
+        *,
+        is_verified: bool = False,
+        is_closed: bool = True,
+        memory_mib: int | None = None,
     ) -> None:
         """Find the run as of which is read: the last, one by its id, or the last one published by an instant.
 
-        `is_verified`: what a question touches is held against the ledger first. Raises NothingPublishedError where there is no
-        such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
+        `is_verified`: what a question touches is held against the ledger first. `is_closed`: statements see no file but those
+        below the warehouse, and change no setting. `memory_mib`: what DuckDB may hold (None: its own limit). Raises
+        NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
         """
         self._root = warehouse
         self._made: set[str] = set()
-        self._connection = duckdb.connect(config=_SETTINGS)
+        limit = {} if memory_mib is None else {"memory_limit": f"{memory_mib}MiB", "temp_directory": ""}
+        self._connection = duckdb.connect(config={**_SETTINGS, **limit})
         self._connection.execute("SET TimeZone = 'UTC'")
+        if is_closed:
+            self._close(warehouse)
         self._noted = noted_in(_note_of(warehouse), warehouse)
         self._opened: dict[str, int] = {}
         self._by_day: dict[str, dict[dt.date, list[str]]] = {}
@@ -130,6 +147,13 @@ class Answers:
             from jobs.store.damage import Holder  # noqa: PLC0415  Arrow takes longer than many a question
 
             self._holder = Holder.at(warehouse, self.known.run_id)
+
+    def _close(self, warehouse: str) -> None:
+        """Close what DuckDB could reach: files of this machine, the network, extensions."""
+        if "://" not in warehouse:
+            self._connection.execute("SET allowed_directories = ?", [[f"{Path(warehouse).resolve()}/"]])
+        for setting in ("enable_external_access = FALSE", "lock_configuration = TRUE"):
+            self._connection.execute(f"SET {setting}")
 
     def ask(self, sql: str, on_days: OnDays | None = None, /, **values: Any) -> Answer:
         """Return what a statement in DuckDB's dialect gives; it reads `values` as `$name`.
@@ -172,18 +196,23 @@ class Answers:
         except duckdb.Error as error:
             raise self._told(error) from error
 
-    def files(self, name: str) -> list[str]:
-        """Return the data files of a stored table in the version that is read, in order."""
+    def files(self, name: str) -> dict[str, dt.date | None]:
+        """Return the data files of a stored table in the version that is read, in order, and of which day the log says each is."""
         table = asked.stored()[name]
         delta = self._version(table)
         folder = path_of(self._root, table.layer, table.table)
         if delta is None:
-            return []
+            return {}
         self._opened[table.table] = delta.version()
         self._logs[name] = delta
         if self._holder is not None:
             self._holder.hold(table.table)
-        return sorted(f"{folder}/{path}" for path in delta.get_add_actions().column("path").to_pylist())
+        found = delta.get_add_actions(flatten=True)
+        published = self.known.digests.get(table.table) if table.table not in _OF_NO_RUN else None
+        require_rows(table.table, found.column("num_records").to_pylist(), published, folder)
+        paths = [f"{folder}/{path}" for path in found.column("path").to_pylist()]
+        days = found.column("partition.day").to_pylist() if "day" in table.columns else [None] * len(paths)
+        return dict(sorted(zip(paths, days, strict=True)))
 
     def _narrow(self, names: Iterable[str], on_days: OnDays | None) -> None:
         """Have those of some tables that are cut by day show files of some days; None: of all."""
@@ -223,6 +252,10 @@ class Answers:
         said = str(error).strip()
         if NOT_RECORDED in said:
             return NotRecordedError(said[said.index(NOT_RECORDED) :])
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return UsageError("the statement needs more memory than it may have (ask sql --memory MIB)")
+        if isinstance(error, duckdb.PermissionException):
+            return UsageError(f"{said.splitlines()[0]}: of files only the warehouse's are read here (ask sql --unsafe)")
         if not isinstance(error, _OF_THE_QUESTION):
             from jobs.store.damage import require_readable  # noqa: PLC0415  as above
 
@@ -297,16 +330,27 @@ class Answers:
             self._connection.register(f"remote_{name}", _remote(files))
             rows, value = f"FROM remote_{name}", "{}"
         elif files:
-            files = [_PATTERN.sub(r"[\g<0>]", path) for path in files]
-            cut = ", hive_partitioning = TRUE, hive_types = {'day': DATE}" if "day" in table.columns else ""
-            if cut:
-                self._by_day[name] = _by_day(files)
-            self._connection.execute(f"SET VARIABLE files_{name} = ?", [files])
-            rows, value = f"FROM read_parquet(getvariable('files_{name}'){cut})", "{}"
+            rows, value = self._read_here(name, files), "{}"
         else:
             rows, value = "WHERE FALSE", "NULL"
         columns = (f"CAST({value.format(column)} AS {of}) AS {column}" for column, of in table.columns.items())
         self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} {rows}")
+
+    def _read_here(self, name: str, files: Mapping[str, dt.date | None]) -> str:
+        """Return what reads local files. What folders are called says nothing of rows: of which day a file is, the log says."""
+        patterns = {path: _PATTERN.sub(r"[\g<0>]", path) for path in files}
+        self._connection.execute(f"SET VARIABLE files_{name} = ?", [[*patterns.values()]])
+        rows = f"FROM read_parquet(getvariable('files_{name}'), hive_partitioning = FALSE"
+        if None in files.values():
+            return f"{rows})"
+        for path, day in files.items():
+            if day is not None:
+                self._by_day.setdefault(name, {}).setdefault(day, []).append(patterns[path])
+        days = "MAP(CAST(? AS VARCHAR[]), CAST(? AS DATE[]))"
+        self._connection.execute(f"SET VARIABLE days_{name} = {days}", [[*files], [*files.values()]])
+        # Of a file its name is a constant: files of days that are not asked for are not opened.
+        of_day = f"getvariable('days_{name}')[filename] AS day"
+        return f"FROM (SELECT * EXCLUDE filename, {of_day} {rows}, filename = TRUE))"
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""
@@ -331,25 +375,21 @@ def _with_our_names(said: str) -> str:
     return f'there is no table, view or function {found[1]}{near}. `ask sql "SHOW TABLES"` lists them'
 
 
-def _by_day(files: list[str]) -> dict[dt.date, list[str]]:
-    """Return data files by the day in whose folder they lie."""
-    found: dict[dt.date, list[str]] = {}
-    for path in files:
-        day = path.rsplit("/", 2)[1].removeprefix("day=")
-        found.setdefault(dt.date.fromisoformat(day), []).append(path)
-    return found
-
-
-def _remote(files: list[str]) -> ds.Dataset:
+def _remote(files: Mapping[str, dt.date | None]) -> ds.Dataset:
     """Return data files of an object store as Arrow reads them: DuckDB has no reader of its own for them."""
     import pyarrow as pa  # noqa: PLC0415  who asks a local folder does not wait for it
     import pyarrow.dataset as ds  # noqa: PLC0415  as above
 
     from jobs.store.places import filesystem_of  # noqa: PLC0415  as above
 
-    system = filesystem_of(files[0])[0]
-    cut = ds.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
-    return ds.dataset([filesystem_of(file)[1] for file in files], filesystem=system, format="parquet", partitioning=cut)
+    form, system = ds.ParquetFileFormat(), filesystem_of(next(iter(files)))[0]
+    fragments = [
+        form.make_fragment(filesystem_of(path)[1], system, None if day is None else ds.field("day") == pa.scalar(day))
+        for path, day in files.items()
+    ]
+    schema = fragments[0].physical_schema
+    schema = schema if None in files.values() else schema.append(pa.field("day", pa.date32()))
+    return ds.FileSystemDataset(fragments, schema, form, system)
 
 
 def _note_of(warehouse: str) -> str | None:

@@ -6,7 +6,8 @@ import datetime as dt
 import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from jobs.errors import UsageError
+from jobs.errors import NotRecordedError, UsageError
+from jobs.store.coverage import NOT_RECORDED
 
 _ZONED = re.compile(r"(.*\d)\s+([A-Za-z]\w*(?:/[\w+/-]+)?)\s*")
 
@@ -14,13 +15,21 @@ _ZONED = re.compile(r"(.*\d)\s+([A-Za-z]\w*(?:/[\w+/-]+)?)\s*")
 def instant(text: str) -> dt.datetime:
     """Return the instant that a text says: ISO 8601, with an offset or the name of a zone behind it, else UTC.
 
-    Raises UsageError; also for an hour that a zone's clocks skip or repeat.
+    Raises UsageError, also for an hour that a zone's clocks skip or repeat; NotRecordedError for one whose year in UTC is none.
     """
+    at = _instant(text)
+    try:
+        return at.astimezone(dt.timezone.utc)
+    except OverflowError as error:
+        raise NotRecordedError(f"{NOT_RECORDED}{text}: years are 1 to 9999") from error
+
+
+def _instant(text: str) -> dt.datetime:
     try:
         named = _ZONED.fullmatch(text)
         at = dt.datetime.fromisoformat((named[1] if named else text).replace("Z", "+00:00"))
         zone = ZoneInfo(named[2]) if named else dt.timezone.utc
-    except (ValueError, ZoneInfoNotFoundError) as error:
+    except (ValueError, ZoneInfoNotFoundError, OSError) as error:
         raise UsageError(
             f"instant {text!r}: expected ISO 8601, such as 2026-11-21T09:00:00Z, 2026-11-21 17:00+08:00 or "
             "2026-11-21 17:00 Asia/Shanghai"
@@ -30,7 +39,7 @@ def instant(text: str) -> dt.datetime:
             raise UsageError(f"instant {text!r}: has an offset and a zone; one of them, please")
         return at
     one, other = (at.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    if one.utcoffset() != other.utcoffset():
+    if named and one.utcoffset() != other.utcoffset():
         raise UsageError(f"instant {text!r}: clocks were changed then; give an offset, such as {at.isoformat()}+00:00")
     return one
 

@@ -7,7 +7,7 @@ Reads   what a published run has pinned: bronze tables, namesrv_settings and the
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,7 +189,7 @@ class _Audit:
                 for day in days
                 if (cut := Slice(table.name, day, self._namesrv_id)) not in self._done.read
             }
-            self._note_files(table, {f"day={day}" for day in days})
+            self._note_files(table, days)
         return rows
 
     def _topic_configs(self, digests: pa.ChunkedArray) -> pa.Table:
@@ -198,12 +198,12 @@ class _Audit:
         self._note_files(table, None)
         return conformed(self._answers.table(wanted, digests=digests.to_pylist()), table)
 
-    def _note_files(self, table: Table, folders: set[str] | None) -> None:
+    def _note_files(self, table: Table, days: Collection[dt.date] | None) -> None:
         noted = self._done.files.setdefault(table.name, {})
         root = f"{table.layer}/{table.name}/"
-        for path in self._answers.files(_READERS_NAMES[table.name]):
+        for path, day in self._answers.files(_READERS_NAMES[table.name]).items():
             below = path[path.rindex(root) :]
-            if below not in noted and (folders is None or below.removeprefix(root).partition("/")[0] in folders):
+            if below not in noted and (days is None or day in days):
                 noted[below] = sha256_of_file(path)
 
     def _note_sources(self, frames: Mapping[str, pa.Table]) -> None:

@@ -34,6 +34,7 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
+_MOST, _MOST_DAYS, _MOST_MIB = 2**31 - 1, 100_000, 1 << 20
 _INPUT = "captures or event logs, files, folders or URLs (s3://); - is standard input"
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
@@ -121,7 +122,7 @@ def _add_care(jobs: Jobs) -> None:
     _warehouse_options(care)
     care.add_argument(
         "--retain-days",
-        type=_count,
+        type=_days,
         default=400,
         metavar="N",
         help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
@@ -210,6 +211,15 @@ def _add_ask(ask: argparse.ArgumentParser) -> None:
         _answer_options(question)
         if name == "query":
             _several(question, "--param", "NAME=VALUE", _PARAM)
+        if name == "sql":
+            question.add_argument(
+                "--unsafe",
+                action="store_true",
+                help="let statements read and write any file of this machine that you may (default: the warehouse's files alone)",
+            )
+            question.add_argument(
+                "--memory", type=_mebibytes, default=2048, metavar="MIB", help="memory at most, in MiB (default: 2048)"
+            )
         if name == "diff":
             question.add_argument(
                 "--tables", action="store_true", help="of all tables of the name servers, not of routes"
@@ -288,6 +298,20 @@ def _engine_option(job: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     count = int(text)
-    if count < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than none")
+    if not 0 <= count <= _MOST:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST:,}")
     return count
+
+
+def _days(text: str) -> int:
+    days = int(text)
+    if not 0 <= days <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST_DAYS:,} days")
+    return days
+
+
+def _mebibytes(text: str) -> int:
+    size = int(text)
+    if not 0 < size <= _MOST_MIB:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MOST_MIB:,} MiB")
+    return size

@@ -45,6 +45,8 @@ def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
         warehouse_at(given.warehouse),
         None if known is None else known_at(known),
         is_verified=getattr(given, "verified", False),
+        is_closed=not getattr(given, "unsafe", False),
+        memory_mib=getattr(given, "memory", None),
     )
 
 

@@ -79,7 +79,8 @@ class Command:
     @cached_property
     def passes(self) -> Passes:
         """Return who calls the passes; Spark begins to start now."""
-        return InProcess() if getattr(self.arguments, "in_process", False) else OnSpark(self.session.get)
+        is_here = getattr(self.arguments, "in_process", False)
+        return InProcess() if is_here else OnSpark(self.session.get, self.house.path)
 
     def wait_for_spark(self) -> None:
         """Wait until Spark has started if it is starting."""

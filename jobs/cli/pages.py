@@ -14,10 +14,11 @@ from jobs.ask.engine import Answers
 from jobs.ask.instants import instant
 from jobs.cli.ask import answers_of
 from jobs.cli.output import opened
-from jobs.errors import EXIT_OK, JobError, UsageError
+from jobs.errors import EXIT_OK, JobError, NotRecordedError, UsageError
 from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
 from jobs.report.index import CATALOGUE, INDEX, REPORTS, catalogue, index
 from jobs.report.page import report as page_of
+from jobs.store.coverage import NOT_RECORDED, text_of
 from schemas.queries import queries
 
 _DAY = dt.timedelta(days=1)
@@ -46,15 +47,24 @@ def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
         start = end - _DAY
     if given.first is not None:
         start = instant(given.first)
-        end = start + _DAY if given.last is None and given.incident is None else end
+        end = _a_day_behind(start) if given.last is None and given.incident is None else end
     if given.last is not None:
         # A day is meant whole.
-        end = instant(given.last) + (_DAY if _A_DATE.fullmatch(given.last) else dt.timedelta())
+        end = instant(given.last)
+        end = _a_day_behind(end) if _A_DATE.fullmatch(given.last) else end
         start = start if given.first is not None or start < end else end - _DAY
     if start >= end:
         raise UsageError(f"--from {given.first} lies not before --to {given.last}")
     incident = around.incident if given.incident is not None else None
     return Scope(start, end, **about, incident=incident)
+
+
+def _a_day_behind(at: dt.datetime) -> dt.datetime:
+    """Return the instant a day later. Raises NotRecordedError where there is none."""
+    try:
+        return at + _DAY
+    except OverflowError as error:
+        raise NotRecordedError(f"{NOT_RECORDED}{text_of(at)}") from error
 
 
 def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | None:

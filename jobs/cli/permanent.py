@@ -95,7 +95,8 @@ class PermanentViews(Views):
         rows = (f"({', '.join(_literal(row[name]) for name in columns)})" for row in span_rows(self.coverage))
         said = "array<struct<namesrv_id: string, is_covered: boolean, recorded: boolean, running: boolean, known: boolean, "
         said += "known_since: timestamp, coverage: string, nothing: string>>"
-        typed = ", ".join(f"CAST(said AS {said}) AS said" if name == "said" else name for name in columns)
+        types = {"said": said, "from_time": "TIMESTAMP", "until": "TIMESTAMP"}
+        typed = ", ".join(f"CAST({name} AS {types[name]}) AS {name}" if name in types else name for name in columns)
         given = f"(VALUES {', '.join(rows)}) AS r({', '.join(columns)})"
         self._view("coverage_spans", f"SELECT {typed} FROM {given} WHERE {_IN_UTC}")  # noqa: S608  literals of ours
 

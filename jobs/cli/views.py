@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from jobs.errors import NothingPublishedError, UsageError
 from jobs.store.coverage import Covered, span_rows
-from jobs.store.damage import Holder, require_readable
+from jobs.store.damage import Holder, require_all, require_readable
 from jobs.store.delta_log import Version, head_of, open_version
 from jobs.store.ledger import Run, run_known_at
 from jobs.store.places import local_path, table_path
@@ -143,6 +143,8 @@ class Views:
             return self.spark.createDataFrame([], table.spark_schema)
         opened = open_version(self._house.path, table, version)  # what is wrong with a log Spark says in other words
         self._opened[table.name] = version
+        if table.name in self._run.versions:
+            require_all(self._house.path, self._run, table, opened.files())
         if self._holder is not None:
             self._holder.hold(table.name)
         files = _named_files(opened)

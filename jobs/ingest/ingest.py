@@ -125,6 +125,7 @@ def read(
         days = [none if row["verdict"] == bronze.REFUSED else result.days for row in rows]
         listed = [{**row, "days": of} for row, of in zip(rows, days, strict=True)]
         house.write(bronze.SOURCES, table_of(listed, bronze.SOURCES, counts=counts, ingest_run=house.run_id))
+    house.hold_replaced()
     return result
 
 
@@ -146,6 +147,8 @@ def _read(
         reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
         rows = reading.read(sources)
         has_logs = any(source.kind == "event_log" for source in sources)
+        # What is new is told by what is there, and gets its place beside it.
+        house.hold(bronze.RECORDED_TABLES, staging.days)
         pa.default_memory_pool().release_unused()
         settle_staged(house, staging, has_logs=has_logs)
         addresses.state(reading.stated)

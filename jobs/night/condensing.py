@@ -18,12 +18,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.errors import TamperedError
 from jobs.night import stash
 from jobs.night.opened import TABLES
 from jobs.night.passes import Passes
 from jobs.night.together import Comparison, FileRun, to_compare, what_is_left
 from jobs.store.files import DataFile, read_files
-from jobs.store.relations import ask_file, digests_of, rows_of_slices, same_in
+from jobs.store.relations import ask_file, digests_of, require_intact, rows_of_slices, same_in
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import NewEvents, added_up, new_events
 from namesrv_day.arrow.digest import Digest, Slice, slices_of_equal
@@ -83,7 +84,8 @@ class Condensed:
 
     How many rows each slice has, and its digest; where hours of beats, and of answers, of a name server's day are stashed; rules,
     counted in parts; what is new on published days; what files leave for the rules about all rows together: runs, and where the
-    rest is stashed; and what of them is still to be compared for these rules.
+    rest is stashed; and what of them is still to be compared for these rules. `damaged`: what is to be said of files that have not
+    the bytes that were written, whatever their rows are.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
@@ -95,6 +97,7 @@ class Condensed:
     left: list[str] = field(default_factory=list)
     runs: list[FileRun] = field(default_factory=list)
     to_compare: list[Comparison] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
 
     def add(self, other: Condensed) -> None:
         """Add what another task, or an earlier pass, has found."""
@@ -108,6 +111,7 @@ class Condensed:
         self.left += other.left
         self.runs += other.runs
         self.to_compare += other.to_compare
+        self.damaged += other.damaged
         self.fresh = added_up([self.fresh, other.fresh])
 
 
@@ -125,6 +129,7 @@ def condensed(
     for table in (*gold.HISTORY_TABLES, *gold.REPORT_TABLES):
         pieces += [Piece(table.name, file) for file in house.files(table, starts)] if starts else []
     ledger = house.ledger()
+    house.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
     rows = sum(piece.file.rows for piece in pieces if piece.name in _WITH_KEYS)
     parts = 1 + rows // KEYS_AT_A_TIME
@@ -159,6 +164,10 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
         return found
     found.digests = found.digests or digests_of(work.root, piece.table, [piece.file])
     found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
+    try:
+        require_intact(work.root, piece.table, [piece.file])
+    except TamperedError as error:
+        found.damaged.append(error.said)
     return found
 
 

@@ -35,7 +35,7 @@ _LONGEST_LEASE_MS = 10**12
 class Days:
     """What a night has to do: `wanted` days of all that are `recorded`, and what it will be the first to cover.
 
-    `touched`: those of the days with rows that no published run covers.
+    `touched`: those of the days with rows that no published run covers; `asked`: those that somebody asked for.
     """
 
     wanted: list[dt.date]
@@ -43,6 +43,7 @@ class Days:
     touched: frozenset[dt.date]
     ingest_runs: list[str]
     sources: list[str]
+    asked: frozenset[dt.date] = frozenset()
 
 
 def days_to_do(house: Warehouse, asked: Collection[dt.date] = ()) -> Days:
@@ -60,7 +61,8 @@ def days_to_do(house: Warehouse, asked: Collection[dt.date] = ()) -> Days:
     ingest_runs = sorted({source.ingest_run for source in left})
     wanted |= _rescheduled(house, touched, ingest_runs, recorded)
     wanted |= _reopened(house, sorted(wanted), recorded)
-    return Days(sorted(wanted), recorded, touched, ingest_runs, sorted(source.sha256 for source in left))
+    sources = sorted(source.sha256 for source in left)
+    return Days(sorted(wanted), recorded, touched, ingest_runs, sources, frozenset(asked))
 
 
 def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | None) -> list[dt.date]:
@@ -131,6 +133,7 @@ def _overdue(house: Warehouse, ends: Collection[dt.date]) -> dict[str, dt.date]:
     """Return the name servers with a lease that had run out when one of `ends` was over, and the day of the first such end."""
     columns = ["namesrv_id", "day", "closed_by", "last_update_time", "heartbeat_timeout_ms"]
     since: dict[str, dt.date] = {}
+    house.hold([gold.BROKER_LIVE_HISTORY], ends)
     for row in rows_of(house.published_rows(gold.BROKER_LIVE_HISTORY, ends, columns)) if ends else ():
         lease_us = min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
         end = row["last_update_time"] + lease_us

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.errors import TamperedError
 from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, starting_slices
@@ -38,6 +39,7 @@ from namesrv_day.day.context import BEGINNINGS
 from namesrv_day.gate.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
+from schemas.table import Table
 from schemas.times import day_of
 
 P = TypeVar("P")
@@ -52,6 +54,7 @@ _UNREAD = """
 SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
+_BRONZE = frozenset(table.name for table in bronze.TABLES)
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
@@ -70,17 +73,32 @@ class Night:
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
         self._across: dict[Slice, Digest] = {}
+        self._asked: frozenset[dt.date] = frozenset()
 
     def begin(self, days: Days) -> None:
         """Read what is recorded on the days that are wanted.
 
-        Raises TamperedError where the night would start from other rows than were published.
+        Raises TamperedError where the night would start from other rows than were published: the gold slices of the days before,
+        and of days with new rows what was there.
         """
+        self._asked = days.asked
+        self._house.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
         expected = starting_slices(self._house, days)
         starts = {cut.day for cut in expected}
         found = self.condense(days.wanted, starts).digests
         self.starts = {cut: digest for cut, digest in found.items() if cut.day in starts and cut.table in _DATA}
         require_same(self.starts, expected)
+        self.require_as_published(days)
+        self._house.note_held(DATA_TABLES, starts)
+
+    def require_as_published(self, days: Days) -> None:
+        """Raise TamperedError unless what was read of published days without new rows is what their runs read, in whole files."""
+        untouched = self._house.ledger().days - days.touched
+        read = {cut: of for cut, of in self._read.digests.items() if cut.table in _BRONZE and cut.day in untouched}
+        known = self._house.slices_in_force(untouched & self._condensed)
+        require_same(read, {cut: of for cut, of in known.items() if cut.table in _BRONZE})
+        for sentence in self._read.damaged:
+            raise TamperedError(f"{sentence}. Nothing was published")
 
     def replay_days(
         self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = (), parts: Iterable[str] = EVERYTHING
@@ -205,14 +223,16 @@ class Night:
         starts = [] if start is None else [start]
         heard = self._heard(day)
         packs = packs_of(heard, self._passes.width)
+        later_days = days_of(house.recorded(), first=day + _ONE_DAY)
+        self._hold([gold.NAMESRV_SETTINGS], [*starts, *later_days])
         settings = house.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
-        later = house.rows(gold.NAMESRV_SETTINGS, days_of(house.recorded(), first=day + _ONE_DAY))
+        later = house.rows(gold.NAMESRV_SETTINGS, later_days)
         scan_life, addresses = self._scan_life(day, start), house.rows(bronze.ADDRESSES)
         today = files_of(house, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
         # What was refused lies under the last day of the run that read it.
         read = {file.day for file in house.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
-        today = today.having(files_of(house, [bronze.QUARANTINE], sorted(read)).named)
-        before = files_of(house, _CARRIED, starts)
+        today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
+        before = self._held(_CARRIED, starts)
         ever = self._ever(day)
         # The last ones to end are small.
         names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
@@ -271,18 +291,30 @@ class Night:
         days = {d for d in ledger.scan_days if failed <= d < day}
         first = min({start, *unpublished})
         days |= {d for d in days_of(self._house.recorded(), first=first) if d < day}
+        self._hold([gold.EVENT_OUTCOMES], days)
         return self._house.rows(gold.EVENT_OUTCOMES, days, None, IS_SCAN_LIFE)
+
+    def _hold(self, tables: Sequence[Table], days: Collection[dt.date]) -> None:
+        """Hold what is published of some days, but of gold tables those that this run makes anew."""
+        for table in tables:
+            self._house.hold([table], {*days} - (self.replayed if table.name in _DATA else set()))
+
+    def _held(self, tables: Sequence[Table], days: Collection[dt.date]) -> Files:
+        """Return the files of other days than the one that is replayed."""
+        self._hold(tables, days)
+        return files_of(self._house, tables, days)
 
     def _ever(self, day: dt.date) -> Files:
         """Return what tells when name servers began."""
         until = [d for d in days_of(self._house.recorded()) if d <= day]
-        return files_of(self._house, (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), until)
+        return self._held((bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), until)
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
         cuts = {*self._house.slices_in_force(), *self._read.rows}
         days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
+        self._hold(bronze.EVENT_TABLES, first)
         rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
@@ -299,13 +331,13 @@ class Night:
         """Return what is to be judged of each name server's day."""
         house = self._house
         slices = files_of(house, DATA_TABLES, [day])
-        day_before = files_of(house, GOING_ON, [day - _ONE_DAY])
+        day_before = self._held(GOING_ON, [day - _ONE_DAY])
         start = self.start_of(day)
         told = [d for d in days_of(house.recorded()) if d < day]
         before = (
-            files_of(house, [gold.FINDINGS], told)
-            .having(files_of(house, [gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:]).named)
-            .having(files_of(house, [gold.ORPHANED_TOPICS], [start] if start else []).named)
+            self._held([gold.FINDINGS], told)
+            .having(self._held([gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:]).named)
+            .having(self._held([gold.ORPHANED_TOPICS], [start] if start else []).named)
         )
         unread, published = self._unread(), self._published(day)
         told_then = files_of(house, [gold.FINDINGS] if published else [], told, published=True)
@@ -326,9 +358,14 @@ class Night:
         ]
 
     def _published(self, day: dt.date) -> Files | None:
-        """Return the files of a day's gold tables as they were published; None if they never were, or nobody asks."""
+        """Return the files of a day's gold tables as they were published; None if they never were, or nobody asks.
+
+        Damaged ones are refused, unless the day was asked for: so they are made anew.
+        """
         if not self._is_gated or day not in self._house.ledger().days:
             return None
+        if day not in self._asked:
+            self._house.hold(DATA_TABLES, [day])
         return files_of(self._house, DATA_TABLES, [day], published=True)
 
     def _note_judged(
@@ -357,11 +394,13 @@ class Night:
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""
+        self._house.hold([bronze.QUARANTINE])
         is_tls = (pc.field("reason") == Reason.TLS.value) & pc.field("namesrv_id").is_valid()
         seen = self._house.rows(bronze.QUARANTINE, None, ["namesrv_id", "channel_id", "event_time"], is_tls)
         found: dict[str, list[tuple[int, int | None]]] = {}
         if not seen.num_rows:
             return found
+        self._house.hold([bronze.CHANNEL_EVENTS])
         named = pc.field("channel_id").isin(seen["channel_id"].combine_chunks())
         ends = self._house.rows(bronze.CHANNEL_EVENTS, None, ["channel_id", "event_time"], named)
         for span in ask(_UNREAD, {"seen": seen, "ends": ends}).to_pylist():

@@ -117,11 +117,13 @@ class Asked:
 def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summary:
     """Run the night and return its summary: read the inputs, recompute what that changes and the days that are asked for.
 
-    A file that breaks a rule is left out, and named. Raises MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what
+    A file that breaks a rule is left out, and named. Raises UsageError
+    where executors do not see the warehouse, MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what
     was published before stays published. A night that the gate refuses all the same raises nothing: its summary says so.
     """
     summary = Summary(run_id=house.run_id)
     with locked(house.path):
+        passes.require_shared()
         _Nightly(house, passes, asked, console, summary).run()
         house.clear_staging()
     summary.data_docs = str(docs_dir(house) / "index.html")

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import gc
 import pickle
+import socket
 import traceback
+import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from jobs.errors import JobError
+from jobs.errors import JobError, UsageError
 from jobs.processes import rarely_collected
+from jobs.session import is_local, is_meant_for_cluster
+from jobs.store.places import local_path, write_text
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -27,6 +32,8 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Pieces of work are much alike, and all go to each task.
 _QUICKLY = 1
+# Executors come one after the other: how many were there at first says little. So many pieces at least keep a small cluster busy.
+_LEAST_ON_CLUSTER = 16
 
 
 class Passes(Protocol):
@@ -35,6 +42,10 @@ class Passes(Protocol):
     @property
     def width(self) -> int:
         """Return how many pieces are worked on at once: so many packs keep all cores busy."""
+        ...
+
+    def require_shared(self) -> None:
+        """Raise UsageError if those that do the work do not see the warehouse."""
         ...
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
@@ -75,32 +86,86 @@ class InProcess:
     def __init__(self, width: int = 1) -> None:
         self.width = width
 
+    def require_shared(self) -> None:
+        """See `Passes`: this process sees what it sees."""
+
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """See `Passes`."""
         return [_done(task, piece) for piece in work]
 
 
-class OnSpark:
-    """Tasks of a Spark job: pieces of work grouped by their number, one group a task."""
+class Note(NamedTuple):
+    """A file that the driver has written below a folder for tasks to find, and what it says."""
 
-    def __init__(self, session: Callable[[], SparkSession]) -> None:
+    folder: str
+    path: str
+    text: str
+
+    @classmethod
+    def written(cls, folder: str) -> Note:
+        """Return a new one."""
+        note = cls(folder, f"{folder}/_staging/seen-{uuid.uuid4().hex[:12]}", uuid.uuid4().hex)
+        Path(note.path).parent.mkdir(parents=True, exist_ok=True)
+        write_text(note.path, note.text)
+        return note
+
+    def require_seen(self) -> None:
+        """Raise UsageError if this machine does not see it."""
+        try:
+            found = Path(self.path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            found = ""
+        if found != self.text:
+            raise UsageError(
+                f"{self.folder}: an executor on {socket.gethostname()} does not see what the driver on this machine writes there. "
+                "Driver and executors need the warehouse under one path, on a file system that all of them mount, or in an "
+                "object store (docs/cluster.md). Nothing was published"
+            )
+
+
+class OnSpark:
+    """Tasks of a Spark job: pieces of work grouped by their number, one group a task.
+
+    On a cluster each task looks first whether it sees the `warehouse`, if that is a folder.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession], warehouse: str | None = None) -> None:
         self._session = session
+        self._folder = None if warehouse is None else local_path(warehouse)
 
     @property
     def width(self) -> int:
         """See `Passes`."""
-        return max(1, self._session().sparkContext.defaultParallelism)
+        context = self._session().sparkContext
+        seen = max(1, context.defaultParallelism)
+        if is_local(context.master):
+            return seen
+        executors, cores = (
+            int(context.getConf().get(f"spark.{name}", "0") or 0) for name in ("executor.instances", "executor.cores")
+        )
+        return max(seen, _LEAST_ON_CLUSTER, executors * max(cores, 1))
+
+    def require_shared(self) -> None:
+        """See `Passes`. One machine need not be asked, nor waited for."""
+        if self._folder is not None and is_meant_for_cluster():
+            self.each(_nothing, range(self.width))
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """See `Passes`."""
         if not work:
             return []
         spark = self._session()
+        is_one_machine = self._folder is None or is_local(spark.sparkContext.master)
+        note = None if is_one_machine else Note.written(str(self._folder))
         pieces = [zlib.compress(pickle.dumps(piece), _QUICKLY) for piece in work]
         # Spark knows that each number is in one part alone, and moves none to make groups of them.
         numbers = spark.range(0, len(work), 1, len(work)).withColumnRenamed("id", "number")
         with _planned_once(spark):
-            done = numbers.groupBy("number").applyInArrow(_calling(task, pieces), "number LONG, done BINARY").toArrow()
+            done = (
+                numbers.groupBy("number")
+                .applyInArrow(_calling(task, pieces, note), "number LONG, done BINARY")
+                .toArrow()
+            )
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
@@ -127,9 +192,15 @@ def _done(task: Callable[[P], R], piece: P) -> R:
         return task(piece)
 
 
-def _called(task: Callable[[P], R], piece: P) -> R | JobError | TaskError:
+def _nothing(_: int) -> None:
+    """Do nothing: the task of a pass that only looks."""
+
+
+def _called(task: Callable[[P], R], piece: P, note: Note | None) -> R | JobError | TaskError:
     """Return what a task returns, or the failure that it raises: Spark would make a text of it, and try again."""
     try:
+        if note is not None:
+            note.require_seen()
         return _done(task, piece)
     except JobError as error:
         return error
@@ -138,7 +209,7 @@ def _called(task: Callable[[P], R], piece: P) -> R | JobError | TaskError:
 
 
 def _calling(
-    task: Callable[[P], R], pieces: Sequence[bytes]
+    task: Callable[[P], R], pieces: Sequence[bytes], note: Note | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Behind each task Spark's worker has Python look through all that is there, modules too, while the next one waits.
@@ -146,7 +217,7 @@ def _calling(
         for batch in batches:
             for number in batch.column("number").to_pylist():
                 piece = pickle.loads(zlib.decompress(pieces[number]))  # noqa: S301  as above
-                done = pickle.dumps(_called(task, piece))
+                done = pickle.dumps(_called(task, piece, note))
                 yield pa.RecordBatch.from_pylist([{"number": number, "done": done}], schema=_DONE)
 
     return call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
 from jobs.night.restated import note_restatements
-from jobs.store.ledger import Ledger, as_rows, require_same
+from jobs.store.ledger import Ledger, as_rows
 from jobs.store.relations import digest_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.across.numbers import report_of
@@ -47,9 +47,7 @@ def publish(
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
     known = house.slices_in_force(done)
-    replaced = {cut: digest for cut, digest in known.items() if cut.table in _BRONZE}
-    untouched = house.ledger().days - days.touched
-    require_same(_of_days(inputs, untouched), _of_days(replaced, untouched))
+    night.require_as_published(days)
     warnings = require_sound(house, [*measured_small(house, done), *night.measurements])
     restated = note_restatements(house, night, done)
     outputs = night.outputs
@@ -82,10 +80,6 @@ def note_refused(
     """Note in the ledger that the gate refused a run."""
     house.discard()
     house.note_run(days, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
-
-
-def _of_days(slices: Mapping[Slice, Digest], days: Collection[dt.date]) -> dict[Slice, Digest]:
-    return {cut: digest for cut, digest in slices.items() if cut.day in days}
 
 
 def gold_digests(digests: Mapping[str, Digest]) -> dict[str, str]:

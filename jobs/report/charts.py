@@ -60,7 +60,8 @@ def drawn(spec: Spec, name: str) -> str:
     """Return a specification as SVG. `name`: its own in the page; ids within it begin so."""
     import vl_convert  # noqa: PLC0415  only who draws waits for its engine
 
-    svg: str = vl_convert.vegalite_to_svg(spec, vl_version="5.20")
+    # Of a control character in a text the engine makes SVG that it cannot read itself, and ends the process.
+    svg: str = vl_convert.vegalite_to_svg(_printable(spec), vl_version="5.20")
     svg = re.sub(r'(id="|url\(#)(clip|gradient)', rf"\g<1>{name}-\g<2>", svg)
     svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
     svg = re.sub(r' (role|aria-roledescription)="graphics-symbol"| aria-roledescription="[^"]*"', "", svg)
@@ -172,6 +173,15 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
 def permitted(perm: int) -> str:
     """Return permission bits in words."""
     return {6: "read and write", 4: "read only", 2: "write only"}.get(perm & 6, "neither")
+
+
+def _printable(value: Any) -> Any:
+    """Return a part of a specification, all texts of which are printable."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {name: _printable(of) for name, of in value.items()}
+    return [_printable(of) for of in value] if isinstance(value, (list, tuple)) else value
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ RECORDED: Final = """
 """What is recorded of each name server's days, in DuckDB: a day is as the last run has it that recomputed it."""
 NOT_RECORDED: Final = "nothing is recorded at "
 """So begins what functions say that are asked for an instant of which no name server is recorded."""
-_NEVER, _ALWAYS = (dt.datetime(year, 1, 1, tzinfo=dt.timezone.utc) for year in (1, 9999))
 _ONE_US, _ONE_DAY = dt.timedelta(microseconds=1), dt.timedelta(days=1)
 _BEGINNINGS = ("started", "observed_from", "snapshot")
 _SAYS_ALL = ("started", "stopped", "snapshot")
@@ -76,9 +75,10 @@ def span_rows(covered: Sequence[Covered]) -> list[dict[str, Any]]:
     """Return the rows of `coverage_spans` (`schemas.views.COVERAGE_SPANS`): what is to be said of each instant."""
     words = summary(covered)
     rows = [_row(span.begin, span.until, words, _said(of, span)) for of in covered for span in of.spans]
-    edges = sorted({_NEVER, _ALWAYS, *(at for of in covered for at in (of.first, of.last + _ONE_US))})
+    # None: since ever, and for ever. Whatever instant stood for these could be asked for.
+    edges = [None, *sorted({at for of in covered for at in (of.first, of.last + _ONE_US)}), None]
     for begin, until in pairwise(edges):
-        outside = [of for of in covered if not of.first <= begin <= of.last]
+        outside = [of for of in covered if begin is None or not of.first <= begin <= of.last]
         is_nowhere = len(outside) == len(covered)
         rows += [_row(begin, until, words, _outside(of), nowhere=is_nowhere) for of in outside]
         if not covered:
@@ -119,8 +119,8 @@ def require_known(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime) 
 
 def require_within(covered: Sequence[Covered], since: dt.datetime | None, until: dt.datetime | None) -> bool:
     """Return whether all of a time is recorded of some name server. Raises NotRecordedError if none of it is."""
-    first, last = min((of.first for of in covered), default=_ALWAYS), max((of.last for of in covered), default=_NEVER)
-    if (since or first) > last or (until or _ALWAYS) <= first:
+    first, last = min((of.first for of in covered), default=None), max((of.last for of in covered), default=None)
+    if first is None or last is None or (since or first) > last or (until is not None and until <= first):
         what = " ".join(f"{word} {text_of(at)}" for word, at in (("since", since), ("until", until)) if at is not None)
         raise NotRecordedError(f"nothing is recorded {what}; {summary(covered)}")
     return (since or first) >= first and (until or last) <= last + _ONE_US
@@ -156,7 +156,7 @@ def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
 
 
 def _row(
-    begin: dt.datetime, until: dt.datetime, words: str, said: Mapping[str, Any], *, nowhere: bool = False
+    begin: dt.datetime | None, until: dt.datetime | None, words: str, said: Mapping[str, Any], *, nowhere: bool = False
 ) -> dict[str, Any]:
     return {
         "from_time": begin,

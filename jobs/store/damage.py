@@ -14,7 +14,8 @@ from jobs.store import delta_log
 from jobs.store.files import DataFile, batches_of, unreadable
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
-from jobs.store.relations import digest_of, digests_of
+from jobs.store.published import require_rows
+from jobs.store.relations import digest_of, digests_of, require_intact
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
@@ -55,16 +56,18 @@ def differences(house: Warehouse, table: Table, run: Run, expected: Mapping[Slic
 
     `expected`: the slices in force as of that run; of a table that is not cut by day the run has the digest.
     """
+    files = house.files_of(run, table, house.ledger().days)
     if table.partition_by:
         slices = {cut: digest for cut, digest in expected.items() if cut.table == table.name}
-        return differing(digests_of(house.path, table, house.files_of(run, table, house.ledger().days)), slices)
-    known, found = run.digests.get(table.name), digest_of(house.path, table, house.files_of(run, table))
-    where = table_path(house.path, table)
-    return (
-        []
-        if known in (None, found)
-        else [f"{table.name}: rows of {where} have digest {found}, the ledger says {known}"]
-    )
+        wrong = differing(digests_of(house.path, table, files), slices)
+    else:
+        known, found = run.digests.get(table.name), digest_of(house.path, table, files)
+        where = table_path(house.path, table)
+        is_same = known in (None, found)
+        wrong = [] if is_same else [f"{table.name}: rows of {where} have digest {found}, the ledger says {known}"]
+    if not wrong:
+        require_intact(house.path, table, files)
+    return wrong
 
 
 def require_whole(house: Warehouse) -> None:
@@ -76,11 +79,29 @@ def require_whole(house: Warehouse) -> None:
     if last is None:
         return
     for name in last.versions:
-        require_files(house.path, TABLES[name], house.files_of(last, TABLES[name]))
+        files = house.files_of(last, TABLES[name])
+        require_all(house.path, last, TABLES[name], files)
+        require_files(house.path, TABLES[name], files)
+    require_restatements(house)
     for table in bronze.TABLES:
         if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE:
             for wrong in differences(house, table, last, {}):
                 raise TamperedError(wrong)
+
+
+def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) -> None:
+    """Raise BrokenLogError if a log does not name all rows of a table that a run published. No file is opened."""
+    digest = run.digests.get(table.name)
+    said = None if digest is None else str(digest)
+    require_rows(table.name, [file.rows for file in files], said, table_path(root, table))
+
+
+def require_restatements(house: Warehouse, *, deep: bool = False) -> None:
+    """Raise TamperedError unless the files of restatements, which no run pins, are there; `deep`: whole."""
+    files = house.files(gold.RESTATEMENTS)
+    require_files(house.path, gold.RESTATEMENTS, files)
+    if deep:
+        require_intact(house.path, gold.RESTATEMENTS, files)
 
 
 class Holder:

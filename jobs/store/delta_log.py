@@ -102,9 +102,13 @@ def open_version(root: str, table: Table, number: int) -> Version:
 
 
 def log_of(root: str, table: Table) -> dict[str, tuple[int, str]]:
-    """Return the entries of a table's log by file name: version, and json, crc or checkpoint.parquet."""
+    """Return the entries of a table's log by file name: version, and json, crc or checkpoint.parquet. Raises BrokenLogError."""
     system, folder = filesystem_of(f"{table_path(root, table)}/{LOG}")
     found = system.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
+    # Such a commit would read as one that changed nothing.
+    for info in found:
+        if info.is_file and info.size == 0 and info.extension == "json":
+            raise BrokenLogError(f"{table.name}: cannot be read: {info.path}: it is empty")
     entries = ((info.base_name, _ENTRY.fullmatch(info.base_name)) for info in found)
     return {name: (int(entry[1]), entry[2]) for name, entry in entries if entry}
 

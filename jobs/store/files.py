@@ -7,6 +7,7 @@ import json
 import posixpath
 import re
 import uuid
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from operator import and_
@@ -44,6 +45,8 @@ _WORD = re.compile(r"\w+")
 # Delta's own limit.
 _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
+_CRC = re.compile(r"-([0-9a-f]{8})\.zstd\.parquet$")
+_CHUNK = 4 << 20
 
 
 class DataFile(NamedTuple):
@@ -65,22 +68,45 @@ def write_file(
 ) -> DataFile:
     """Write rows of one day (None: the table is not cut by day) as a data file, with the columns of `table`, in their order.
 
-    The file's name is `name` and something random: no attempt writes over what another one has written.
+    The file's name is `name`, something random (no attempt writes over what another one has written), and the CRC-32 of its
+    bytes: `is_intact` looks at it.
     """
-    path = f"{f'day={day}/' if day else ''}{name}-{uuid.uuid4().hex[:12]}.zstd.parquet"
-    system, folder = filesystem_of(table_path(root, table))
-    if isinstance(system, pafs.LocalFileSystem):
-        system.create_dir(posixpath.dirname(f"{folder}/{path}"))
     schema = stored_schema(table)
     texts = _dictionaries(rows) if isinstance(rows, pa.Table) else {}
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, given, **_encodings(schema)) as writer:
+        for group in _groups([rows] if isinstance(rows, pa.Table) else rows, given):
+            writer.write_table(group, _ROWS_PER_GROUP)
+    data, footer = sink.getvalue(), writer.writer.metadata
+    unique = f"{uuid.uuid4().hex[:12]}-{zlib.crc32(data):08x}"
+    path = f"{f'day={day}/' if day else ''}{name}-{unique}.zstd.parquet"
+    system, folder = filesystem_of(table_path(root, table))
+    if isinstance(system, pafs.LocalFileSystem):
+        system.create_dir(posixpath.dirname(f"{folder}/{path}"))
     with system.open_output_stream(f"{folder}/{path}") as stream:
-        with pq.ParquetWriter(stream, given, **_encodings(schema)) as writer:
-            for group in _groups([rows] if isinstance(rows, pa.Table) else rows, given):
-                writer.write_table(group, _ROWS_PER_GROUP)
-        size = stream.tell()
-    footer = writer.writer.metadata
-    return DataFile(path, size, footer.num_rows, day, _stats(footer))
+        stream.write(data)
+    return DataFile(path, data.size, footer.num_rows, day, _stats(footer))
+
+
+def is_intact(root: str, table: Table, file: DataFile) -> bool:
+    """Return whether a file has the bytes that were written; a file that was written by others may have any.
+
+    Its footer is no part of what digests say, and Arrow ends the process over some that are damaged. Raises TamperedError if the
+    file cannot be opened.
+    """
+    said = _CRC.search(file.path)
+    if said is None:
+        return True
+    system, folder = filesystem_of(table_path(root, table))
+    found = 0
+    try:
+        with system.open_input_stream(f"{folder}/{file.path}", buffer_size=0) as stream:
+            while chunk := stream.read(_CHUNK):
+                found = zlib.crc32(chunk, found)
+    except OSError as error:
+        raise unreadable(root, table, file.path, error) from error
+    return found == int(said[1], 16)
 
 
 def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:

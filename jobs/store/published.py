@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -81,6 +81,9 @@ def delta_table(path: str, name: str, partition_by: Sequence[str], version: int 
 
     Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
     """
+    for file in Path(path, "_delta_log").glob("*.json"):
+        if not file.stat().st_size:  # it would read as a commit that changed nothing
+            raise BrokenLogError(f"{name}: the log of {path} cannot be read: {file} is empty")
     try:
         delta = DeltaTable(delta_uri(path), version=version)
     except TableNotFoundError as error:
@@ -91,6 +94,23 @@ def delta_table(path: str, name: str, partition_by: Sequence[str], version: int 
         raise BrokenLogError(f"{name}: the log of {path} cannot be read: {why}") from error
     _require_plain(delta, name, tuple(partition_by))
     return delta
+
+
+def require_rows(name: str, rows: Iterable[int | None], digest: str | None, where: str) -> None:
+    """Raise BrokenLogError if the files that a log names have not as many rows together as the ledger's digest says.
+
+    So a commit shows that was emptied, or lost lines, and reads as one that changed nothing. Where a file says nothing of its
+    rows, or the ledger nothing of the table, nothing is said.
+    """
+    listed = list(rows)
+    known = [count for count in listed if count is not None]
+    if digest is None or len(known) < len(listed):
+        return
+    published = int(digest.partition("-")[0])
+    if sum(known) != published:
+        raise BrokenLogError(
+            f"{name}: the log of {where} names files with {sum(known):,} rows, but {published:,} were published"
+        )
 
 
 def _log_damage(path: str, version: int | None) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import duckdb
 import pyarrow as pa
 
-from jobs.store.files import DataFile, batches_of, bounds_of, dataset_of, stored_schema, unreadable
+from jobs.store.files import DataFile, batches_of, bounds_of, dataset_of, is_intact, stored_schema, unreadable
 from jobs.store.places import local_path, table_path
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import derived_of, empty, plain
@@ -58,8 +58,8 @@ def few_of(
             stored, given = _stored(root, table, some, words, is_ours=is_ours)
             found = con.execute(f"SELECT {shown} FROM ({stored}) AS rows {clause}", {**values, **given})  # noqa: S608  ours
             parts.append(found.to_arrow_table().cast(none.schema))
-    except (duckdb.Error, OSError):
-        _require_readable(root, table, files)
+    except (duckdb.Error, OSError) as error:
+        _require_readable(root, table, files, error)
         raise
     finally:
         for name in (*others, _THEIRS):
@@ -130,7 +130,7 @@ def _footer_of(root: str, table: Table, file: DataFile) -> _Footer:
     """Return what the footer proves; of a file of this machine that has not changed since, it is read once."""
     folder = local_path(table_path(root, table))
     if folder is None:
-        return _Footer(is_ours=False, same=_same_in(root, table, file))
+        return _Footer(is_ours=False, same=_proved(root, table, file))
     try:
         now = (folder / file.path).stat()
     except OSError as error:
@@ -139,8 +139,13 @@ def _footer_of(root: str, table: Table, file: DataFile) -> _Footer:
     if key not in _footers:
         if len(_footers) >= _MOST_FOOTERS:
             _footers.clear()
-        _footers[key] = _Footer(_has_just_ours(root, table, file), _same_in(root, table, file))
+        _footers[key] = _Footer(_has_just_ours(root, table, file), _proved(root, table, file))
     return _footers[key]
+
+
+def _proved(root: str, table: Table, file: DataFile) -> dict[str, Any]:
+    """Return what is the same in all rows; a damaged footer proves nothing, and to look into it may end the process."""
+    return _same_in(root, table, file) if is_intact(root, table, file) else {}
 
 
 def _has_just_ours(root: str, table: Table, file: DataFile) -> bool:
@@ -214,6 +219,13 @@ def _same_in(root: str, table: Table, file: DataFile) -> dict[str, Any]:
     return found
 
 
+def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
+    """Raise TamperedError for the first file that has not the bytes that were written, whatever its rows are."""
+    for file in files:
+        if not is_intact(root, table, file):
+            raise unreadable(root, table, file.path, "its bytes are not those that were written")
+
+
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}
@@ -260,12 +272,18 @@ def ask_files(root: str, table: Table, files: Sequence[DataFile], ask: Callable[
     """Return what `ask` makes of the rows of one or more data files, as `relation_of` gives them. Raises as `read_files`."""
     try:
         return ask(relation_of(root, table, files))
-    except (duckdb.Error, OSError):
-        _require_readable(root, table, files)
+    except (duckdb.Error, OSError) as error:
+        _require_readable(root, table, files, error)
         raise
 
 
-def _require_readable(root: str, table: Table, files: Iterable[DataFile]) -> None:
-    """Raise TamperedError, which names the file, unless each can be read."""
+def _require_readable(root: str, table: Table, files: Sequence[DataFile], error: Exception) -> None:
+    """Raise TamperedError, which names the file, unless each can be read, and has the bytes that were written.
+
+    Some damage DuckDB alone notices: such an `error` of its reader has no class of its own.
+    """
     for _ in batches_of(root, table, files):
         pass
+    require_intact(root, table, files)
+    if type(error) is duckdb.Error:
+        raise unreadable(root, table, files[0].path, error) from error

@@ -35,8 +35,8 @@ from jobs.store.ledger import (
 from jobs.store.places import filesystem_of, read_text, table_path, write_text
 from jobs.store.published import LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
 from jobs.store.recorded import ReadFile, days_of
-from jobs.store.relations import digests_of, namesrvs_in
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
+from jobs.store.relations import digest_of, digests_of, namesrvs_in, require_intact
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
@@ -84,6 +84,8 @@ class Warehouse:
         self._recorded: list[ReadFile] | None = None
         self._in_force: dict[Slice, Digest] | None = None
         self._heard: dict[dt.date, set[str]] = {}
+        self._held: dict[str, set[dt.date | None]] = {}
+        self._rearranged: dict[str, int] = {}
 
     @property
     def until_us(self) -> int:
@@ -183,6 +185,70 @@ class Warehouse:
         days = days if None in changed else days & changed
         expected = {cut: of for cut, of in self.slices_in_force(days).items() if cut.table == table.name}
         require_same(digests_of(self.path, table, self._files_at(table, head, days)), expected, remedy)
+
+    def hold(self, tables: Iterable[Table], days: Collection[dt.date] | None = None) -> None:
+        """Raise TamperedError unless what is published of some days (None: of all) is what the ledger says.
+
+        A table that is not cut by day is held as a whole. What was held once is not read again.
+        """
+        ledger = self.ledger()
+        published = ledger.days if days is None else ledger.days.intersection(days)
+        for table in tables:
+            held = self._held.setdefault(table.name, set())
+            if not table.partition_by:
+                self._hold_whole(table, held)
+            elif fresh := published - held:
+                expected = {cut: of for cut, of in self.slices_in_force(fresh).items() if cut.table == table.name}
+                files = self._files_at(table, self.rearranged(table), fresh)
+                require_same(self._slices_in(table, files), expected)
+                require_intact(self.path, table, files)
+                held |= fresh
+
+    def _slices_in(self, table: Table, files: Sequence[DataFile]) -> dict[Slice, Digest]:
+        """Return the digest of each slice: of many small files at once, which takes less than to ask each of them."""
+        if sum(file.size for file in files) < _SMALL_BYTES:
+            return slices_of(table.name, read_files(self.path, table, files))
+        return digests_of(self.path, table, files)
+
+    def _hold_whole(self, table: Table, held: set[dt.date | None]) -> None:
+        last = self.ledger().last
+        known = None if last is None else last.digests.get(table.name)
+        if known is None or None in held:
+            return
+        files = self._files_at(table, self.rearranged(table), None)
+        found = digest_of(self.path, table, files)
+        if found != known:
+            where = table_path(self.path, table)
+            raise TamperedError(f"{table.name}: rows of {where} have digest {found}, the ledger says {known}")
+        require_intact(self.path, table, files)
+        held.add(None)
+
+    def rearranged(self, table: Table) -> int:
+        """Return the last version with just the rows that are published, in whatever files they lie now; -1: none are."""
+        if table.name not in self._rearranged:
+            last = self.ledger().last
+            number = -1 if last is None else last.versions.get(table.name, -1)
+            later = delta_log.commits_of(self.path, table, number, delta_log.head_of(self.path, table))
+            for commit in reversed([*later] if number >= 0 else []):
+                if commit.days:
+                    break
+                number = commit.version
+            self._rearranged[table.name] = number
+        return self._rearranged[table.name]
+
+    def note_held(self, tables: Iterable[Table], days: Collection[dt.date]) -> None:
+        """Note that somebody else has compared what is published of some days with the ledger."""
+        for table in tables:
+            self._held.setdefault(table.name, set()).update(days)
+
+    def hold_replaced(self) -> None:
+        """Hold what is published of those tables and days of which this run has left files out.
+
+        Rows that stay are written anew with those that change: they must be what was published.
+        """
+        for change in [*self._changes.values()]:
+            if change.dropped:
+                self.hold([change.table], {file.day for file in change.dropped.values() if file.day is not None})
 
     def _digests_by_ingest(self, table: Table, version: int) -> Mapping[tuple[Any, ...], Digest]:
         rows = read_files(self.path, table, self._files_at(table, version, None))

@@ -20,6 +20,7 @@ from tools.fleet.capture import capture
 from tools.fleet.fleet import fleet_of
 from tools.fleet.simulate import simulate
 
+_MOST_DAYS = 100_000
 _FLEET: dict[str, tuple[type, str]] = {
     "brokers": (int, "brokers (default: 12)"),
     "namesrvs": (int, "name servers; every broker beats to each (default: 2)"),
@@ -130,8 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _count(text: str) -> int:
     count = int(text)
-    if count < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than none")
+    if not 0 <= count <= _MOST_DAYS:
+        raise argparse.ArgumentTypeError(f"{text} is no number of days: 0 to {_MOST_DAYS:,}")
     return count
 
 

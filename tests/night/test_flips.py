@@ -1,0 +1,167 @@
+"""One bit of a published file is another one: whatever the file, nothing that follows is published, and `check` names it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.errors import TamperedError
+from jobs.store.check import check
+from jobs.store.maintain import maintain
+from jobs.store.places import table_path
+from jobs.store.published import LAST_RUN
+from jobs.store.warehouse import WRITTEN_TABLES
+from schemas import bronze, gold
+from schemas.table import Table
+from tests.night.nights import Nights, house_at, night, rows
+from tests.night.three_days import DAYS, beat, registration, write_log
+
+LATE_DAY = DAYS[1]
+TABLES = {table.name: table for table in WRITTEN_TABLES}
+# Whatever the day of the new file, a night reads all of these, but of topic_configs what is asked for.
+ALWAYS = [table.name for table in bronze.TABLES if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE]
+
+
+def flipped(path: Path, place: int, bit: int) -> None:
+    """Flip a bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def published_files(warehouse: Path, table: Table) -> list[Path]:
+    """Return the published files that a night with a late event of `LATE_DAY` reads."""
+    days = [LATE_DAY] if table.partition_by else None
+    return [
+        Path(table_path(str(warehouse), table), file.path) for file in house_at(warehouse).published_files(table, days)
+    ]
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log with one more event of a published day."""
+    return write_log(tmp_path_factory.mktemp("late"), LATE_DAY, [beat("13:00:00")], "-late")
+
+
+def refused(warehouse: Path, log: Path) -> str:
+    """Return what a night on a new log says that is refused; nothing is published."""
+    before = (warehouse / LAST_RUN).read_text(encoding="utf-8")
+    with pytest.raises(TamperedError) as error:
+        night(warehouse, log)
+    assert (warehouse / LAST_RUN).read_text(encoding="utf-8") == before
+    assert "published" not in [run["status"] for run in rows(warehouse, gold.RUNS)[3:]]
+    return str(error.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, table in TABLES.items() if table.partition_by or name in ALWAYS])
+def test_no_flip_is_published(copied: Path, late: Path, name: str) -> None:
+    """In each table of which there is a file: a bit somewhere, in rows or in the footer, and a night that adds to the day.
+
+    It is refused with the name of the table; `check` says it, too, until the file is as it was.
+    """
+    chance = random.Random(f"flip {name}")  # the same ones each time
+    files = published_files(copied, TABLES[name])
+    for path in files[-1:]:
+        whole = path.read_bytes()
+        flipped(path, chance.randrange(len(whole)), chance.randrange(8))
+        assert refused(copied, late).startswith(f"{name}"), path
+        assert any(sentence.startswith(f"{name}") for sentence in check(house_at(copied)).wrong)
+        path.write_bytes(whole)
+        assert check(house_at(copied)).wrong == []
+
+
+def occurrences(data: bytes, text: bytes) -> Iterator[int]:
+    """Yield where a text begins in a file's bytes."""
+    place = data.find(text)
+    while place >= 0:
+        yield place
+        place = data.find(text, place + 1)
+
+
+def test_a_name_with_another_letter_is_refused_with_its_table_and_day(
+    copied: Path, late: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nobody knows the bytes of a file, and its rows can be read: what is there less what is new is the ledger's."""
+    monkeypatch.setattr("jobs.store.relations.is_intact", lambda *_: True)
+    (path,) = published_files(copied, bronze.REGISTRATIONS)
+    whole, read = path.read_bytes(), pq.read_table(path, partitioning=None)
+    changed = 0
+    for place in occurrences(whole, b"broker-"):
+        flipped(path, place, 4)  # rroker-
+        if not pq.read_table(path, partitioning=None).equals(read):  # else it is a letter of what the footer says
+            message = refused(copied, late)
+            assert message.startswith(f"registrations of {LATE_DAY} (10.0.0.1:9876): its rows have digest ")
+            changed += 1
+        path.write_bytes(whole)
+    assert changed
+    assert night(copied, late).status == "published"
+
+
+def test_a_flip_in_what_a_day_starts_from_is_refused(copied: Path, tmp_path: Path) -> None:
+    """A night with a new day starts from the gold rows of the last one, and looks at findings of all: as they were published."""
+    log = write_log(tmp_path, DAYS[-1].replace(day=4), [beat("12:00:00")])
+    for table, day in (
+        (gold.BROKER_LIVE_HISTORY, DAYS[-1]),
+        (gold.NAMESRV_SETTINGS, DAYS[-1]),
+        (gold.FINDINGS, LATE_DAY),
+    ):
+        (file, *_) = house_at(copied).published_files(table, [day])
+        path = Path(table_path(str(copied), table), file.path)
+        whole = path.read_bytes()
+        flipped(path, len(whole) // 3, 2)
+        assert refused(copied, log).startswith(table.name)
+        path.write_bytes(whole)
+    assert night(copied, log).status == "published"
+
+
+def test_a_flip_in_a_compacted_file_is_refused(copied: Path, tmp_path: Path) -> None:
+    """Maintenance has put files together, and the next night starts from these: they hold what was published, or it is refused."""
+    for hour in (14, 15, 16):
+        night(copied, write_log(tmp_path, DAYS[-1], [beat(f"{hour}:00:00")], f"-{hour}"))
+    maintain(house_at(copied, "care"))
+    (path,) = Path(table_path(str(copied), bronze.HEARTBEATS)).rglob("compacted-*.parquet")
+    whole = path.read_bytes()
+    flipped(path, len(whole) // 2, 0)
+    log = write_log(tmp_path, DAYS[-1], [beat("17:00:00")], "-17")
+    before = (copied / LAST_RUN).read_text(encoding="utf-8")
+    with pytest.raises(TamperedError, match="heartbeats"):
+        night(copied, log)
+    assert (copied / LAST_RUN).read_text(encoding="utf-8") == before
+    assert any(sentence.startswith("heartbeats") for sentence in check(house_at(copied)).wrong)
+    path.write_bytes(whole)
+    assert night(copied, log).status == "published"
+
+
+def test_a_footer_over_which_arrow_ends_the_process_is_named(copied: Path) -> None:
+    """The type of a column chunk is no type any more: whoever looks at its statistics would not live to say so."""
+    (path,) = published_files(copied, bronze.SOURCES)[-1:]
+    whole = path.read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for place in range(footer, len(whole) - 8, 97):
+        flipped(path, place, 0)
+        (wrong,) = check(house_at(copied)).wrong
+        assert wrong.startswith("sources: ")
+        path.write_bytes(whole)
+
+
+def test_a_flip_in_restatements_is_told_by_check(copied: Path, late: Path, nights: Nights) -> None:
+    """No run pins them and no digest knows them: their bytes are looked at; a night sees when a file is gone."""
+    register = write_log(late.parent, LATE_DAY, [registration("broker-c", "12:30:00", "V", 120_000)], "-restating")
+    assert night(copied, register).restated
+    (path, *_) = Path(table_path(str(copied), gold.RESTATEMENTS)).rglob("*.parquet")
+    whole = path.read_bytes()
+    flipped(path, len(whole) // 2, 1)
+    (wrong,) = check(house_at(copied)).wrong
+    assert wrong.startswith("restatements: cannot be read: ")
+    path.unlink()
+    with pytest.raises(TamperedError, match="restatements"):
+        night(copied, nights.logs[0])
+    path.write_bytes(whole)
+    shutil.rmtree(copied / "_staging", ignore_errors=True)
+    assert check(house_at(copied)).wrong == []
