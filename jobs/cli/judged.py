@@ -12,7 +12,7 @@ from typing import Any
 
 from jobs.ask.instants import instant, known_at
 from jobs.errors import UsageError
-from jobs.ingest.remote import STANDARD_INPUT
+from jobs.ingest import STANDARD_INPUT
 
 _MAX_SNAPSHOT_BYTES = 256 << 20
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from jobs.errors import UsageError, first_line
+from jobs.ingest import STANDARD_INPUT
 from jobs.store.places import filesystem_of, local_path
 
 _CHUNK = 8 << 20
-STANDARD_INPUT = "-"
 
 
 @contextmanager

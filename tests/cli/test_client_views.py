@@ -14,7 +14,7 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
-from namesrv_core import PROFILES, V4_9_7, V5_4_0, Namesrv, Profile
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
@@ -31,6 +31,7 @@ from tests.sides.client import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+PROFILES = {profile.name: profile for profile in (V4_9_7, V5_4_0)}
 NAMESRV = {profile.name: f"10.0.0.9:{profile.name[0]}" for profile in PROFILES.values()}
 DAY = dt.date(2026, 3, 1)
 AT = {hour: dt.datetime(2026, 3, 1, hour) for hour in (10, 11, 12)}  # noqa: DTZ001  the zone is UTC

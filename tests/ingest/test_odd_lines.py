@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from namesrv_day.across.addresses import ENOUGH
 from namesrv_day.arrow.sql import ask
@@ -92,7 +93,7 @@ def test_an_expiry_is_held_against_any_lease(lease: int) -> None:
             ("channel_id", text),
             ("heartbeat_timeout_ms", long),
         ]
-        + [(name, text) for name in ("cluster_name", "broker_addr", "refusal")]
+        + [("response_code", long), *((name, text) for name in ("cluster_name", "broker_addr", "refusal"))]
     ).empty_table()
     owned = pa.table(
         {"seq": [5], "event_id": ["e"], "close_us": [1_000_000], "channel_id": ["c"], "broker_addr": ["a:1"]}
@@ -107,7 +108,7 @@ def test_many_bad_lines_are_few_rows(tmp_path: Path) -> None:
     bad = b"{}\n" * 70_000 + b"".join(b'{"a":%d}\n' % number for number in range(40_000))
     good = json.dumps(at(1, broker("a", "xy", 1))).encode() + b"\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(good + bad + good))
-    read = ingest(house_at(tmp_path / "w", "run"), [str(tmp_path / "a.jsonl.gz")])
+    read = ingest(house_at(tmp_path / "w", "run", PipelineConf(1.0)), [str(tmp_path / "a.jsonl.gz")])
     assert (read.frames, read.events, read.duplicates, read.quarantined) == (110_002, 1, 1, 110_000)
     assert read.unaccounted == 0
     assert len(stored(tmp_path / "w", "quarantine", "quarantine_id")) == 40_001
