@@ -92,8 +92,9 @@ def test_an_expiry_is_held_against_any_lease(lease: int) -> None:
             ("effect_time", pa.timestamp("us", "UTC")),
             ("channel_id", text),
             ("heartbeat_timeout_ms", long),
+            ("response_code", long),
+            *((name, text) for name in ("cluster_name", "broker_addr", "refusal")),
         ]
-        + [("response_code", long), *((name, text) for name in ("cluster_name", "broker_addr", "refusal"))]
     ).empty_table()
     owned = pa.table(
         {"seq": [5], "event_id": ["e"], "close_us": [1_000_000], "channel_id": ["c"], "broker_addr": ["a:1"]}
