@@ -38,6 +38,7 @@ _PART = re.compile(
 )
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
+    "other_address": "are at an address that shows what was registered at others, or is several name servers' (see findings)",
     "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
     "removal_under_way": "show a broker whose removal had begun just before the question",
     "one_way_under_way": "show what was before a one-way request that had come just before the question",
@@ -82,6 +83,7 @@ def show_run(summary: Summary, console: Console) -> None:
         console.line(f"Restated     {summary.restated:,} published slices of tables are others now: see restatements")
     for error in summary.errors:
         console.line(f"NOT READ     {error}")
+    _show_never_met(summary, console)
     console.line()
     console.counts("Tables (rows)", summary.tables)
     console.line()
@@ -139,6 +141,13 @@ def show_ingested(ingested: Ingested, console: Console) -> None:
     console.line(f"Frames {_balance(ingested)}")
     for error in ingested.errors:
         console.line(f"NOT READ {error}")
+    _show_never_met(ingested, console)
+
+
+def _show_never_met(read: Read, console: Console) -> None:
+    """Show which addresses were named in vain."""
+    for address in read.never_met:
+        console.line(f"Warning      {address} is named as a name server's address, and nothing that was read shows it")
 
 
 def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> None:

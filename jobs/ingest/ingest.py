@@ -28,15 +28,13 @@ from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Source, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.tasks import given_back
-from jobs.ingest.writing import days_if_new, settle_staged, write_staged
+from jobs.ingest.writing import settle_staged, write_staged
 from jobs.processes import rarely_collected
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
-from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness
 from schemas import bronze, times
-from schemas.rules import BROKEN_RULE
 from schemas.table import Table
 
 _IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
@@ -65,7 +63,7 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
     sources, addresses = _fresh_sources(house, *given, result), Addresses(house)
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
-            note_renamed(house, days)
+            note_renamed(house, addresses, days)
             house.commit(_IN_ORDER)
         return result
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
@@ -80,20 +78,14 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         pa.default_memory_pool().release_unused()
         settle_staged(house, staging, has_logs=has_logs)
         addresses.state(reading.stated)
-        # Rows that are written with their names need not be written again. Of what is stored already one row may go, or stay.
-        if is_concluded := bool(days := days_if_new(house, staging)):
-            addresses.conclude_staged(staging, days)
-        # Others write beside this process now.
-        pa.default_memory_pool().release_unused()
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         write_staged(house, staging, result, last_day, width)
-        is_concluded &= result.reasons.keys().isdisjoint((BROKEN_RULE, Reason.SEQ_TAKEN.value))
     if result.unaccounted:
         raise GateError(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
             "counts as read"
         )
-    result.days = sorted({*result.days, *addresses.apply(result.days, is_concluded=is_concluded)})
+    result.days = sorted({*result.days, *addresses.apply(result.days)})
     result.days = sorted({*result.days, *fill_gaps(house, result.days)})
     _upsert(house, bronze.OPEN_STREAMS, reading.open_streams)
     # Never beyond the run's own clock: else one event from the future would make everything after it too late.
@@ -104,11 +96,22 @@ def _ingest(house: Warehouse, given: tuple[Sequence[str], Sequence[str]], tell: 
         {"namesrv_id": name, "latest_time": us} for name, us in sorted(reached.items()) if us > watermarks.get(name, -1)
     ]
     _upsert(house, bronze.WATERMARKS, moved)
-    house.write(bronze.SOURCES, table_of(read, bronze.SOURCES, days=result.days, ingest_run=house.run_id))
+    used = [row for row in read if row["content_sha256"] not in reading.unused]
+    house.write(bronze.SOURCES, table_of(used, bronze.SOURCES, days=result.days, ingest_run=house.run_id))
+    met = lateness.latest_us.keys() | watermarks.keys() | namesrv_of.keys()
+    result.never_met = sorted(house.conf.named - met)
     house.commit(_IN_ORDER)
     if result.unordered and not result.events + result.observations + result.duplicates:
         raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
     return result
+
+
+def join_addresses(house: Warehouse, groups: Sequence[Sequence[str]]) -> None:
+    """Have the name servers of each group be one, called by the first; the days of their rows are to be replayed."""
+    addresses = Addresses(house)
+    addresses.join(groups)
+    note_renamed(house, addresses, addresses.apply(()))
+    house.commit(_IN_ORDER)
 
 
 def _fresh_sources(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str], result: Ingested) -> list[Source]:

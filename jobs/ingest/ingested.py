@@ -15,7 +15,8 @@ class Read:
 
     `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on
     another interface or before an address translation. `reasons`: rows of quarantine, by reason; `refused`: those that were too
-    late or whose clock went back. `sources` were read now, `known_sources` before.
+    late or whose clock went back. `sources` were read now, `known_sources` before. `never_met`: addresses of name servers that
+    conf/ or --namesrv names, and that occur in nothing that was read, now or before.
     """
 
     frames: int = 0
@@ -32,6 +33,7 @@ class Read:
     known_sources: list[str] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
+    never_met: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -43,7 +43,8 @@ class Reading:
     """Reads files of one run: their rows go past the judge of their times into the staging area.
 
     `namesrv_of`: the name servers whose addresses are other than their ids. Afterwards `open_streams` has the rows that say
-    where reading stopped in each address's connections, and `stated` whose addresses event logs say that some are.
+    where reading stopped in each address's connections, `stated` whose addresses event logs say that some are, and `unused` the
+    digests of the captures that show no name server, which may be given again.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Reading:
         self._progress = progress
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
+        self.unused: set[str] = set()
 
     def read(self, sources: Sequence[Source]) -> list[Values]:
         """Read the files, which are in order of time; return their rows for `sources`."""
@@ -121,7 +123,11 @@ class Reading:
         deque(read_capture(source.path, stats), maxlen=0)
         if stats.packets:
             skipped = "".join(f", {count:,} {why}" for why, count in sorted(stats.skipped.items()))
-            row["error"] = f"{source.path.name}: none of its {stats.packets:,} packets{skipped} is of a name server"
+            row["error"] = (
+                f"{source.path.name}: none of its {stats.packets:,} packets{skipped} is of a name server; it may be given again, "
+                "with --namesrv ip:port where that is known"
+            )
+            self.unused.add(source.sha256)
             self._result.errors.append(row["error"])
 
     def _read(self, source: Source) -> Values:
@@ -332,8 +338,8 @@ def _endpoints_of(segments: Sequence[Segment]) -> set[str]:
     return {end for segment in segments for end in (segment.src, segment.dst)}
 
 
-def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """Return what conf/ says for a `Transcript`, which knows addresses alone: idle limits, and name servers if it names some."""
+def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return what conf/ says for a `Transcript`, which knows addresses alone: idle limits, and the name servers that it names."""
     of_addresses = {addr: conf.namesrvs[name] for addr, name in namesrv_of.items() if name in conf.namesrvs}
     wanted = {**of_addresses, **conf.namesrvs}
     idle_ms = {
@@ -341,7 +347,7 @@ def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str,
         for addr, said in wanted.items()
         if "channel_max_idle_ms" in said.settings
     }
-    return idle_ms, tuple(wanted) or None
+    return idle_ms, tuple(wanted)
 
 
 def _ranges(house: Warehouse) -> list[tuple[int, int]]:

@@ -53,7 +53,7 @@ class Readers(NamedTuple):
     name: str
     run: Run
     idle_ms: Mapping[str, int]
-    namesrv: Collection[str] | None
+    namesrv: Collection[str]
     watermarks: Mapping[str, int]
     limit_days: int
     counted: Collection[str]

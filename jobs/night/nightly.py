@@ -18,7 +18,7 @@ from jobs.ingest.ingested import Ingested, Read
 from jobs.ingest.tasks import cores
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, require_few_quarantined
-from jobs.night.night import Night
+from jobs.night.joining import begun
 from jobs.night.passes import Passes
 from jobs.night.publish import Published, gold_digests, publish
 from jobs.store.crash import crash_points
@@ -144,9 +144,8 @@ def _published(
     house: Warehouse, passes: Passes, ingested: Ingested, days: Days, step: Step, seconds: Mapping[str, float]
 ) -> Published:
     require_few_quarantined(house, ingested, days.ingest_runs)
-    night = Night(house, passes)
     with step("condense"):
-        night.begin(days)
+        night, days = begun(house, passes, days)
     with step("replay"):
         night.replay_days(days.wanted, days.recorded)
     with step("publish"):

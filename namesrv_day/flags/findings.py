@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_day.across.addresses import SUSPECTED
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
@@ -120,6 +121,6 @@ def of_findings(rows: pa.Table, **same: Any) -> pa.Table:
     return conformed(rows, FINDINGS, **same)
 
 
-_SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, **SEEN}.items()}
+_SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "day", "brokers", "topics"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.profile import Namesrv
+from namesrv_day.across.addresses import SUSPECTED
 from namesrv_day.arrow.rows import conformed, with_columns, with_microseconds
 from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
@@ -23,15 +24,16 @@ from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table
 
-_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.NAMESRV_EVENTS, bronze.ADDRESSES)
+_OF_THE_DAY = (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, bronze.NAMESRV_EVENTS)
 
 
 @dataclass(frozen=True)
 class FlagInput:
     """One name server on one day, as it was replayed.
 
-    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and the rows of
-    `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may have changed.
+    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and what is `suspected`
+    of it (`across.addresses.SUSPECTED`). A table that is missing has no rows. `recorded` is asked only where something
+    may have changed.
     `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
     `findings.findings` takes them.
     """
@@ -62,7 +64,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         EXPIRED_BROKERS.name: expired_brokers(today),
     }
     about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today))
-    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], recorded.beats_during)}
+    seen = {"suspected": given.today.get("suspected", SUSPECTED.empty_table())}
+    seen |= {"heard": heard_before(found[EXPIRED_BROKERS.name], recorded.beats_during)}
     seen |= registered(today, hours, recorded, given.day)
     return {**found, FINDINGS.name: findings({**today, **found, **seen}, news, given.before, about)}
 

@@ -51,9 +51,7 @@ class _Kept(NamedTuple):
 class Outline(Transcript):
     """A transcript that makes no rows, but knows afterwards where everything is, nearly always."""
 
-    def __init__(
-        self, idle_ms: Mapping[str, int] | int, namesrv: Collection[str] | None, carry: Mapping[str, str]
-    ) -> None:
+    def __init__(self, idle_ms: Mapping[str, int] | int, namesrv: Collection[str], carry: Mapping[str, str]) -> None:
         super().__init__(idle_ms, namesrv, carry)
         self._read: dict[Connection, int] = dict.fromkeys(self._flows.connections(), _READ_OF_EACH)
         self._moved: dict[Half, bool] = {}
