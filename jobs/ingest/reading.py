@@ -123,10 +123,7 @@ class Reading:
         deque(read_capture(source.path, stats), maxlen=0)
         if stats.packets:
             skipped = "".join(f", {count:,} {why}" for why, count in sorted(stats.skipped.items()))
-            row["error"] = (
-                f"{source.path.name}: none of its {stats.packets:,} packets{skipped} is of a name server; it may be given again, "
-                "with --namesrv ip:port where that is known"
-            )
+            row["error"] = f"{source.path.name}: none of its {stats.packets:,} packets{skipped} is of a name server"
             self.unused.add(source.sha256)
             self._result.errors.append(row["error"])
 

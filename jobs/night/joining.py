@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
+import pyarrow.compute as pc
+
 from jobs.ingest.ingest import join_addresses
 from jobs.night.days import Days, days_to_do
 from jobs.night.night import Night
 from jobs.night.passes import Passes
 from jobs.store.warehouse import Warehouse
+from schemas import gold
 
 
 def begun(house: Warehouse, passes: Passes, days: Days) -> tuple[Night, Days]:
@@ -21,6 +26,16 @@ def begun(house: Warehouse, passes: Passes, days: Days) -> tuple[Night, Days]:
         days, night = days_to_do(house, days.wanted), Night(house, passes)
         night.begin(days)
     return night, days
+
+
+def suggested_days(house: Warehouse) -> list[dt.date]:
+    """Return the days of which a published finding suggests to join addresses, if that is asked for."""
+    if not house.conf.join_addresses or house.ledger().last is None:
+        return []
+    is_line = (pc.field("code") == "SAME_PROCESS_SUSPECTED") & pc.match_substring(
+        pc.field("detail"), '"] addresses = ["'
+    )
+    return sorted(set(house.published_rows(gold.FINDINGS, None, ["day"], is_line)["day"].to_pylist()))
 
 
 def _may_be_one(night: Night, days: Days) -> list[list[str]]:

@@ -18,7 +18,7 @@ from jobs.ingest.ingested import Ingested, Read
 from jobs.ingest.tasks import cores
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, require_few_quarantined
-from jobs.night.joining import begun
+from jobs.night.joining import begun, suggested_days
 from jobs.night.passes import Passes
 from jobs.night.publish import Published, gold_digests, publish
 from jobs.store.crash import crash_points
@@ -122,7 +122,7 @@ def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summa
             ingested = ingest(house, asked.inputs, asked.snapshots, console.progress, cores())
         summary.note_ingested(ingested)
         wanted = asked_days(house.recorded(), asked.first, asked.last) if asked.first or asked.last else []
-        days = days_to_do(house, wanted)
+        days = days_to_do(house, [*wanted, *suggested_days(house)])
         if days.wanted:
             published = _published(house, passes, ingested, days, step, summary.seconds)
             summary.status, summary.digests = "published", published.digests

@@ -12,7 +12,6 @@ from itertools import chain, combinations
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
@@ -22,7 +21,7 @@ from namesrv_wire.rows import UNTIL_MS
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, STRINGS
 
-ENOUGH: Final = 10
+ENOUGH: Final = 5
 """So many answers must speak for it."""
 LACKING_SHARE: Final = 0.25
 """Of the brokers that have just registered at one address, this share may be missing in the answers at the other."""
@@ -60,8 +59,7 @@ SUSPECTED: Final = pa.schema(
 """A name server of which the answers show brokers that registered elsewhere, or what no single process holds.
 
 `kind`: `one` with `others` by all that is known; `unsure`: only some of `others` can be it; `shared` by several processes; `told`
-of elsewhere. `answers` that say so; `changes` between answers of a shared one; `at_both`: brokers that beat at two of `others` and
-itself at once; `evidence`: the first few answers.
+of elsewhere. `answers` that say so; `changes` between answers of a shared one; `at_both`: brokers that beat at two of them at once; `evidence`: the first few answers.
 """
 
 
@@ -90,35 +88,42 @@ def suspected(
     }
     at_both = {frozenset((row["one"], row["other"])): row["brokers"] for row in rows_of(ask(_AT_BOTH, given))}
     several = {row["namesrv_id"] for row in shared}
-    shows = {pair for pair, row in pairs.items() if row["answers"] >= ENOUGH}
+    shows = {pair for pair, row in pairs.items() if row["answers"]}
     lacks = {pair for pair, row in pairs.items() if row["lacking"] > LACKING_SHARE * (row["lacking"] + row["shown"])}
     denied = {*at_both, *apart, *map(frozenset, lacks)}
     likely = {pair for pair in shows if several.isdisjoint(pair) and frozenset(pair) not in denied}
     mutual = {pair for pair in likely if pair[::-1] in likely}
-    # What an address shows is explained where it shows each other's brokers with another one.
+    # What an address shows is explained where it and another one show each other's brokers.
     alone = {pair for pair in likely if pair[0] not in set(chain(*mutual))}
-    brokers = {name: heard.filter(pc.field("namesrv_id") == name).num_rows for name in set(chain(*likely))}
-    rows = [{**row, "kind": "shared"} for row in shared]
-    for group in _groups(mutual | alone):
-        ordered = sorted(group, key=lambda one: (one not in known, -brokers[one], one))
-        told_by = [pairs[pair] for pair in sorted(likely) if {*pair} <= group]
-        two = [pair for pair in map(frozenset, combinations(sorted(group), 2)) if pair in denied]
-        rows.append(
-            {
-                "namesrv_id": ordered[0],
-                "kind": "unsure" if two else "one",
-                "others": ordered[1:],
-                "answers": sum(row["answers"] for row in told_by),
-                "at_both": sum(at_both.get(pair, 0) for pair in two),
-                "first_seq": min(row["first_seq"] for row in told_by),
-                "last_seq": max(row["last_seq"] for row in told_by),
-                "evidence": [event_id for row in told_by for event_id in row["evidence"]][:_SHOWN],
+    rows, met = [{**row, "kind": "shared"} for row in shared], set[str]()
+    elsewhere = {pair for pair in shows if pairs[pair]["answers"] >= ENOUGH and frozenset(pair) not in apart}
+    names = heard["namesrv_id"].to_pylist()
+    for some in (likely, elsewhere):
+        linked = mutual | alone if some is likely else {pair for pair in some if (met | several).isdisjoint(pair)}
+        for group in _groups(linked):
+            told_by = [pairs[pair] for pair in sorted(some) if {*pair} <= group]
+            answers = {
+                name: sum(row["answers"] for row in told_by if name in (row["one"], row["other"])) for name in group
             }
-        )
-    named = {row["namesrv_id"] for row in rows}
-    elsewhere = {pair[0] for pair in shows if frozenset(pair) not in apart}
-    rows += [{"namesrv_id": name, "kind": "told"} for name in sorted(elsewhere - named)]
-    return pa.Table.from_pylist(rows, SUSPECTED)
+            if min(answers.values()) < ENOUGH:
+                continue
+            met |= group
+            first, *others = sorted(group, key=lambda one: (one not in known, -names.count(one), one))
+            two = [pair for pair in map(frozenset, combinations(sorted(group), 2)) if pair in denied]
+            rows.append(
+                {
+                    "namesrv_id": first,
+                    "kind": "unsure" if two else "one",
+                    "others": others,
+                    "answers": sum(row["answers"] for row in told_by),
+                    "at_both": max((at_both.get(pair, 0) for pair in two), default=0),
+                    "first_seq": min(row["first_seq"] for row in told_by),
+                    "last_seq": max(row["last_seq"] for row in told_by),
+                    "evidence": [event_id for row in told_by for event_id in row["evidence"]][:_SHOWN],
+                }
+            )
+    told_of = {one for one, _ in elsewhere} - {row["namesrv_id"] for row in rows}
+    return pa.Table.from_pylist([*rows, *({"namesrv_id": name, "kind": "told"} for name in sorted(told_of))], SUSPECTED)
 
 
 def _groups(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:

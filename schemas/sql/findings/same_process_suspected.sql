@@ -10,7 +10,7 @@ SELECT
             kind = 'one',
             ', and no broker beats at two of them; if they are one, say in conf/: [namesrv."' || namesrv_id || '"] addresses = ["'
                 || array_to_string(others, '", "') || '"]',
-            ', but they cannot all be one' || if(at_both > 0, ' (' || at_both || ' brokers beat at two of them)', '')
+            ', but they cannot all be one' || if(at_both > 0, ' (up to ' || at_both || ' brokers beat at two of them)', '')
                 || ': say in conf/ which are, in [namesrv."ip:port"], with addresses = [...]'
         ) || '; if not, apart = [...]. Answers that do not match are not counted as wrong (other_address)' AS detail,
     evidence
