@@ -59,7 +59,8 @@ SUSPECTED: Final = pa.schema(
 """A name server of which the answers show brokers that registered elsewhere, or what no single process holds.
 
 `kind`: `one` with `others` by all that is known; `unsure`: only some of `others` can be it; `shared` by several processes; `told`
-of elsewhere. `answers` that say so; `changes` between answers of a shared one; `at_both`: brokers that beat at two of them at once; `evidence`: the first few answers.
+of elsewhere. `answers` that say so; `changes` between answers of a shared one; `at_both`: brokers that beat at two of them at once;
+`evidence`: the first few answers.
 """
 
 
