@@ -151,7 +151,7 @@ class Night:
         return self._read
 
     def suspected(self, day: dt.date) -> pa.Table:
-        """Return what a day that was condensed tells of name servers being one, or several, as `addresses.SUSPECTED`."""
+        """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
             hours = [place for (of, _), places in sorted(self._read.hours.items()) if of == day for place in places]
             self._suspected[day] = suspected_on(self._house, day, list(dict.fromkeys(hours)))

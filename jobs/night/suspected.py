@@ -11,8 +11,8 @@ from duckdb import DuckDBPyRelation
 from jobs.night import stash
 from jobs.store.relations import ask_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.across.addresses import FRESH_NS, HEARD, REGISTERED, SUSPECTED, TOLD, suspected
 from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.flags.suspected import FRESH_NS, HEARD, REGISTERED, SUSPECTED, TOLD, suspected
 from schemas import bronze
 from schemas.sql_files import query
 from schemas.table import LONG, STRING
@@ -24,7 +24,7 @@ _MOST = 2_000
 
 
 def suspected_on(house: Warehouse, day: dt.date, hours: Sequence[str]) -> pa.Table:
-    """Return what a day tells of name servers being one, or several, as `addresses.SUSPECTED`; `hours`: where beats are stashed."""
+    """Return what a day tells of name servers being one, or several, as `SUSPECTED`; `hours`: where beats are stashed."""
     told = _told(house, day)
     if not told.num_rows:
         return SUSPECTED.empty_table()
@@ -65,7 +65,7 @@ def _told(house: Warehouse, day: dt.date) -> pa.Table:
         ask_file(house.path, bronze.ROUTE_OBSERVATIONS, file, of_file).cast(_BODIES)
         for file in house.files(bronze.ROUTE_OBSERVATIONS, [day])
     ]
-    return ask(query("across/told"), {"bodies": pa.concat_tables([_BODIES.empty_table(), *parts])}, most=_MOST).cast(
+    return ask(query("flags/whole"), {"bodies": pa.concat_tables([_BODIES.empty_table(), *parts])}, most=_MOST).cast(
         TOLD
     )
 

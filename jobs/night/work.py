@@ -51,7 +51,7 @@ class NamesrvWork:
     `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
     and snapshots up to the day. `hours`, `answers`: where hours of beats and of answers are stashed. `settings_before`,
     `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them; `suspected`: as
-    `across.addresses.SUSPECTED`.
+    `flags.suspected.SUSPECTED`.
     """
 
     namesrv_id: str

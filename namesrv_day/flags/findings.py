@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.across.addresses import SUSPECTED
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import HEARD
 from namesrv_day.flags.registered import SEEN
+from namesrv_day.flags.suspected import SUSPECTED
 from schemas.findings import CATALOGUE, Finding, Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.across.addresses import SUSPECTED
 from namesrv_day.arrow.rows import conformed, with_columns, with_microseconds
 from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
@@ -18,6 +17,7 @@ from namesrv_day.flags.expired import expired_brokers, heard_before
 from namesrv_day.flags.findings import About, Unsettled, findings
 from namesrv_day.flags.registered import Recorded, registered
 from namesrv_day.flags.routes import Reports, news_of, swept_routes
+from namesrv_day.flags.suspected import SUSPECTED
 from namesrv_day.hours.condense import HOURS
 from schemas import bronze, gold
 from schemas.findings import Thresholds
@@ -32,7 +32,7 @@ class FlagInput:
     """One name server on one day, as it was replayed.
 
     `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_events`, its `hours`, and what is `suspected`
-    of it (`across.addresses.SUSPECTED`). A table that is missing has no rows. `recorded` is asked only where something
+    of it (`suspected.SUSPECTED`). A table that is missing has no rows. `recorded` is asked only where something
     may have changed.
     `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
     `findings.findings` takes them.

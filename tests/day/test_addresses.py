@@ -7,17 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from namesrv_day.across.addresses import (
-    ENOUGH,
-    HEARD,
-    PLACED,
-    REGISTERED,
-    SHARED_FLIPS,
-    TOLD,
-    own_positions,
-    suspected,
-    told_once,
-)
+from namesrv_day.across.addresses import PLACED, own_positions, told_once
+from namesrv_day.flags.suspected import ENOUGH, HEARD, REGISTERED, SHARED_FLIPS, TOLD, suspected
 
 S = 1_000_000_000
 LATE = 200 * S  # longer than a lease and a scan after the beginning
