@@ -9,7 +9,9 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from socket import AF_INET6, inet_ntop
 from typing import Any
 
 from jobs.errors import ConfError
@@ -23,7 +25,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_ADDRESS = re.compile(r"[^\s,=]+:[0-9]{1,5}")
+_ADDRESS = re.compile(
+    r"(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?)):(?P<port>[0-9]{1,5})"
+)
+_EXPECTED = "expected ip:port, as 10.0.0.1:9876 or [fd00::1]:9876"
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
@@ -31,11 +36,12 @@ DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-histor
 class NamesrvConf:
     """What is said about one name server: its version, settings by their name in NamesrvConfig, its other addresses.
 
-    `addresses`: all that it has beside the one by which it is called; None: that is not said.
+    `addresses`: all that it has beside the one by which it is called; None: that is not said. `apart`: addresses of others.
     """
 
     version: str | None = None
     addresses: tuple[str, ...] | None = None
+    apart: tuple[str, ...] = ()
     settings: Mapping[str, bool | int] = field(default_factory=dict)
 
 
@@ -47,8 +53,9 @@ class PipelineConf:
     `ahead_limit_minutes`: so much later than the run a recorded time may be, since clocks differ; later ones are quarantined.
     `mismatched_share_max`, `mismatched_min`: more answers that do not match, of both, and the run says so by its exit code.
     `quiet_road`: whether brokers that only beat are told from others before the replay.
-    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port. `vxlan_ports`: UDP ports to which
-    captured VXLAN goes.
+    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port; they describe name servers, and leave
+    none out. `vxlan_ports`: UDP ports to which captured VXLAN goes. `join_addresses`: whether what findings say of addresses
+    holds as if it stood there.
     """
 
     quarantine_share_max: float = 0.01
@@ -61,12 +68,14 @@ class PipelineConf:
     thresholds: Thresholds = field(default_factory=Thresholds)
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
     vxlan_ports: frozenset[int] = DEFAULT_VXLAN_PORTS
+    join_addresses: bool = False
 
     @property
     def sha256(self) -> str:
         """Return the SHA-256, in canonical JSON, of the settings on which what is made of the stored events depends.
 
-        What may be stored at all is no reason to replay what is; nor is the road that the replay takes.
+        What may be stored at all is no reason to replay what is; nor is the road that the replay takes. An address that is joined
+        names rows anew, which is.
         """
         left_out = (
             "late_limit_days",
@@ -75,6 +84,7 @@ class PipelineConf:
             "mismatched_min",
             "quiet_road",
             "vxlan_ports",
+            "join_addresses",
         )
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
         text = json.dumps(settings, sort_keys=True)
@@ -92,9 +102,23 @@ class PipelineConf:
         """Return whose the addresses are that are said to be a name server's other ones."""
         return {address: name for name, said in self.namesrvs.items() for address in said.addresses or ()}
 
+    @property
+    def named(self) -> frozenset[str]:
+        """Return all addresses of which something is said."""
+        others = (address for said in self.namesrvs.values() for address in (*(said.addresses or ()), *said.apart))
+        return frozenset((*self.namesrvs, *others))
 
-def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
-    """Return the settings of a TOML file with `--namesrv ip:port,ip:port=version` options on top. Raises ConfError."""
+    @property
+    def apart(self) -> frozenset[frozenset[str]]:
+        """Return the pairs of addresses that are said to be two name servers'."""
+        return frozenset(frozenset((name, other)) for name, said in self.namesrvs.items() for other in said.apart)
+
+
+def load_conf(path: Path, namesrv_options: Sequence[str] = (), *, join_addresses: bool = False) -> PipelineConf:
+    """Return the settings of a TOML file with `--namesrv` options on top. Raises ConfError.
+
+    Addresses of one name server are `ip:port,ip:port=version`, several of these with `/` between them are not one.
+    """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -105,19 +129,12 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
     late = document.get("late", {})
     _known(late, {"limit_days", "ahead_limit_minutes"}, f"{path} [late]")
     _known(document.get("replay", {}), {"quiet_road"}, f"{path} [replay]")
-    namesrvs = {
-        name: _namesrv_conf(table, f'{path} [namesrv."{name}"]') for name, table in document.get("namesrv", {}).items()
-    }
+    namesrvs: dict[str, NamesrvConf] = {}
+    for given, table in document.get("namesrv", {}).items():
+        where = f'{path} [namesrv."{given}"]'
+        namesrvs[_address(given, where)] = _namesrv_conf(table, where)
     for option in namesrv_options:
-        listed, _, version = option.partition("=")
-        name, *others = listed.split(",")
-        said = namesrvs.get(name, NamesrvConf())
-        if others:
-            said = dataclasses.replace(said, addresses=tuple(others))
-        if version:
-            _check_version(version)
-            said = dataclasses.replace(said, version=version)
-        namesrvs[name] = said
+        _take_option(namesrvs, option)
     _check_addresses(namesrvs)
     known = PipelineConf()
     share = _share(ingest, "quarantine_share_max", f"{path} [ingest]", known.quarantine_share_max)
@@ -138,7 +155,16 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = ()) -> PipelineConf:
         raise ConfError(f"{path} [replay] quiet_road: {quiet_road!r} is neither true nor false")
     thresholds = _thresholds(document.get("findings", {}), f"{path} [findings]")
     return PipelineConf(
-        share, frames, limit_days, ahead, *mismatched, quiet_road, thresholds, namesrvs, frozenset(ports)
+        share,
+        frames,
+        limit_days,
+        ahead,
+        *mismatched,
+        quiet_road,
+        thresholds,
+        namesrvs,
+        frozenset(ports),
+        join_addresses,
     )
 
 
@@ -156,6 +182,37 @@ def _number(table: Mapping[str, Any], name: str, what: str, where: str, default:
     return value
 
 
+def _take_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
+    """Have what a `--namesrv` option says beside, or instead of, what is said already."""
+    where, names = f"--namesrv {option}", list[str]()
+    for side in option.split("/"):
+        listed, equals, version = side.partition("=")
+        name, *others = (_address(address, where) for address in listed.split(","))
+        said = namesrvs.get(name, NamesrvConf())
+        if others:
+            said = dataclasses.replace(said, addresses=tuple(others))
+        if equals:
+            _check_version(version, where)
+            said = dataclasses.replace(said, version=version)
+        namesrvs[name] = dataclasses.replace(said, apart=(*said.apart, *names))
+        names.append(name)
+
+
+def _address(text: object, where: str) -> str:
+    """Return an address as captures show it. Raises ConfError."""
+    found = _ADDRESS.fullmatch(text) if isinstance(text, str) else None
+    if found is None or not 0 < int(found["port"]) < 1 << 16:
+        raise ConfError(f"{where}: {text!r} is no address of a name server, {_EXPECTED}")
+    host = found["host"] or found["v6"]
+    if found["host"] and not re.fullmatch(r"[0-9.]+", host):
+        return f"{host}:{found['port']}"  # an event log may call it so
+    try:
+        shown = f"[{inet_ntop(AF_INET6, IPv6Address(host).packed)}]" if found["v6"] else str(IPv4Address(host))
+    except ValueError as error:
+        raise ConfError(f"{where}: {text!r} is no address of a name server ({error}), {_EXPECTED}") from error
+    return f"{shown}:{int(found['port'])}"
+
+
 def _thresholds(table: Mapping[str, Any], where: str) -> Thresholds:
     _known(table, set(THRESHOLDS), where)
     for name, value in table.items():
@@ -167,20 +224,23 @@ def _thresholds(table: Mapping[str, Any], where: str) -> Thresholds:
 def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:
     types: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(NamesrvConfig)}
     types["scan_period_ms"] = int
-    _known(table, {"version", "addresses", *types}, where)
+    if not isinstance(table, dict):
+        raise ConfError(f"{where}: {table!r} is not a table of settings")
+    _known(table, {"version", "addresses", "apart", *types}, where)
     values: dict[str, Any] = {}
+    listed: dict[str, tuple[str, ...]] = {}
     for key, value in table.items():
         if key == "version":
-            _check_version(value)
-        elif key == "addresses":
-            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-                raise ConfError(f"{where} addresses: {value!r} is not a list of addresses")
+            _check_version(value, where)
+        elif key in ("addresses", "apart"):
+            if not isinstance(value, list):
+                raise ConfError(f"{where} {key}: {value!r} is not a list of addresses")
+            listed[key] = tuple(_address(item, f"{where} {key}") for item in value)
         elif type(value) is not types[key]:
             raise ConfError(f"{where} {key}: {value!r} is not a {types[key].__name__}")
         else:
             values[key] = value
-    addresses = tuple(table["addresses"]) if "addresses" in table else None
-    return NamesrvConf(table.get("version"), addresses, values)
+    return NamesrvConf(table.get("version"), listed.get("addresses"), listed.get("apart", ()), values)
 
 
 def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
@@ -188,12 +248,14 @@ def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
     whose: dict[str, str] = {}
     for name, said in namesrvs.items():
         for address in said.addresses or ():
-            if _ADDRESS.fullmatch(address) is None:
-                raise ConfError(f"namesrv {name}: {address!r} is not an address, ip:port")
             if address == name or address in namesrvs:
                 raise ConfError(f"namesrv {name}: its other address {address} is a name server's own name")
             if whose.setdefault(address, name) != name:
                 raise ConfError(f"{address} cannot be an address of both {whose[address]} and {name}")
+    for name, said in namesrvs.items():
+        for other in said.apart:
+            if whose.get(other, other) == whose.get(name, name):
+                raise ConfError(f"namesrv {name}: {other} cannot be both its own and another one's")
 
 
 def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
@@ -202,8 +264,8 @@ def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
         raise ConfError(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(sorted(keys))}")
 
 
-def _check_version(version: object) -> None:
+def _check_version(version: object, where: str) -> None:
     try:
-        profile_named(str(version))
+        profile_named(version if isinstance(version, str) else repr(version))
     except ValueError as error:
-        raise ConfError(str(error)) from error
+        raise ConfError(f"{where}: {error}") from error

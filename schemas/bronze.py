@@ -308,26 +308,18 @@ OPEN_STREAMS = Table(
 ADDRESSES = Table(
     "addresses",
     "bronze",
-    "one address of which something says that it is another address of a name server",
+    "one address that is another address of a name server",
     (
         NAMESRV_ADDR,
         NAMESRV_ID,
-        required("is_one", BOOLEAN, "Taken to be one; if not, the two stay apart"),
-        required("source", STRING, "given (conf), stated (by an event log), inferred (from answers)"),
-        required("answers_for", LONG, "Answers at one address with brokers that had only registered at the other"),
         required(
-            "answers_early",
-            LONG,
-            "Further such answers, so soon that these brokers may have registered before the recording began",
+            "source",
+            STRING,
+            "given (conf), stated (by an event log), joined (as findings suggest, where that is asked for)",
         ),
-        required("answers_against", LONG, "Answers that lack such brokers, though they should show them"),
-        required("brokers_at_both", LONG, "Brokers that beat at both addresses at the same time"),
-        required("evidence", STRINGS, "The first few answers that speak for it, else against it (event ids)"),
-        Column("first_time", TIMESTAMP, "Time of the first answer that was counted; NULL: none was"),
-        Column("last_time", TIMESTAMP, "Time of the last one"),
-        required("ingest_run", STRING, "Run that found it"),
+        required("ingest_run", STRING, "Run that noted it"),
     ),
-    key=("namesrv_addr", "namesrv_id"),
+    key=("namesrv_addr",),
     partition_by=(),
 )
 WATERMARKS = Table(

@@ -101,8 +101,7 @@ class Finding:
 
 CATALOGUE = (
     Finding("ADDR_MULTI_IDENTITY", ("broker_addr_history",), "subject"),
-    Finding("ADDRESS_IN_DOUBT", ("addresses",)),
-    Finding("ADDRESS_SHARED", ("addresses",)),
+    Finding("ADDRESS_SHARED", ("suspected",)),
     Finding("BROKER_FLAPPING", ("broker_live_history",)),
     Finding("BROKER_NAME_CONFLICT", ("cluster_addr_history",), "subject"),
     Finding("CLOCK_JUMP", ("namesrv_events",), near_us=_DAY_US),
@@ -128,6 +127,7 @@ CATALOGUE = (
     Finding("READ_LT_WRITE", ("topic_queue_history",), "day"),
     Finding("REGISTRATION_REFUSED", ("refused", "broker_live_history"), "subject"),
     Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
+    Finding("SAME_PROCESS_SUSPECTED", ("suspected",)),
     Finding("SAME_VERSION_NEW_CONTENT", ("same_version",)),
     Finding("SINGLE_BROKER_TOPIC", ("topic_queue_history", "cluster_addr_history"), "day"),
     Finding("SPLIT_BATCH_SKIPPED", ("same_version",)),

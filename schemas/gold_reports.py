@@ -325,7 +325,7 @@ ANSWER_CHECKS = Table(
             "unknown_past",
             LONG,
             "Different only in what was not known: yet, in a recording that began mid-life, or of brokers that registered over "
-            "a connection that cannot be read",
+            "a connection that cannot be read; or at an address that shows not all of one name server, or several (see findings)",
         ),
         required("mismatched", LONG, "Equal to no state"),
         DAY,

@@ -38,8 +38,8 @@ _MOST, _MOST_DAYS, _MOST_MIB = 2**31 - 1, 100_000, 1 << 20
 _INPUT = "captures or event logs, files, folders or URLs (s3://); - is standard input"
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
-    "name servers, all their addresses, and their versions, e.g. 10.0.0.1:9876,10.0.0.9:9876=5.4.0 (default: found "
-    "in the traffic)"
+    "what is known of name servers, which are found in the traffic all the same: their addresses and versions, e.g. "
+    "10.0.0.1:9876,10.0.0.9:9876=5.4.0 is one process; 10.0.0.1:9876/10.0.0.2:9876 are two"
 )
 _PARAM = "what a saved query is asked for"
 _SUMMARY = "write the run's numbers as JSON"
@@ -87,6 +87,11 @@ def _add_nights(jobs: Jobs) -> None:
     _days_options(nightly, "day to recompute even if nothing new is known of it", "")
     _warehouse_options(nightly)
     _namesrv_options(nightly)
+    nightly.add_argument(
+        "--join-addresses",
+        action="store_true",
+        help="in this run, name servers of which SAME_PROCESS_SUSPECTED says that they may be one are, as if it stood in conf/",
+    )
     _engine_option(nightly)
     nightly.add_argument("--summary", metavar="FILE", help=_SUMMARY)
     _several(nightly, "--snapshot", "FILE", _SNAPSHOT)
@@ -286,7 +291,7 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
 
 def _namesrv_options(job: argparse.ArgumentParser) -> None:
     """Add the settings; look-ups use none."""
-    _several(job, "--namesrv", "ADDR[,ADDR]=VERSION", _NAMESRVS)
+    _several(job, "--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
 
 

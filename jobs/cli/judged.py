@@ -33,7 +33,11 @@ def judge(arguments: argparse.Namespace) -> None:
         _judge_sql(arguments)
     from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
 
-    given["conf"] = load_conf(Path(given.get("conf_file") or DEFAULT_CONF), given.get("namesrv") or ())
+    given["conf"] = load_conf(
+        Path(given.get("conf_file") or DEFAULT_CONF),
+        given.get("namesrv") or (),
+        join_addresses=given.get("join_addresses", False),
+    )
 
 
 def warehouse_at(name: str) -> str:

@@ -39,6 +39,7 @@ _PART = re.compile(
 )
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
+    "other_address": "are at an address that shows what was registered at others, or is several name servers' (see findings)",
     "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
     "removal_under_way": "show a broker whose removal had begun just before the question",
     "one_way_under_way": "show what was before a one-way request that had come just before the question",
@@ -110,6 +111,8 @@ def _show_not_read(read: Read, console: Console) -> None:
         console.line(f"Left out     {left_out}")
     for error in read.errors:
         console.line(f"NOT READ     {error}")
+    for address in read.never_met:
+        console.line(f"Warning      {address} is named as a name server's address, and nothing that was read shows it")
 
 
 def _balance(read: Read) -> str:

@@ -1,4 +1,4 @@
-"""Gives the rows of all addresses of one name server its id: as conf/ says, as was found before, or as the rows themselves tell.
+"""Gives the rows of all addresses of one name server its id: as conf/ or an event log says, or, where that is asked for, findings.
 
 Bronze rows keep the address that was used, so that what is known later, or was taken wrongly, changes ids alone.
 """
@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.ingest.staging import Staging
-from jobs.ingest.telling import Recorded
 from jobs.store.files import DataFile, bounds_of, read_files
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
-from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.across import addresses
-from namesrv_day.across.addresses import PLACED, Pair
+from namesrv_day.across.addresses import PLACED
 from namesrv_day.arrow.rows import rows_of, table_of, with_columns
-from namesrv_day.arrow.sql import apart
 from schemas import bronze
 from schemas.table import Table
-from schemas.times import day_of
 
 Values = dict[str, Any]
 _NAMED = (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS, bronze.QUARANTINE)
-_NOTHING = {"answers_for": 0, "answers_early": 0, "answers_against": 0, "brokers_at_both": 0, "evidence": []}
 _LIFE = ("started", "stopped", "observed_from", "recording_gap")
 _ONE_DAY = dt.timedelta(days=1)
 
@@ -41,34 +34,30 @@ class Addresses:
 
     def __init__(self, house: Warehouse) -> None:
         self._house = house
-        stored = list(rows_of(house.rows(bronze.ADDRESSES)))
-        self._stored = {(row["namesrv_addr"], row["namesrv_id"]): row for row in stored}
-        self._named, self._renamed_ids = _namesrv_of(stored), set[str]()
-        self._changed = set[dt.date]()
+        self._stored = {row["namesrv_addr"]: row for row in rows_of(house.rows(bronze.ADDRESSES))}
+        self._named, self._renamed_ids = _namesrv_of(self._stored.values()), set[str]()
         given = house.conf.namesrv_of
-        listed = {name for name, said in house.conf.namesrvs.items() if said.addresses is not None}
-        self._listed = listed | given.keys()
-        self._rows = {key: row for key, row in self._stored.items() if self._holds(row)}
+        self._listed = {*given, *(name for name, said in house.conf.namesrvs.items() if said.addresses is not None)}
+        self._rows = {address: row for address, row in self._stored.items() if self._holds(row)}
         for address, name in given.items():
-            self._take(address, name, "given", _NOTHING)
-            if (known := self._stored.get((address, name))) is not None and known["source"] == "given":
-                self._rows[address, name] = known
+            self._take(address, name, "given")
 
     def _holds(self, row: Values) -> bool:
-        """Return whether a stored row may stand: what conf/ said is no more than it says now, and wins over what was found."""
-        return row["source"] != "given" and self._listed.isdisjoint((row["namesrv_addr"], row["namesrv_id"]))
+        """Return whether a stored row may stand: what conf/ said is no more than it says now, and wins over other sources."""
+        address, name = row["namesrv_addr"], row["namesrv_id"]
+        if row["source"] == "given" or (row["source"] == "joined" and not self._house.conf.join_addresses):
+            return False
+        own = {name, address, *(other for other, of in self._named.items() if of == name)}
+        return self._listed.isdisjoint((address, name)) and not any(pair <= own for pair in self._house.conf.apart)
 
-    def _take(self, address: str, name: str, source: str, said: Values) -> None:
+    def _take(self, address: str, name: str, source: str) -> None:
         """Have an address be another one of a name server, and so all that were the address's own."""
-        for (addr, of), row in list(self._rows.items()):
-            if of == address and row["is_one"]:
-                del self._rows[addr, of]
-                self._rows[addr, name] = {**row, "namesrv_id": name}
-            elif addr == address or (address in (addr, of) and not row["is_one"]):
-                del self._rows[addr, of]
-        times = {"first_time": None, "last_time": None}
-        row = {**times, **said, "namesrv_addr": address, "namesrv_id": name, "is_one": True, "source": source}
-        self._rows[address, name] = row
+        for other, row in self._rows.items():
+            if row["namesrv_id"] == address:
+                self._rows[other] = {**row, "namesrv_id": name}
+        row = {"namesrv_addr": address, "namesrv_id": name, "source": source}
+        known = self._stored.get(address)
+        self._rows[address] = known if known is not None and {**known, **row} == known else row
 
     @property
     def namesrv_of(self) -> dict[str, str]:
@@ -83,28 +72,23 @@ class Addresses:
     def state(self, stated: Mapping[str, str]) -> None:
         """Take in what event logs say."""
         for address, name in stated.items():
-            if address not in self.namesrv_of and address not in self._listed:
-                self._take(address, self.namesrv_of.get(name, name), "stated", _NOTHING)
+            of = self.namesrv_of.get(name, name)
+            row = {"namesrv_addr": address, "namesrv_id": of, "source": "stated"}
+            if address not in self.namesrv_of and address != of and self._holds(row):
+                self._take(address, of, "stated")
 
-    def conclude_staged(self, staged: Staging, days: Collection[dt.date]) -> None:
-        """Conclude what rows of `days` tell, with those that are staged, and have these leave with the ids that follow."""
-        is_new = True
-        with apart():
-            while is_new:
-                self._changed |= self._renamed()
-                staged.namesrv_of = self.namesrv_of
-                is_new = self._conclude(Recorded(self._house, days, staged), days)
+    def join(self, groups: Iterable[Sequence[str]]) -> None:
+        """Have the name servers of each group be one, called by the first, as findings suggest it."""
+        for name, *others in groups:
+            for other in others:
+                self._take(other, name, "joined")
 
-    def apply(self, days: Collection[dt.date], *, is_concluded: bool = False) -> set[dt.date]:
+    def apply(self, days: Collection[dt.date]) -> set[dt.date]:
         """Have all rows belong to the name servers whose addresses they were met at; `days` have new rows.
 
-        Unless it `is_concluded`, concludes on the way what these tell about addresses. Nothing is committed. Returns further days
-        whose rows have changed.
+        Nothing is committed. Returns further days whose rows have changed.
         """
-        changed = self._changed | self._renamed()
-        while not is_concluded and self._conclude(Recorded(self._house, days), days):
-            changed |= self._renamed()
-        if changed:
+        if changed := self._renamed():
             # What was carried through later days has changed as well.
             changed = {day for day in (*days_of(self._house.recorded()), *days, *changed) if day >= min(changed)}
         several = {*self.namesrv_of.values(), *self._renamed_ids}
@@ -114,40 +98,9 @@ class Addresses:
             changed |= _told_once(self._house, several, min({*days, *changed}))
         if self._rows != self._stored:
             rows = [{**row, "ingest_run": row.get("ingest_run") or self._house.run_id} for row in self._rows.values()]
-            noted = table_of(sorted(rows, key=lambda r: (r["namesrv_addr"], r["namesrv_id"])), bronze.ADDRESSES)
+            noted = table_of(sorted(rows, key=itemgetter("namesrv_addr")), bronze.ADDRESSES)
             self._house.write(bronze.ADDRESSES, noted, instead=self._house.files(bronze.ADDRESSES))
         return changed
-
-    # -- what answers tell -----------------------------------------------------------------------------------------------
-
-    def _conclude(self, rows: Recorded, days: Collection[dt.date]) -> bool:
-        """Look at the rows of `days` for name servers that are one; return whether some were found."""
-        house = self._house
-        beats = rows.heard().filter(~pc.field("namesrv_id").isin(pa.array(sorted(self._listed), pa.string())))
-        pairs = rows.pairs(beats) if addresses.may_be_one(beats) else []
-        groups, brokers = addresses.taken_as_one(pairs), Counter(beats["namesrv_id"].to_pylist())
-        for group in groups:
-            name, *others = sorted(group, key=lambda one: (one not in house.conf.namesrvs, -brokers[one], one))
-            for other in others:
-                telling = [
-                    pair for pair in pairs if other in (pair.one, pair.other) and {pair.one, pair.other} <= set(group)
-                ]
-                self._take(other, name, "inferred", _said(max(telling, key=lambda pair: pair.answers_for)))
-        if not groups:
-            looked_at = [
-                key for key, row in self._rows.items() if not row["is_one"] and day_of(row["last_time"]) in days
-            ]
-            for key in looked_at:
-                del self._rows[key]
-            self._doubt([pair for pair in pairs if pair.is_doubtful])
-            self._doubt(addresses.shared(rows.clusters()))
-        return bool(groups)
-
-    def _doubt(self, pairs: Iterable[Pair]) -> None:
-        """Note what speaks for two that stay apart, and against one that seems to be several."""
-        for pair in pairs:
-            row = {"namesrv_addr": pair.one, "namesrv_id": pair.other, "is_one": False, "source": "inferred"}
-            self._rows[pair.one, pair.other] = {**row, **_said(pair)}
 
     # -- rows that change --------------------------------------------------------------------------------------------------
 
@@ -195,10 +148,11 @@ def _told_once(house: Warehouse, names: Collection[str], first: dt.date) -> set[
     return days
 
 
-def note_renamed(house: Warehouse, days: Collection[dt.date]) -> None:
+def note_renamed(house: Warehouse, addresses: Addresses, days: Collection[dt.date]) -> None:
     """Note in `sources` that rows of `days` have other ids now although no file was read: the days are to be replayed."""
+    said = f"{house.run_id} {sorted(addresses.namesrv_of.items())}"
     row = {
-        "content_sha256": hashlib.sha256(house.run_id.encode()).hexdigest(),
+        "content_sha256": hashlib.sha256(said.encode()).hexdigest(),
         "source_file": "addresses",
         "kind": "addresses",
         "bytes": 0,
@@ -209,19 +163,7 @@ def note_renamed(house: Warehouse, days: Collection[dt.date]) -> None:
 
 
 def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
-    return {row["namesrv_addr"]: row["namesrv_id"] for row in rows if row["is_one"]}
-
-
-def _said(pair: Pair) -> Values:
-    return {
-        "answers_for": pair.answers_for,
-        "answers_early": pair.answers_early,
-        "answers_against": pair.answers_against,
-        "brokers_at_both": pair.at_both,
-        "evidence": list(pair.evidence),
-        "first_time": pair.first_seq // NS_PER_US,
-        "last_time": pair.last_seq // NS_PER_US,
-    }
+    return {row["namesrv_addr"]: row["namesrv_id"] for row in rows}
 
 
 # -- what was answered at each address ----------------------------------------------------------------------------------------

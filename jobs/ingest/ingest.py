@@ -32,15 +32,13 @@ from jobs.ingest.sources import Found, Source, expand, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.tasks import given_back
 from jobs.ingest.verdicts import judged
-from jobs.ingest.writing import days_if_new, settle_staged, write_staged
+from jobs.ingest.writing import settle_staged, write_staged
 from jobs.processes import rarely_collected
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
-from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness
 from schemas import bronze, times
-from schemas.rules import BROKEN_RULE
 from schemas.table import Table
 
 Values = dict[str, Any]
@@ -136,7 +134,7 @@ def _read(
     addresses = Addresses(house)
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
-            note_renamed(house, days)
+            note_renamed(house, addresses, days)
         return [], {}
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
     namesrv_of = addresses.namesrv_of
@@ -152,14 +150,8 @@ def _read(
         pa.default_memory_pool().release_unused()
         settle_staged(house, staging, has_logs=has_logs)
         addresses.state(reading.stated)
-        # Rows that are written with their names need not be written again. Of what is stored already one row may go, or stay.
-        if is_concluded := bool(days := days_if_new(house, staging)):
-            addresses.conclude_staged(staging, days)
-        # Others write beside this process now.
-        pa.default_memory_pool().release_unused()
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
         write_staged(house, staging, result, last_day, width)
-        is_concluded &= result.reasons.keys().isdisjoint((BROKEN_RULE, Reason.SEQ_TAKEN.value))
         wrong = judged(house.conf, staging, list(zip(sources, rows, reading.numbers, strict=True)), result)
     if wrong:
         return rows, wrong
@@ -168,7 +160,7 @@ def _read(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
             "counts as read"
         )
-    result.days = sorted({*result.days, *addresses.apply(result.days, is_concluded=is_concluded)})
+    result.days = sorted({*result.days, *addresses.apply(result.days)})
     result.days = sorted({*result.days, *fill_gaps(house, result.days)})
     _upsert(house, bronze.OPEN_STREAMS, reading.open_streams)
     # Never beyond the run's own clock: else one event from the future would make everything after it too late.
@@ -179,7 +171,17 @@ def _read(
         {"namesrv_id": name, "latest_time": us} for name, us in sorted(reached.items()) if us > watermarks.get(name, -1)
     ]
     _upsert(house, bronze.WATERMARKS, moved)
-    return rows, {}
+    met = lateness.latest_us.keys() | watermarks.keys() | namesrv_of.keys()
+    result.never_met = sorted(house.conf.named - met)
+    return [row for row in rows if row["content_sha256"] not in reading.unused], {}
+
+
+def join_addresses(house: Warehouse, groups: Sequence[Sequence[str]]) -> None:
+    """Have the name servers of each group be one, called by the first; the days of their rows are to be replayed."""
+    addresses = Addresses(house)
+    addresses.join(groups)
+    note_renamed(house, addresses, addresses.apply(()))
+    house.hold_replaced()
 
 
 def _fresh_sources(

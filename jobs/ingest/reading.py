@@ -41,8 +41,8 @@ class Reading:
     """Reads files of one run: their rows go past the judge of their times into the staging area.
 
     `namesrv_of`: the name servers whose addresses are other than their ids. Afterwards `open_streams` has the rows that say
-    where reading stopped in each address's connections, `stated` whose addresses event logs say that some are, and `numbers` those
-    of the rows that each file gave.
+    where reading stopped in each address's connections, `stated` whose addresses event logs say that some are, `numbers` those
+    of the rows that each file gave, and `unused` the digests of the captures that show no name server, which may be given again.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Reading:
         self.stated: dict[str, str] = {}
         self.numbers: list[range] = []
         self._until_us = house.until_us
+        self.unused: set[str] = set()
 
     def read(self, sources: Sequence[Source]) -> list[Values]:
         """Read the files, which are in order of time; return their rows for `sources`."""
@@ -130,6 +131,7 @@ class Reading:
         if not has_namesrv and stats.packets:
             others = f": {told(stats.left_out)}" if stats.left_out else ""
             error = f"none of its {stats.packets:,} packets is of a name server{others}"
+            self.unused.add(source.sha256)
         elif hidden:
             whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}
             error = f"of its {stats.packets:,} packets some were not read: {told(whole)}"
@@ -337,8 +339,8 @@ def _endpoints_of(segments: Sequence[Segment]) -> set[str]:
     return {end for segment in segments for end in (segment.src, segment.dst)}
 
 
-def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """Return what conf/ says for a `Transcript`, which knows addresses alone: idle limits, and name servers if it names some."""
+def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return what conf/ says for a `Transcript`, which knows addresses alone: idle limits, and the name servers that it names."""
     of_addresses = {addr: conf.namesrvs[name] for addr, name in namesrv_of.items() if name in conf.namesrvs}
     wanted = {**of_addresses, **conf.namesrvs}
     idle_ms = {
@@ -346,7 +348,7 @@ def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str,
         for addr, said in wanted.items()
         if "channel_max_idle_ms" in said.settings
     }
-    return idle_ms, tuple(wanted) or None
+    return idle_ms, tuple(wanted)
 
 
 def _ranges(house: Warehouse) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from jobs.ingest.collecting import STAGED, Collector, Run, named, staged_schema
+from jobs.ingest.collecting import STAGED, Collector, Run, staged_schema
 from jobs.store.files import DataFile
 
 ROWS_AT_A_TIME = 250_000
@@ -58,11 +58,9 @@ class StagedFile(NamedTuple):
     number: int
     line: int
 
-    def rows(
-        self, columns: Sequence[str] | None = None, namesrv_of: Mapping[str, str] | None = None
-    ) -> Iterator[pa.Table]:
-        """Yield its rows, some at a time: all columns, or some. `namesrv_of`: as of a `Run`, if it is another one by now."""
-        wanted = None if columns is None else {*columns, *(["namesrv_addr"] if "namesrv_id" in columns else [])}
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Yield its rows, some at a time: all columns, or some."""
+        wanted = None if columns is None else {*columns}
         # Not mapped: what was read of it would stay in memory.
         with pa.OSFile(str(self.path)) as file:
             names = pa.ipc.open_stream(file).schema.names if wanted is not None else []
@@ -70,7 +68,7 @@ class StagedFile(NamedTuple):
             numbers = [names.index(name) for name in names if wanted is not None and name in wanted]
             options = pa.ipc.IpcReadOptions(included_fields=numbers or None)
             for batch in pa.ipc.open_stream(file, options=options):
-                rows = pa.Table.from_batches([named(batch, namesrv_of) if namesrv_of else batch])
+                rows = pa.Table.from_batches([batch])
                 for column, first in (("_n", self.number), ("_frame", self.number), ("source_offset", self.line)):
                     if first and column in rows.column_names:
                         added = pc.add(rows[column], first)
@@ -89,7 +87,6 @@ class Staging(Collector):
     def __init__(self, folder: Path, run_id: str, run_day: dt.date, namesrv_of: Mapping[str, str]) -> None:
         super().__init__(Run(folder, run_id, run_day, namesrv_of), "")
         self.folder, self.namesrv_of, self.run_id = folder, namesrv_of, run_id
-        """Whose addresses are whose: what is set later holds for rows that are staged already."""
         self._files: defaultdict[str, list[StagedFile]] = defaultdict(list)
         self._on_day: dict[str, dt.date | None] = {}
         self._with_copies: set[str] = set()
@@ -156,14 +153,9 @@ class Staging(Collector):
         [[are_moved]] = self.ask("SELECT count(*) > 0 FROM moved").to_pydict().values()
         return [] if are_moved or name in self._with_copies else list(self._files[name])
 
-    @property
-    def renamed(self) -> Mapping[str, str] | None:
-        """Return whose addresses are whose, if rows were staged before that was known."""
-        return None if self.namesrv_of == self.run.namesrv_of else self.namesrv_of
-
     def columns(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield columns of all staged rows of a table, copies among them, some at a time."""
-        return together(rows for file in self._files[name] for rows in file.rows(columns, self.renamed))
+        return together(rows for file in self._files[name] for rows in file.rows(columns))
 
     def take(self, name: str, files: Iterable[StagedFile]) -> None:
         """Note that somebody has taken the rows of files: they are no more among `rows`."""
@@ -184,7 +176,7 @@ class Staging(Collector):
 
     def staged(self, name: str) -> Iterator[pa.Table]:
         """Yield all rows of a table, copies among them, as many at a time as one question should be about."""
-        return together(rows for file in self._files[name] for rows in file.rows(None, self.renamed))
+        return together(rows for file in self._files[name] for rows in file.rows())
 
     def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
         """Return the rows of which the query `found` has the number, and its second column of these."""

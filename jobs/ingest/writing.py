@@ -50,18 +50,6 @@ def settle_staged(house: Warehouse, staging: Staging, *, has_logs: bool) -> None
         give_own_positions(house, staging)
 
 
-def days_if_new(house: Warehouse, staging: Staging) -> set[dt.date]:
-    """Return the days of the settled rows, if each of them is there once and none is stored; else none."""
-    days = set[dt.date]()
-    for table in bronze.RECORDED_TABLES:
-        if table.name in staging.tables:
-            if not staging.files(table.name) or _are_met(house, staging, table):
-                return set()
-            for rows in staging.columns(table.name, ["day"]):
-                days.update(pc.unique(rows["day"]).to_pylist())
-    return days
-
-
 def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, width: int = 1) -> None:
     """Have what is new in the settled rows in the tables, and then what they refused, and count both in `result`.
 
@@ -177,7 +165,7 @@ def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Va
     ]
     found = {table.name: Plain() for table in tables}
     parts = [
-        PlainPart(house.path, house.run_id, table.name, files, staging.renamed)
+        PlainPart(house.path, house.run_id, table.name, files)
         for table in (tables if width > 1 else ())
         for files in _large(staging.files(table.name))
     ]
@@ -233,13 +221,12 @@ class Plain:
 
 
 class PlainPart(NamedTuple):
-    """Staged files of a table, for a process that writes them into the warehouse at `root`; `renamed`: as of a `Staging`."""
+    """Staged files of a table, for a process that writes them into the warehouse at `root`."""
 
     root: str
     run_id: str
     table: str
     files: list[StagedFile]
-    renamed: Mapping[str, str] | None
 
 
 def _large(files: Iterable[StagedFile]) -> Iterator[list[StagedFile]]:
@@ -254,7 +241,7 @@ def _large(files: Iterable[StagedFile]) -> Iterator[list[StagedFile]]:
 def write_plain(part: PlainPart) -> Plain | None:
     """Write the rows of staged files as data files; None, if some break a rule."""
     table, found = WRITTEN[part.table], Plain()
-    staged = (rows for file in part.files for rows in file.rows(None, part.renamed))
+    staged = (rows for file in part.files for rows in file.rows())
     for rows in _in_memory(together(staged)):
         if pc.any(pc.greater(pc.list_value_length(reasons(rows, table.name)), 0)).as_py():
             return None

@@ -199,7 +199,7 @@ def _map_orders_before(of: NamesrvWork) -> pa.Table:
 def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames, extent: Extent | None) -> dict[str, pa.Table]:
     of = work.of
     events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
-    events[bronze.ADDRESSES.name] = of.addresses
+    events["suspected"] = of.suspected
     told = work.told.of(of.namesrv_id).frames([gold.FINDINGS, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS])
     own = of.today.of(of.namesrv_id)
 
@@ -263,6 +263,7 @@ def _verdicts(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa
         slices,
         work.unread,
         _map_orders_before(of),
+        is_told_elsewhere=bool(of.suspected.num_rows),
     )
     found = verdicts(given)
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}

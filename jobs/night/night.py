@@ -26,6 +26,7 @@ from jobs.night.opened import Files, files_of
 from jobs.night.packs import packs_of
 from jobs.night.passes import Call, Passes, call
 from jobs.night.settling import Settled, settle_namesrv
+from jobs.night.suspected import suspected_on
 from jobs.night.together import compare_keys
 from jobs.night.work import REPLAYED, NamesrvWork, PackReplayed, PackWork, replay_units
 from jobs.store.ledger import require_same
@@ -74,6 +75,7 @@ class Night:
         self._judged: dict[dt.date, list[Judged]] = {}
         self._across: dict[Slice, Digest] = {}
         self._asked: frozenset[dt.date] = frozenset()
+        self._suspected: dict[dt.date, pa.Table] = {}
 
     def begin(self, days: Days) -> None:
         """Read what is recorded on the days that are wanted.
@@ -166,6 +168,13 @@ class Night:
             self._condensed.update(fresh)
         return self._read
 
+    def suspected(self, day: dt.date) -> pa.Table:
+        """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
+        if day not in self._suspected:
+            hours = [place for (of, _), places in sorted(self._read.hours.items()) if of == day for place in places]
+            self._suspected[day] = suspected_on(self._house, day, list(dict.fromkeys(hours)))
+        return self._suspected[day]
+
     # -- replay --------------------------------------------------------------------------------------------------------
 
     def replay(self, day: dt.date, parts: Iterable[str] = EVERYTHING) -> list[dt.date]:
@@ -228,6 +237,7 @@ class Night:
         settings = house.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
         later = house.rows(gold.NAMESRV_SETTINGS, later_days)
         scan_life, addresses = self._scan_life(day, start), house.rows(bronze.ADDRESSES)
+        suspected = self.suspected(day)
         today = files_of(house, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
         # What was refused lies under the last day of the run that read it.
         read = {file.day for file in house.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
@@ -240,8 +250,7 @@ class Night:
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         for name in names:
             own = pc.field("namesrv_id") == name
-            said = addresses.filter(own | (pc.field("namesrv_addr") == name))
-            others = said.filter(own & pc.field("is_one"))["namesrv_addr"].to_pylist()
+            said = addresses.filter(own)
             yield NamesrvWork(
                 name,
                 day,
@@ -255,7 +264,8 @@ class Night:
                 later.filter(own),
                 scan_life.filter(own),
                 said,
-                house.conf.given([name, *others]),
+                suspected.filter(own),
+                house.conf.given([name, *said["namesrv_addr"].to_pylist()]),
                 None if name in begun else self._first_seen(name),
                 name in going_on,
                 packs.get(name, 1),

@@ -20,7 +20,7 @@ from jobs.ingest.ingested import Ingested, Read
 from jobs.ingest.tasks import cores
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, measured_small, require_sound, require_unbroken
-from jobs.night.night import Night
+from jobs.night.joining import begun, suggested_days
 from jobs.night.passes import OF_ROWS, Passes
 from jobs.night.publish import gold_digests, note_refused, publish
 from jobs.store.crash import crash_points
@@ -183,13 +183,14 @@ class _Nightly:
 
     def _days(self, *, is_trial: bool = False) -> Days:
         house, asked = self._house, self._asked
+        suggested = suggested_days(house)
         if not (asked.first or asked.last):
-            return days_to_do(house)
+            return days_to_do(house, suggested)
         try:
-            return days_to_do(house, asked_days(house.recorded(), asked.first, asked.last))
+            return days_to_do(house, [*asked_days(house.recorded(), asked.first, asked.last), *suggested])
         except MissingDayError:
             if is_trial:
-                return days_to_do(house)
+                return days_to_do(house, suggested)
             raise
 
     def _publish(self, ingested: Ingested) -> None:
@@ -197,9 +198,8 @@ class _Nightly:
         house, summary = self._house, self._summary
         days = self._days()
         if days.wanted:
-            night = Night(house, self._passes)
             with self._step("condense"):
-                night.begin(days)
+                night, days = begun(house, self._passes, days)
             with self._step("replay"):
                 night.replay_days(days.wanted, days.recorded)
             self._replayed = sorted(night.replayed)
@@ -259,8 +259,7 @@ class _Nightly:
             self._read(given, {}, files)
             days = self._days(is_trial=True)
             if days.wanted:
-                night = Night(house, self._passes)
-                night.begin(days)
+                night, days = begun(house, self._passes, days)
                 night.replay_days(days.wanted, days.recorded)
                 require_unbroken([*measured_small(house, sorted(night.replayed)), *night.measurements])
         except OF_FILES as error:

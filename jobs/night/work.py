@@ -54,7 +54,8 @@ class NamesrvWork:
 
     `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
     and snapshots up to the day. `hours`, `answers`: where hours of beats and of answers are stashed. `settings_before`,
-    `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them.
+    `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them; `suspected`: as
+    `flags.suspected.SUSPECTED`.
     """
 
     namesrv_id: str
@@ -69,6 +70,7 @@ class NamesrvWork:
     settings_later: pa.Table
     scan_life: pa.Table
     addresses: pa.Table
+    suspected: pa.Table
     given: Mapping[str, Value]
     first_seen_seq: int | None
     going_on: bool

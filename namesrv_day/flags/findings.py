@@ -19,6 +19,7 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import HEARD
 from namesrv_day.flags.registered import SEEN
+from namesrv_day.flags.suspected import SUSPECTED
 from schemas.findings import CATALOGUE, Finding, Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query
@@ -122,6 +123,6 @@ def of_findings(rows: pa.Table, **same: Any) -> pa.Table:
     return conformed(rows, FINDINGS, **same)
 
 
-_SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, **SEEN}.items()}
+_SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "day", "brokers", "topics"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

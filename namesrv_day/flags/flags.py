@@ -17,6 +17,7 @@ from namesrv_day.flags.expired import expired_brokers, heard_before
 from namesrv_day.flags.findings import About, Unsettled, findings
 from namesrv_day.flags.registered import Recorded, registered
 from namesrv_day.flags.routes import Reports, news_of, swept_routes
+from namesrv_day.flags.suspected import SUSPECTED
 from namesrv_day.hours.condense import HOURS
 from schemas import bronze, gold
 from schemas.findings import Thresholds
@@ -24,8 +25,7 @@ from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANG
 from schemas.table import Table
 
 _OF_THE_DAY = (
-    *(*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS),
-    *(bronze.NAMESRV_EVENTS, bronze.ADDRESSES),
+    *(*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS, bronze.NAMESRV_EVENTS),
 )
 
 
@@ -34,9 +34,9 @@ class FlagInput:
     """One name server on one day, as it was replayed.
 
     `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its `hours`,
-    and the rows of `addresses` that name it. A table that is missing has no rows. `recorded` is asked only where something may
-    have changed. `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and `expired_brokers` as
-    `findings.findings` takes them. `seen_until`: when something was recorded of it last.
+    and what is `suspected` of it (`suspected.SUSPECTED`). A table that is missing has no rows. `recorded` is asked only where
+    something may have changed. `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and
+    `expired_brokers` as `findings.findings` takes them. `seen_until`: when something was recorded of it last.
     """
 
     namesrv_id: str
@@ -66,7 +66,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         EXPIRED_BROKERS.name: expired_brokers(today),
     }
     about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), given.seen_until)
-    seen = {"heard": heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)}
+    seen = {"suspected": given.today.get("suspected", SUSPECTED.empty_table())}
+    seen |= {"heard": heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)}
     seen |= registered({**today, ROUTE_CHANGES.name: found[ROUTE_CHANGES.name]}, hours, recorded, given.day)
     return {**found, FINDINGS.name: findings({**today, **found, **seen}, news, given.before, about)}
 

@@ -86,14 +86,10 @@ def settings_of(rows: pa.Table) -> list[Setting]:
 
 
 def _addresses(addresses: pa.Table, namesrv_id: str) -> Iterable[Setting]:
-    """Yield which addresses are taken to be the name server's, if that are several."""
-    rows = [row for row in rows_of(addresses) if row["is_one"] and row["namesrv_id"] == namesrv_id]
-    if rows:
-        source = Source.INFERRED if any(row["source"] == "inferred" for row in rows) else Source.GIVEN
-        value = ", ".join([namesrv_id, *sorted(row["namesrv_addr"] for row in rows)])
-        evidence = tuple(event_id for row in rows for event_id in row["evidence"])
-        counts = [sum(row[name] for row in rows) for name in ("answers_for", "answers_against")]
-        yield Setting(ADDRESSES, value, source, 0, 0, value, evidence, *counts)
+    """Yield which addresses are the name server's, if that are several."""
+    if others := sorted(row["namesrv_addr"] for row in rows_of(addresses) if row["namesrv_id"] == namesrv_id):
+        value = ", ".join([namesrv_id, *others])
+        yield Setting(ADDRESSES, value, Source.GIVEN, 0, 0, value)
 
 
 def under_idle_limit(given: SettleInput, namesrv: Namesrv, *, is_given: bool) -> pa.Table:

@@ -67,6 +67,7 @@ class VerifyInput:
     replayed: Frames
     unread: Sequence[tuple[int, int | None]] = ()
     map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
+    is_told_elsewhere: bool = False
 
 
 class Verified(NamedTuple):
@@ -84,7 +85,8 @@ def verdicts(given: VerifyInput) -> Verified:
     judged, answers = _judged(said, given)
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
-    mismatches = ask(query("verify/mismatches"), {"judged": judged, "answers": answers, "said": said, **replayed})
+    given_to = {"judged": judged, "answers": answers, "said": said, **replayed}
+    mismatches = ask(query("verify/mismatches"), given_to, is_told_elsewhere=given.is_told_elsewhere)
     checks = ask(query("verify/checks"), {"judged": judged, "mismatches": mismatches})
     return Verified(
         conformed(checks, gold.ANSWER_CHECKS, **of_day), conformed(mismatches, gold.ROUTE_MISMATCHES, **of_day)

@@ -30,22 +30,21 @@ DEFAULT_IDLE_MS = 120_000
 class Transcript:
     """Turns captures into rows of the bronze tables, per name server and connection.
 
-    `idle_ms` is the name servers' idle limit, one for all or by `ip:port`. `namesrv` names the name servers;
-    without it an endpoint counts as one once it answers a registry request, and its rows are held back until
-    then. `carry` is what an earlier transcript's `carry()` returned: this one goes on where that one ended,
-    and the rows of both together are those of one transcript of everything, where a later row replaces an
-    earlier one with the same `event_id`.
+    `idle_ms` is the name servers' idle limit, one for all or by `ip:port`. An endpoint counts as a name server once it answers a
+    registry request, and its rows are held back until then; those that `namesrv` names count as one from the beginning.
+    `carry` is what an earlier transcript's `carry()` returned: this one goes on where that one ended, and the rows of both together
+    are those of one transcript of everything, where a later row replaces an earlier one with the same `event_id`.
     """
 
     def __init__(
         self,
         idle_ms: Mapping[str, int] | int = DEFAULT_IDLE_MS,
-        namesrv: Collection[str] | None = None,
+        namesrv: Collection[str] = (),
         carry: Mapping[str, str] | None = None,
         decoders: tuple[BodyCache, KnownFrames] | None = None,
     ) -> None:
         self._idle_ms = idle_ms
-        self._namesrv = None if namesrv is None else frozenset(namesrv)
+        self._namesrv = frozenset(namesrv)
         self._decoders = decoders or (BodyCache(), KnownFrames())
         self._servers: dict[str, Server] = {}
         self._flows = Flows()
@@ -65,7 +64,7 @@ class Transcript:
                 self.counted_before.update(pending.row.event_id for pending in waiting if pending.row)
 
     def _load(self, states: Mapping[str, str]) -> None:
-        for namesrv_id in sorted(self._namesrv or ()):
+        for namesrv_id in sorted(self._namesrv):
             self._server(namesrv_id)
         for namesrv_id, state in states.items():
             server = self._server(namesrv_id)
@@ -260,8 +259,9 @@ class Transcript:
         return None if stream.next_seq is None else (ahead + stream.position, ahead, flow[1].last_byte_ns)
 
     def last_time_ns(self) -> dict[str, int]:
-        """Return the time of the last packet of each name server."""
-        return {namesrv_id: server.last_packet_ns for namesrv_id, server in self._servers.items() if server.confirmed}
+        """Return the time of the last packet of each name server that has shown any."""
+        servers = ((namesrv_id, server) for namesrv_id, server in self._servers.items() if server.confirmed)
+        return {namesrv_id: server.last_packet_ns for namesrv_id, server in servers if server.last_packet_ns}
 
     def files(self) -> set[str]:
         """Return the files that have packets of name servers."""
@@ -290,8 +290,7 @@ class Transcript:
                 self._drop_candidate()
             idle_ms = self._idle_ms
             limit = idle_ms if isinstance(idle_ms, int) else idle_ms.get(namesrv_id, DEFAULT_IDLE_MS)
-            confirmed = self._namesrv is not None and namesrv_id in self._namesrv
-            server = Server(namesrv_id, limit, self._decoders, self._leave, confirmed=confirmed)
+            server = Server(namesrv_id, limit, self._decoders, self._leave, confirmed=namesrv_id in self._namesrv)
             self._servers[namesrv_id] = server
         return server
 
@@ -315,14 +314,10 @@ class Transcript:
         """
         flags = segment.flags
         for from_server, endpoint in likely_servers(segment, self._servers):
-            if self._namesrv is not None and endpoint not in self._namesrv:
-                continue
             server = self._servers.get(endpoint)
             if server is None and (flags & SYN or segment.payload):
                 server = self._server(endpoint)
             return None if server is None else (server, from_server)
-        if self._namesrv is not None and flags & SYN and not flags & ACK:
-            self._foreign_connections += 1
         return None
 
     def _unknown(

@@ -395,15 +395,8 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
         Rule("state_is_json", "json_valid(state)", "state is JSON."),
     ),
     "addresses": (
-        Rule("source_is_known", "source IN ('given', 'stated', 'inferred')", "source is given, stated or inferred."),
-        Rule(
-            "other_address_is_another", "NOT is_one OR namesrv_addr <> namesrv_id", "No address is its own other one."
-        ),
-        Rule(
-            "counts_are_not_negative",
-            "least(answers_for, answers_early, answers_against, brokers_at_both) >= 0",
-            "What was counted is 0 or more.",
-        ),
+        Rule("source_is_known", "source IN ('given', 'stated', 'joined')", "source is given, stated or joined."),
+        Rule("other_address_is_another", "namesrv_addr <> namesrv_id", "No address is its own other one."),
     ),
     "watermarks": (warn("namesrv_id_is_an_address", _ADDRESS, _ADDRESS_SAYS),),
 }

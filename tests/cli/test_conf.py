@@ -88,3 +88,57 @@ def test_thresholds_of_findings_are_given_in_units_for_people(tmp_path: Path) ->
     conf = conf_of(tmp_path, f"{text}clock_ahead_ms = 8\nmany_topics = 9\n")
     assert conf.thresholds == Thresholds(60_000_000, 5_000_000, 6_000_000, 70_000, 8, 9)
     assert conf.sha256 != PipelineConf().sha256
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("10.0.0.1", "expected ip:port"),
+        ("10.0.0.1:", "expected ip:port"),
+        ("10.0.0.1:0", "expected ip:port"),
+        ("10.0.0.1:65536", "expected ip:port"),
+        ("10.0.0.256:9876", "expected ip:port"),
+        ("fd00::1:9876", "expected ip:port"),
+        ("[fd00:::1]:9876", "expected ip:port"),
+        ("", "expected ip:port"),
+        ("10.0.0.1:9876,", "expected ip:port"),
+        ("10.0.0.1:9876/", "expected ip:port"),
+        ("10.0.0.1:9876 10.0.0.2:9876", "expected ip:port"),
+        ("10.0.0.1:9876=", "known are 4.x"),
+        ("10.0.0.1:9876=newest", "known are 4.x"),
+        ("10.0.0.1:9876,10.0.0.9:9876/10.0.0.9:9876", "its other address 10.0.0.9:9876"),
+        ("10.0.0.1:9876/10.0.0.1:9876", "both its own and another one's"),
+    ],
+)
+def test_a_mistake_in_an_option_is_named_with_what_is_expected(option: str, complaint: str) -> None:
+    """No address that can never occur, and no version that nobody knows, is taken."""
+    with pytest.raises(ConfError, match=complaint):
+        load_conf(DEFAULT_CONF, [option])
+
+
+@pytest.mark.parametrize("key", ["addresses", "apart"])
+def test_a_mistake_in_an_address_of_the_file_is_named(tmp_path: Path, key: str) -> None:
+    """Where it stands, and what is expected; so is an address that is both."""
+    for said, complaint in (
+        ('"10.0.0.9:9876"', "not a list"),
+        ('["10.0.0.9"]', f"{key}: .*expected ip:port"),
+        ("[1]", "expected"),
+    ):
+        with pytest.raises(ConfError, match=complaint):
+            conf_of(tmp_path, f'[namesrv."10.0.0.1:9876"]\n{key} = {said}\n')
+    with pytest.raises(ConfError, match="expected ip:port"):
+        conf_of(tmp_path, '[namesrv."10.0.0.1"]\nversion = "4.9.7"\n')
+    with pytest.raises(ConfError, match="both its own"):
+        conf_of(tmp_path, '[namesrv."10.0.0.1:9876"]\naddresses = ["10.0.0.9:9876"]\napart = ["10.0.0.9:9876"]\n')
+
+
+def test_addresses_are_one_or_apart_in_the_file_and_as_an_option(tmp_path: Path) -> None:
+    """Both say both, and an address is written as captures show it."""
+    text = '[namesrv."10.0.0.1:9876"]\naddresses = ["[FD00:0::1]:9876"]\napart = ["10.0.0.2:9876"]\n'
+    option = ["10.0.0.1:9876,[fd00:0:0::1]:09876/10.0.0.2:9876=5.4.0"]
+    for conf in (conf_of(tmp_path, text), load_conf(DEFAULT_CONF, option)):
+        assert conf.namesrv_of == {"[fd00::1]:9876": "10.0.0.1:9876"}
+        assert conf.apart == {frozenset(("10.0.0.1:9876", "10.0.0.2:9876"))}
+        assert conf.named == {"10.0.0.1:9876", "[fd00::1]:9876", "10.0.0.2:9876"}
+    assert load_conf(DEFAULT_CONF, option).given(["10.0.0.2:9876"]) == {"version": "5.4.0"}
+    assert load_conf(DEFAULT_CONF, join_addresses=True).sha256 == PipelineConf().sha256

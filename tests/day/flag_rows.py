@@ -76,7 +76,7 @@ def outcome(of: Event, operation: str, **values: Any) -> Row:
 
 def tables(rows: dict[Table, list[Row]]) -> dict[str, pa.Table]:
     """Return all tables that flags read, by name; what a row does not say is NULL."""
-    read = (*gold.TABLES, bronze.NAMESRV_EVENTS, bronze.ADDRESSES)
+    read = (*gold.TABLES, bronze.NAMESRV_EVENTS)
     return {table.name: table_of(rows[table], table) if table in rows else empty(table) for table in read}
 
 

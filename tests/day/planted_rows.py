@@ -158,7 +158,6 @@ OWN_PLANTS: dict[str, dict] = {
     "addresses": {
         "source_is_known": {"source": "hearsay"},
         "other_address_is_another": {"namesrv_addr": "10.0.0.9:9876"},
-        "counts_are_not_negative": {"answers_for": -1},
     },
     "watermarks": {"namesrv_id_is_an_address": {"namesrv_id": "ns"}},
     "topic_queue_history": {

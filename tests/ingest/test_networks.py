@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, TCP
 
+from jobs.conf import DEFAULT_CONF, load_conf
 from namesrv_wire import Segment
 from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
 from tests.examples import first_quick
@@ -95,6 +96,39 @@ def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int
     others = ": 4 in damaged or cut headers" if kept else ""
     assert read.errors == [f"other.pcap: none of its 4 packets is of a name server{others}"]
     assert read.events + read.quarantined == 0
+
+
+def test_what_is_named_describes_and_leaves_nothing_out(tmp_path: Path) -> None:
+    """With a wrong address, or the right one of two, all name servers are read; one that nothing shows is told."""
+    servers = ("10.0.0.1:9876", "10.0.0.2:19876")
+    talks = [
+        Talk(client=f"10.0.1.{n}:40000", server=of).open().ask(REGISTER).answer(response(3))
+        for n, of in enumerate(servers)
+    ]
+    path = written(tmp_path / "two.pcap", [segment for talk in talks for segment in talk.segments])
+    for options, never in ((["10.0.0.3:9876=4.9.7"], ["10.0.0.3:9876"]), ([servers[1]], []), ([], [])):
+        warehouse = tmp_path / f"w{len(never)}{len(options)}"
+        read = read_in(warehouse, path, conf=load_conf(DEFAULT_CONF, options))
+        assert (read.never_met, read.errors) == (never, [])
+        assert {name for (name,) in stored(warehouse, "registrations", "namesrv_id")} == set(servers)
+        assert {name for (name,) in stored(warehouse, "open_streams", "namesrv_addr")} == set(servers)
+    later = written(tmp_path / "later.pcap", Talk(talks[0].at_ns, "10.0.1.9:40000", servers[0]).open().segments)
+    assert read_in(tmp_path / "w01", later, conf=load_conf(DEFAULT_CONF, [servers[1], "10.0.0.3:9876"])).never_met == [
+        "10.0.0.3:9876"
+    ]
+
+
+def test_a_capture_of_which_nothing_was_used_may_be_given_again(tmp_path: Path) -> None:
+    """Nobody answers in it, so no name server shows; once one is named, it is read, and then it is known."""
+    path = written(tmp_path / "asked.pcap", Talk(server="10.0.0.9:19876").open().ask(REGISTER).segments)
+    for _ in range(2):
+        read = read_in(tmp_path / "w", path)
+        assert (len(read.errors), read.known_sources) == (1, [])
+    assert stored(tmp_path / "w", "sources", "source_file") == []
+    named = load_conf(DEFAULT_CONF, ["10.0.0.9:19876"])
+    assert read_in(tmp_path / "w", path, conf=named).errors == []
+    assert len(stored(tmp_path / "w", "registrations", "namesrv_id")) == 1
+    assert read_in(tmp_path / "w", path, conf=named).known_sources == ["asked.pcap"]
 
 
 def test_what_quarantine_holds_is_what_was_counted(tmp_path: Path) -> None:

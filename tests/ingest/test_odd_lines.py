@@ -11,11 +11,9 @@ import pytest
 
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
-from namesrv_day.across.addresses import ENOUGH
 from namesrv_day.arrow.sql import ask
 from schemas import codec
 from schemas.sql_files import query
-from tests.day.test_addresses import A, B, Recorded, cluster
 from tests.ingest.given import BEAT, START_MS, Line, at, broker, house_at, read_in, stored, write
 
 GAP: Line = {"kind": "namesrv", "event": "recording_gap", "properties": f"until_ms={START_MS + 30 * 3_600_000}"}
@@ -62,16 +60,6 @@ def test_gaps_that_lie_over_each_other_have_positions_of_their_own(tmp_path: Pat
     read_in(tmp_path / "w", write(tmp_path / "a.jsonl", lines))
     seqs = [seq for (seq,) in stored(tmp_path / "w", "namesrv_events", "seq")]
     assert len(seqs) == len(set(seqs)) == 4
-
-
-@pytest.mark.parametrize("lease", LONGS)
-def test_addresses_are_compared_whatever_the_lease(lease: int) -> None:
-    """A broker may state any long: with one below all no entry lasts, with one above all every answer lies within it."""
-    recorded = Recorded(a=(A,), b=(B,))
-    recorded.asked(A, cluster("a", "b"), count=ENOUGH)
-    for row in recorded.registered:
-        row["lease_ms"] = lease
-    assert sum(pair.answers_for for pair in recorded.pairs().values()) == 0
 
 
 @pytest.mark.parametrize("lease", LONGS)

@@ -1,4 +1,4 @@
-"""Name servers with several addresses are one, told by conf/ or by what they answer; what only looks so stays apart."""
+"""Name servers with several addresses are one where that is said; what only looks so is told, and stays apart unless asked for."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from tests.night.worlds import (
     FIRST,
     OTHER,
     SECOND,
+    SECONDS_OTHER,
     alternating,
     balanced,
+    balanced_dual_stacks,
     dual_stack,
     log,
     of,
@@ -36,50 +38,82 @@ def addresses_of(summary: Summary) -> dict[str, str]:
     return {name: said["addresses"]["value"] for name, said in summary.settings.items() if "addresses" in said}
 
 
-def doubts(warehouse: Path) -> set[tuple[str, str]]:
-    """Return what findings say of addresses."""
+def told(warehouse: Path) -> dict[tuple[str, str], str]:
+    """Return what findings say of addresses: details by code and subject."""
     return {
-        (row["code"], row["subject"]) for row in rows(warehouse, gold.FINDINGS) if row["code"].startswith("ADDRESS")
+        (row["code"], row["subject"]): row["detail"]
+        for row in rows(warehouse, gold.FINDINGS)
+        if row["code"] in ("SAME_PROCESS_SUSPECTED", "ADDRESS_SHARED")
     }
 
 
 def mismatched(summary: Summary) -> int:
-    """Return how many answers do not match."""
-    return int(summary.verify["answers"] - summary.verify["matched"])
+    """Return how many answers are wrong."""
+    return int(summary.verify["mismatched"])
+
+
+def elsewhere(summary: Summary) -> int:
+    """Return how many answers do not match since not all that the name server was told is recorded at its address."""
+    return int(summary.verify["explained"].get("other_address", 0))
+
+
+JOINED = PipelineConf(join_addresses=True)
 
 
 @pytest.fixture(scope="module")
 def at_once(tmp_path_factory: pytest.TempPathFactory) -> Capture:
-    """Give a warehouse that read everything in one file, and what its night has said."""
+    """Give a warehouse that read everything in one file, what seems to be one joined, and what its night has said."""
     folder = tmp_path_factory.mktemp("at-once")
-    return Capture(folder / "w", night(folder / "w", log(folder / "all.jsonl", dual_stack())))
+    return Capture(folder / "w", night(folder / "w", log(folder / "all.jsonl", dual_stack()), conf=JOINED))
 
 
-def test_answers_tell_of_two_addresses_of_one_process(at_once: Capture) -> None:
-    """Everything is of one name server, all answers match, its settings say why, and bronze rows where they were met."""
+def test_two_addresses_of_one_process_are_joined_where_that_is_asked_for(at_once: Capture) -> None:
+    """Everything is of one name server, all answers match, its settings say so, and bronze rows where they were met."""
     path, summary = at_once
-    assert mismatched(summary) == 0
+    assert (mismatched(summary), elsewhere(summary), told(path)) == (0, 0, {})
     assert addresses_of(summary) == {FIRST: ONE}
     assert set(summary.namesrvs) == {FIRST, SECOND}
-    (said,) = [row for row in rows(path, gold.NAMESRV_SETTINGS) if row["setting"] == "addresses"]
-    assert (said["source"], len(said["evidence"]), said["answers_against"]) == ("inferred", 5, 0)
-    assert said["answers_for"] >= 100
+    (row,) = rows(path, bronze.ADDRESSES)
+    assert (row["namesrv_addr"], row["namesrv_id"], row["source"]) == (OTHER, FIRST, "joined")
     met = {(row["namesrv_id"], row["namesrv_addr"]) for row in rows(path, bronze.REGISTRATIONS)}
     assert met == {(FIRST, FIRST), (FIRST, OTHER), (SECOND, SECOND)}
-    assert not doubts(path)
     lives = [row["kind"] for row in rows(path, bronze.NAMESRV_EVENTS) if row["namesrv_id"] == FIRST]
     assert sorted(lives) == ["address_started", "started"]
-    # It was known before they were written: no file of theirs is there that another one has replaced.
-    (table,) = path.rglob(bronze.ROUTE_OBSERVATIONS.name)
-    assert len([*table.rglob("*.parquet")]) == 1
 
 
-def test_apart_half_of_the_answers_are_wrong(tmp_path: Path) -> None:
-    """What conf/ denies is not concluded: with it, the same recording shows what the conclusion is worth."""
-    conf = PipelineConf(namesrvs={FIRST: NamesrvConf(addresses=()), OTHER: NamesrvConf(), SECOND: NamesrvConf()})
+def test_what_seems_to_be_one_is_told_and_joined_by_a_later_run(tmp_path: Path, at_once: Capture) -> None:
+    """Told with the lines for conf/; what does not match is no mismatch. Joining restates, and so does the way back."""
+    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack()))
+    assert set(summary.namesrvs) == {FIRST, OTHER, SECOND}
+    assert mismatched(summary) == 0
+    assert elsewhere(summary) > 200
+    first = content_of(tmp_path / "w")
+    ((subject, detail),) = told(tmp_path / "w").items()
+    assert subject == ("SAME_PROCESS_SUSPECTED", f"{FIRST} {OTHER}")
+    assert f'[namesrv."{FIRST}"] addresses = ["{OTHER}"]' in detail
+    joined = night(tmp_path / "w", conf=JOINED)
+    assert (addresses_of(joined), mismatched(joined)) == ({FIRST: ONE}, 0)
+    assert content_of(tmp_path / "w") == content_of(at_once.path)
+    restated = {(row["namesrv_id"], row["table_name"]) for row in rows(tmp_path / "w", gold.RESTATEMENTS)}
+    assert {(OTHER, "broker_live_history"), (FIRST, "broker_live_history")} <= restated
+    assert {row["namesrv_id"] for row in rows(tmp_path / "w", bronze.WATERMARKS)} == {FIRST, SECOND}
+    assert night(tmp_path / "w", conf=JOINED).status == "nothing_to_do"
+    night(tmp_path / "w")
+    # Two events that stood at one position while they were of one name server stand at two since.
+    again = content_of(tmp_path / "w")
+    placed = (gold.NAMESRV_SETTINGS.name, gold.EVENT_OUTCOMES.name)
+    assert {name: of for name, of in again.items() if name not in placed} == {
+        name: of for name, of in first.items() if name not in placed
+    }
+
+
+def test_said_to_be_apart_half_of_the_answers_are_wrong(tmp_path: Path) -> None:
+    """Nothing is told then, nothing joined though that is asked for, and nothing excused."""
+    apart = {FIRST: NamesrvConf(apart=(OTHER,)), SECOND: NamesrvConf(apart=(OTHER,))}
+    conf = PipelineConf(namesrvs=apart, join_addresses=True)
     summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack()), conf=conf)
     assert set(summary.namesrvs) == {FIRST, OTHER, SECOND}
-    assert mismatched(summary) > 200
+    assert (mismatched(summary) > 200, told(tmp_path / "w")) == (True, {})
 
 
 def test_conf_states_addresses(tmp_path: Path) -> None:
@@ -91,47 +125,37 @@ def test_conf_states_addresses(tmp_path: Path) -> None:
 
 
 def test_two_processes_behind_a_balancer_stay_apart(tmp_path: Path) -> None:
-    """Answers show some of the brokers that only registered at the balancer, and lack the others: told, not merged."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", balanced()))
+    """Answers show some of the brokers that only registered at the balancer, and lack the others: told, not joined."""
+    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", balanced()), conf=JOINED)
     assert (addresses_of(summary), set(summary.namesrvs)) == ({}, {FIRST, SECOND, BALANCER})
-    assert ("ADDRESS_IN_DOUBT", f"{FIRST} {BALANCER}") in doubts(tmp_path / "w")
+    ((code, _),) = told(tmp_path / "w")
+    assert (code, mismatched(summary)) == ("SAME_PROCESS_SUSPECTED", 0)
 
 
 def test_an_address_of_several_processes_is_told(tmp_path: Path) -> None:
-    """What is answered goes back and forth: nothing can be told apart, and that is said."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", alternating()))
-    assert mismatched(summary) > 0
-    assert doubts(tmp_path / "w") == {("ADDRESS_SHARED", BALANCER)}
+    """What is answered goes back and forth: nothing can be told apart, that is said, and its answers are no mismatches."""
+    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", alternating()), conf=JOINED)
+    assert (mismatched(summary), elsewhere(summary) > 0) == (0, True)
+    assert set(told(tmp_path / "w")) == {("ADDRESS_SHARED", BALANCER)}
+
+
+def test_a_balancer_before_two_processes_with_two_addresses_joins_nothing(tmp_path: Path) -> None:
+    """Which address is whose cannot be told, since brokers beat at two of them; what the balancer hides makes nothing wrong."""
+    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", balanced_dual_stacks()), conf=JOINED)
+    assert addresses_of(summary) == {}
+    assert set(summary.namesrvs) == {FIRST, OTHER, SECOND, SECONDS_OTHER, BALANCER}
+    assert mismatched(summary) == 0
+    (shared, unsure) = sorted(told(tmp_path / "w").items())
+    assert shared[0] == ("ADDRESS_SHARED", BALANCER)
+    assert set(unsure[0][1].split()) == {FIRST, OTHER, SECOND, SECONDS_OTHER}
+    assert "cannot all be one (up to 1 brokers beat at two of them)" in unsure[1]
 
 
 def test_two_hosts_that_use_one_port_stay_apart(tmp_path: Path) -> None:
     """No answer shows what only the other was told, so nothing is said of them."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", two_hosts()))
-    assert (mismatched(summary), addresses_of(summary)) == (0, {})
+    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", two_hosts()), conf=JOINED)
+    assert (mismatched(summary), elsewhere(summary), addresses_of(summary), told(tmp_path / "w")) == (0, 0, {}, {})
     assert set(summary.namesrvs) == {FIRST, SECOND}
-    assert not doubts(tmp_path / "w")
-
-
-def test_thin_evidence_is_told_and_changes_nothing(tmp_path: Path) -> None:
-    """Within the longest lease of its beginning a recording may show what was there before."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack(100)))
-    assert set(summary.namesrvs) == {FIRST, OTHER, SECOND}
-    assert ("ADDRESS_IN_DOUBT", f"{FIRST} {OTHER}") in doubts(tmp_path / "w")
-
-
-def test_a_later_night_learns_of_an_address_and_restates(tmp_path: Path, at_once: Capture) -> None:
-    """What was published of the other address as a name server of its own is gone, and restatements say so."""
-    lines = dual_stack()
-    first = dual_stack(100)
-    early = [line for line in lines if line in first]
-    assert OTHER in night(tmp_path / "w", log(tmp_path / "early.jsonl", early)).namesrvs
-    summary = night(tmp_path / "w", log(tmp_path / "late.jsonl", [line for line in lines if line not in early]))
-    assert (addresses_of(summary), mismatched(summary)) == ({FIRST: ONE}, 0)
-    assert content_of(tmp_path / "w") == content_of(at_once.path)
-    told = {(row["namesrv_id"], row["table_name"]) for row in rows(tmp_path / "w", gold.RESTATEMENTS)}
-    assert (OTHER, "broker_live_history") in told
-    assert (FIRST, "broker_live_history") in told
-    assert {row["namesrv_id"] for row in rows(tmp_path / "w", bronze.WATERMARKS)} == {FIRST, SECOND}
 
 
 def test_addresses_of_one_process_in_different_files(tmp_path: Path, at_once: Capture) -> None:
@@ -141,16 +165,16 @@ def test_addresses_of_one_process_in_different_files(tmp_path: Path, at_once: Ca
         log(tmp_path / "other.jsonl", of(lines, OTHER)),
         log(tmp_path / "rest.jsonl", of(lines, FIRST, SECOND)),
     ]
-    night(tmp_path / "one", *parts)
+    night(tmp_path / "one", *parts, conf=JOINED)
     for part in parts:
-        night(tmp_path / "two", part)
+        night(tmp_path / "two", part, conf=JOINED)
     assert content_of(tmp_path / "one") == content_of(tmp_path / "two") == content_of(at_once.path)
 
 
-def test_conf_wins_over_what_was_found(tmp_path: Path, at_once: Capture) -> None:
+def test_conf_wins_over_what_was_joined(tmp_path: Path, at_once: Capture) -> None:
     """A night without input, and with a configuration that denies it, takes the two apart again."""
     shutil.copytree(at_once.path, tmp_path / "w")
-    apart = PipelineConf(namesrvs={FIRST: NamesrvConf(addresses=())})
+    apart = PipelineConf(namesrvs={FIRST: NamesrvConf(addresses=())}, join_addresses=True)
     assert set(night(tmp_path / "w", conf=apart).namesrvs) == {FIRST, OTHER, SECOND}
     assert {row["namesrv_id"] for row in rows(tmp_path / "w", bronze.REGISTRATIONS)} == {FIRST, OTHER, SECOND}
     together = PipelineConf(namesrvs={OTHER: NamesrvConf(addresses=(FIRST,))})
@@ -158,10 +182,7 @@ def test_conf_wins_over_what_was_found(tmp_path: Path, at_once: Capture) -> None
 
 
 def test_an_event_log_of_a_warehouse_says_whose_addresses_are_whose(tmp_path: Path, at_once: Capture) -> None:
-    """Exported and read back, all is the same but for how it is known."""
+    """Exported and read back, all is the same, though nothing is joined; unless conf/ says that they are apart."""
     export(house_at(at_once.path), tmp_path / "all.jsonl")
-    summary = night(tmp_path / "w", tmp_path / "all.jsonl")
-    assert addresses_of(summary) == {FIRST: ONE}
-    before, after = content_of(at_once.path), content_of(tmp_path / "w")
-    assert before.pop(gold.NAMESRV_SETTINGS.name) != after.pop(gold.NAMESRV_SETTINGS.name)
-    assert before == after
+    assert addresses_of(night(tmp_path / "w", tmp_path / "all.jsonl")) == {FIRST: ONE}
+    assert content_of(tmp_path / "w") == content_of(at_once.path)

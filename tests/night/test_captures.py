@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.night.passes import OnSpark
 from schemas import gold
@@ -26,6 +27,9 @@ FILES = {
     "v5-lifecycle": "v5-lifecycle/capture.pcap.gz",
     "v5-two-namesrv": "v5-two-namesrv/capture.pcap.gz",
 }
+
+JOINED = PipelineConf(join_addresses=True)
+"""In `network` a name server has an address of IPv4 and one of IPv6."""
 
 
 def expected(name: str) -> dict[str, str]:
@@ -43,7 +47,7 @@ def test_the_bundled_capture_gives_what_it_gave(whole: Capture) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_other_captures_give_what_they_gave(name: str, tmp_path: Path) -> None:
     """4.x and 5.x, two name servers, acting masters, a network that loses packets and knows only a part of the past."""
-    night(tmp_path / "w", file_of(name))
+    night(tmp_path / "w", file_of(name), conf=JOINED)
     assert content_of(tmp_path / "w") == expected(name)
 
 
@@ -54,7 +58,7 @@ def test_spark_gives_of_other_captures_what_one_process_gives(name: str, tmp_pat
     read = tmp_path / "in-process"
     assert ingest(house_at(read, "read-in"), [str(file_of(name))]).unaccounted == 0
     shutil.copytree(read, tmp_path / "on-spark")
-    said, on_spark = night(read), night(tmp_path / "on-spark", passes=OnSpark(lambda: spark))
+    said, on_spark = night(read, conf=JOINED), night(tmp_path / "on-spark", conf=JOINED, passes=OnSpark(lambda: spark))
     assert (on_spark.digests, on_spark.verify) == (said.digests, said.verify)
 
 

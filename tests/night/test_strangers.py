@@ -12,7 +12,7 @@ import pytest
 from schemas import bronze
 from tests.compare_gold import compare, tables_of
 from tests.night.nights import CAPTURE, Capture, night
-from tests.night.test_captures import FILES, VARIABLE
+from tests.night.test_captures import FILES, JOINED, VARIABLE
 from tests.wire.strangers import ADDRESS, NO_SUCH_TOPIC, strangers, with_strangers
 
 COUNTED = ("answer_checks", "runs", "restatements")
@@ -64,7 +64,7 @@ def test_strangers_change_nothing_in_the_bundled_capture(whole: Capture, tmp_pat
     """HTTP, zeros, half frames, silence, TLS and questions, four times in its course: every table is what it was."""
     capture = tmp_path / "hostile.pcap"
     with_strangers(CAPTURE, capture, [("127.0.0.1:9876", 407)], [30.3, 200.7, 400, 600.1])
-    said = night(tmp_path / "w", capture)
+    said = night(tmp_path / "w", capture, conf=JOINED)
     assert (said.verify["mismatched"], said.verify["explained"], said.errors) == (0, {}, [])
     assert said.verify["answers"] == said.verify["matched"] > whole.summary.verify["answers"]
     found = compare(tables_of(whole.path), told_of_others(tmp_path / "w"), without=COUNTED, ignore=COUNTERS)
@@ -83,7 +83,7 @@ def test_strangers_change_nothing_in_other_captures(name: str, tmp_path: Path) -
         [kind for kind in strangers(493) if "question" not in kind and kind != "proxy"] if name == "cut short" else ()
     )
     with_strangers(source, tmp_path / "hostile.pcap", SERVERS[name], AT_S[name], kinds)
-    night(tmp_path / "clean", source)
-    night(tmp_path / "w", tmp_path / "hostile.pcap")
+    night(tmp_path / "clean", source, conf=JOINED)
+    night(tmp_path / "w", tmp_path / "hostile.pcap", conf=JOINED)
     found = compare(tables_of(tmp_path / "clean"), told_of_others(tmp_path / "w"), without=COUNTED, ignore=COUNTERS)
     assert [str(one) for one in found if not one.is_equal] == []

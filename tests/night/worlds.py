@@ -14,6 +14,7 @@ from tests.ingest.given import START_MS, Line
 
 FIRST, SECOND = "10.0.0.1:9876", "10.0.0.2:9876"
 OTHER, BALANCER = "[fd00::1]:9876", "10.0.0.9:9876"
+SECONDS_OTHER = "[fd00::2]:9876"
 LONG_S = 240
 _NAMESRV = Namesrv(V5_4_0, NamesrvConfig())
 
@@ -140,3 +141,15 @@ def two_hosts() -> list[Line]:
     one, another = Process(), Process()
     ways = {"a": {FIRST: one, SECOND: another}, "b": {FIRST: one}, "c": {SECOND: another}}
     return World(ways, [(FIRST, one), (SECOND, another)]).run()
+
+
+def balanced_dual_stacks() -> list[Line]:
+    """Return what is recorded of two processes with two addresses each, and a balancer's for whoever else there is."""
+    one, another = Process(), Process()
+    ways = {
+        "a": {FIRST: one, SECOND: another},
+        "b": {OTHER: one, SECONDS_OTHER: another},
+        "c": {BALANCER: one},
+    }
+    own = [(FIRST, one), (OTHER, one), (SECOND, another), (SECONDS_OTHER, another)]
+    return World(ways, [*own, (BALANCER, one), (BALANCER, another)]).run()

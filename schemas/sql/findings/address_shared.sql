@@ -1,11 +1,12 @@
--- An address whose answers go back and forth between two states: several name servers behind one balancer.
--- meaning: an address at which several name servers seem to answer
+-- An address whose answers go back and forth between states that no registration explains: several name servers behind one balancer.
+-- meaning: an address at which several name servers answer: its traffic belongs to no single one
 -- severity: warning
 -- remedy: Record behind the balancer, where each name server has its own address
 SELECT
-    'warning' AS severity, namesrv_id AS subject, greatest(first_time, $start) AS from_time, last_time AS to_time,
-    answers_against || ' of ' || (answers_for + answers_against) || ' changes of what it holds only take back the one before: '
-        || 'several name servers seem to answer at this address; they cannot be told apart here, record them behind it' AS detail,
+    'warning' AS severity, namesrv_id AS subject, make_timestamptz(first_seq // 1000) AS from_time,
+    make_timestamptz(last_seq // 1000) AS to_time,
+    answers || ' of ' || changes || ' changes of the brokers it answers with only take back the one before, and no registration '
+        || 'explains them: several name servers answer at this address; it is joined with none, and its answers are not counted as '
+        || 'wrong (other_address); record them behind it' AS detail,
     evidence
-FROM addresses
-WHERE NOT is_one AND namesrv_addr = namesrv_id AND CAST(last_time AS DATE) = CAST($start AS DATE)
+FROM suspected WHERE kind = 'shared'

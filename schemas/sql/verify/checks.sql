@@ -8,7 +8,7 @@ WITH counted AS (
     FROM judged GROUP BY code
 ), unmatched AS (
     SELECT
-        code, count(*) FILTER (classification IN ('unknown_past', 'unseen_broker')) AS unknown_past,
+        code, count(*) FILTER (classification IN ('unknown_past', 'unseen_broker', 'other_address')) AS unknown_past,
         count(*) FILTER (classification = 'mismatched') AS mismatched,
         count(*) - unknown_past - mismatched AS explained
     FROM mismatches GROUP BY code

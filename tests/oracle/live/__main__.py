@@ -78,7 +78,10 @@ def _replayed(folder: Path, conf: PipelineConf) -> int:
     here, there = folder / "warehouse-host", folder / "warehouse-any"
     if not there.exists():
         return int(is_wrong)
-    sys.stdout.write(told("host.pcap, addresses as found", night(folder / "warehouse-found", folder / "host.pcap")))
+    found = PipelineConf(join_addresses=True)
+    sys.stdout.write(
+        told("host.pcap, addresses as found", night(folder / "warehouse-found", folder / "host.pcap", conf=found))
+    )
     differ = differences(here, there)
     sys.stdout.write("".join(f"host and any differ: {line}\n" for line in differ))
     return int(is_wrong or bool(differ))

@@ -1,0 +1,5 @@
+-- Name servers of which an answer shows a broker that beat at another one, and not at itself.
+SELECT DISTINCT t.namesrv_id
+FROM (SELECT DISTINCT namesrv_id, unnest(brokers) AS broker_addr FROM told) AS t
+SEMI JOIN heard AS h ON h.broker_addr = t.broker_addr AND h.namesrv_id <> t.namesrv_id
+ANTI JOIN heard AS own ON own.broker_addr = t.broker_addr AND own.namesrv_id = t.namesrv_id
