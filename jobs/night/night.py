@@ -2,7 +2,7 @@
 
 condense (all days at once) -> for each day: settle -> replay -> judge
 
-A name server's day of one pack is all three in one task.
+A name server's day of one pack is all three in one task, and the days of small ones are one task together.
 """
 
 from __future__ import annotations
