@@ -1,7 +1,7 @@
-"""The fourth pass over a day, a task a name server: what its slices say together, while they are in memory.
+"""The fourth pass over a day: what the slices of a name server say together, while they are in memory.
 
-Outcomes of its packs become one table; flags are raised, answers held against the histories, rules counted, digests taken; and
-of a day that was published before it is told what is different now.
+Outcomes of its packs become one table; flags are raised, answers held against the histories; and of a day that was published
+before it is told what is different now. Rules are counted, and digests taken, of all name servers of a task at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.night import stash
-from jobs.night.opened import TABLES, Files
+from jobs.night.opened import TABLES, Files, OfNamesrv
 from jobs.night.work import (
     NamesrvSettled,
     NamesrvWork,
@@ -107,16 +107,13 @@ class JudgeWork:
 class Judged:
     """What was judged of a name server's day.
 
-    Files that were written; digests of all of the day's gold slices; rules, counted of them; events by outcome; what is compared
-    with other name servers, None if that is not asked for; what is recorded of it (`coverage.recorded_day`). Of a day that was
-    published: what of days before had been told by comparing; slices that differ (`restate.compare`), whether what it hands on
+    Files that were written; events by outcome; what is compared with other name servers, None if that is not asked for; what is
+    recorded of it (`coverage.recorded_day`). Of a day that was published: what of days before had been told by comparing; slices that differ (`restate.compare`), whether what it hands on
     to the next day does, and whether that does at which any later day may look. Others had no end before.
     """
 
     namesrv_id: str
     files: dict[str, tuple[DataFile, ...]]
-    digests: dict[Slice, Digest]
-    measurements: list[Measurement]
     outcomes: Counter[str]
     compared: Compared | None
     coverage: list[dict[str, Any]] = field(default_factory=list)
@@ -126,8 +123,31 @@ class Judged:
     lives_otherwise: bool = True
 
 
-def judge_namesrv(work: JudgeWork) -> Judged:
-    """Judge one name server's day: the task of the pass."""
+@dataclass(frozen=True)
+class JudgedTogether:
+    """What was judged of the days of some name servers: of each, and what was counted of all their rows.
+
+    `digests`: of the day's gold slices; `measurements`: their rules. Of days that are not gated both are empty.
+    """
+
+    each: list[Judged] = field(default_factory=list)
+    digests: dict[Slice, Digest] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
+
+
+def judge_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
+    """Judge one day of some name servers: the task of the pass. All of their slices are in memory then."""
+    each = [_judged(one) for one in work]
+    judged = [of for of, _ in each]
+    if not work or not work[0].is_gated:
+        return JudgedTogether(judged)
+    slices = {table.name: pa.concat_tables([of[table.name] for _, of in each]) for table in DATA_TABLES}
+    digests = {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()}
+    return JudgedTogether(judged, digests, _measured(work, slices))
+
+
+def _judged(work: JudgeWork) -> tuple[Judged, dict[str, pa.Table]]:
+    """Return what is judged of one name server's day, and its slices."""
     of, own = work.of, work.slices.of(work.of.namesrv_id)
     slices = {table.name: own.rows(table) for table in DATA_TABLES}
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
@@ -144,20 +164,20 @@ def judge_namesrv(work: JudgeWork) -> Judged:
     judged = Judged(
         of.namesrv_id,
         written(of, {TABLES[name]: rows for name, rows in made.items()}),
-        {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()}
-        if work.is_gated
-        else {},
-        _measured(work, slices) if work.is_gated else [],
         outcome_counts(slices),
         _compared(work, slices, recorded) if FLAGS in work.parts else None,
         recorded if work.is_gated else [],
     )
-    if work.published is None:
-        return judged
-    before = {table.name: work.published.of(of.namesrv_id).rows(table) for table in DATA_TABLES}
+    return judged if work.published is None else _differing(work, judged, slices, work.published), slices
+
+
+def _differing(work: JudgeWork, judged: Judged, slices: Frames, published: Files) -> Judged:
+    """Return what was judged of a day that was published, with what is different now."""
+    name = judged.namesrv_id
+    before = {table.name: published.of(name).rows(table) for table in DATA_TABLES}
     return replace(
         judged,
-        told_then=work.published_told.of(of.namesrv_id).rows(gold.FINDINGS, where=pc.field("code").isin(BETWEEN)),
+        told_then=work.published_told.of(name).rows(gold.FINDINGS, where=pc.field("code").isin(BETWEEN)),
         differing=compare(slices, before),
         ends_otherwise=ends_otherwise(slices, before, HANDED_ON) or _flags_otherwise(work, slices, before),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
@@ -269,22 +289,24 @@ def _verdicts(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
 
 
-def _measured(work: JudgeWork, slices: Frames) -> list[Measurement]:
-    """Return the rules of the day's slices, counted; those about rows that go on over midnight of the day before, too."""
-    of, before = work.of, work.day_before.of(work.of.namesrv_id)
+def _measured(work: Sequence[JudgeWork], slices: Frames) -> list[Measurement]:
+    """Return the rules of the day's slices, counted; those about rows that go on over midnight of the day before, too.
+
+    `work`: the days of some name servers; `slices`: all of theirs.
+    """
+    names, day = [one.of.namesrv_id for one in work], work[0].of.day
+    before = work[0].day_before.of(*names)
     going_on = {table.name: pa.concat_tables([slices[table.name], before.rows(table)]) for table in GOING_ON}
-    frames = {**slices, **going_on, **_recorded(of, slices)}
+    frames = {**slices, **going_on, **_recorded(work[0].of.today.of(*names), day, slices)}
     return [
-        *measure(frames, slices, [of.day], which=lambda rule: rule.scope != "table"),
-        *measure(frames, going_on, [of.day - dt.timedelta(days=1)], which=lambda rule: rule.name == GOES_ON),
+        *measure(frames, slices, [day], which=lambda rule: rule.scope != "table"),
+        *measure(frames, going_on, [day - dt.timedelta(days=1)], which=lambda rule: rule.name == GOES_ON),
     ]
 
 
-def _recorded(of: NamesrvWork, slices: Frames) -> dict[str, pa.Table]:
+def _recorded(today: OfNamesrv, day: dt.date, slices: Frames) -> dict[str, pa.Table]:
     """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
-    named = ask(_NAMED, slices, day=of.day)
-    today, tables = of.today.of(of.namesrv_id), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
-
+    named, tables = ask(_NAMED, slices, day=day), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
     placed = named.filter(pc.field("seq").is_valid())
     seqs = {"seqs": pa.table({"seq": pc.unique(placed["seq"])})}
     # Nearly all lie where an outcome tells: elsewhere nothing is read. A decision on their order has moved a few.

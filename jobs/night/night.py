@@ -2,7 +2,7 @@
 
 condense (all days at once) -> for each day: settle -> replay -> judge
 
-A name server's day of one pack is all three in one task.
+A name server's day of one pack is all three in one task, and the days of small ones are one task together.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from jobs.errors import TamperedError
 from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, starting_slices
-from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgeWork, judge_namesrv
+from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgedTogether, JudgeWork, judge_namesrvs
 from jobs.night.opened import Files, files_of
-from jobs.night.packs import packs_of
+from jobs.night.packs import grouped, packs_of
 from jobs.night.passes import Call, Passes, call
-from jobs.night.settling import Settled, settle_namesrv
+from jobs.night.settling import Settled, settle_namesrvs
 from jobs.night.suspected import suspected_on
 from jobs.night.together import compare_keys
 from jobs.night.work import REPLAYED, NamesrvWork, PackReplayed, PackWork, replay_units
+from jobs.store.files import bounds_of
 from jobs.store.ledger import require_same
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
@@ -73,6 +74,7 @@ class Night:
         self.replayed: set[dt.date] = set()
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
+        self._counted: dict[dt.date, list[JudgedTogether]] = {}
         self._across: dict[Slice, Digest] = {}
         self._asked: frozenset[dt.date] = frozenset()
         self._suspected: dict[dt.date, pa.Table] = {}
@@ -134,9 +136,13 @@ class Night:
         return [of for day in sorted(self._judged) for of in self._judged[day]]
 
     @property
+    def _all_counted(self) -> list[JudgedTogether]:
+        return [of for day in sorted(self._counted) for of in self._counted[day]]
+
+    @property
     def measurements(self) -> list[Measurement]:
         """Return the rules of all tables that are cut by day, counted on what was read and what was made."""
-        parts = [*self._read.measurements, *(found for of in self.judged for found in of.measurements)]
+        parts = [*self._read.measurements, *(found for of in self._all_counted for found in of.measurements)]
         rows: Counter[str] = Counter()
         for cut, digest in {**self._read.digests, **self.outputs}.items():
             rows[cut.table] += digest.rows
@@ -153,7 +159,7 @@ class Night:
     @property
     def outputs(self) -> dict[Slice, Digest]:
         """Return the digests of the slices of the days that were replayed."""
-        found = {cut: digest for of in self.judged for cut, digest in of.digests.items()}
+        found = {cut: digest for of in self._all_counted for cut, digest in of.digests.items()}
         for cut, digest in self._across.items():
             found[cut] = found.get(cut, Digest()) + digest
         return found
@@ -184,7 +190,8 @@ class Night:
         """
         self.condense([day])
         work = self._judgements(day, frozenset(parts))
-        done = self._each(settle_namesrv, work)
+        together = self._each(settle_namesrvs, self._grouped(work))
+        done = [of for group in together for of in group.days]
         settled = [of.settled for of in done]
         for table in (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS):
             self._house.replace(table, [day], [file for of in settled for file in of.files[table.name]])
@@ -194,14 +201,13 @@ class Night:
             if earlier:
                 return earlier
         packs = self._replay_packs(day, done)
-        judged = {of.namesrv_id: of for of in (each.judged for each in done) if of is not None}
         behind = [
-            one.behind(of, [pack for pack in packs if pack.namesrv_id == one.of.namesrv_id])
-            for one, of in zip(work, settled, strict=True)
-            if one.of.namesrv_id not in judged
+            one.behind(of.settled, [pack for pack in packs if pack.namesrv_id == one.of.namesrv_id])
+            for one, of in zip(work, done, strict=True)
+            if of.replayed is None
         ]
-        judged |= {of.namesrv_id: of for of in self._each(judge_namesrv, behind)}
-        self._note_judged(day, frozenset(parts), list(judged.values()), work)
+        judged = [*(group.judged for group in together), *self._each(judge_namesrvs, self._grouped(behind))]
+        self._note_judged(day, frozenset(parts), judged, work)
         return []
 
     def judge(self, day: dt.date, parts: Iterable[str]) -> None:
@@ -209,7 +215,7 @@ class Night:
         self.condense([day])
         there = set(self._house.rows(gold.NAMESRV_SETTINGS, [day], ["namesrv_id"])["namesrv_id"].to_pylist())
         work = [one for one in self._judgements(day, frozenset(parts)) if one.of.namesrv_id in there]
-        self._note_judged(day, frozenset(parts), self._each(judge_namesrv, work), work)
+        self._note_judged(day, frozenset(parts), self._each(judge_namesrvs, self._grouped(work)), work)
 
     def _each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """Call a task for each piece of work; along with them goes what is still to be compared of all days' keys."""
@@ -224,6 +230,18 @@ class Night:
         for comparison in waiting:
             self._read.measurements += comparison.judged(self._house, islice(compared, len(comparison.work)))
         return done
+
+    def _grouped(self, work: Sequence[JudgeWork]) -> list[tuple[JudgeWork, ...]]:
+        """Return the days of name servers in groups, a task each, by what is recorded of them and what they begin with."""
+        if not work:
+            return []
+        rows = self._heard(work[0].of.day)
+        for file in (file for files in work[0].of.before.named.values() for file in files):
+            low, high = bounds_of(file)
+            rows.update(
+                {one.of.namesrv_id: file.rows for one in work if low is None or low <= one.of.namesrv_id <= high}
+            )
+        return grouped(((one, rows[one.of.namesrv_id]) for one in work), self._passes.width)
 
     def _namesrvs(self, day: dt.date) -> Iterator[NamesrvWork]:
         """Yield what is to be settled: each name server that was heard of on the day, or whose state is carried through it."""
@@ -379,16 +397,16 @@ class Night:
         return files_of(self._house, DATA_TABLES, [day], published=True)
 
     def _note_judged(
-        self, day: dt.date, parts: frozenset[str], judged: Sequence[Judged], work: Sequence[JudgeWork]
+        self, day: dt.date, parts: frozenset[str], together: Sequence[JudgedTogether], work: Sequence[JudgeWork]
     ) -> None:
         """Take over what tasks have written, and compare name servers."""
-        judged = sorted(judged, key=lambda of: of.namesrv_id)
+        judged = sorted((of for group in together for of in group.each), key=lambda of: of.namesrv_id)
         for table in (table for part in sorted(parts) for table in WRITES[part]):
             self._house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
         if FLAGS in parts and judged:
             judged, digests = told_together(self._house, day, judged)
             self._across = {**{cut: of for cut, of in self._across.items() if cut.day != day}, **digests}
-        self._judged[day] = [*judged, *self._gone(day, work)]
+        self._judged[day], self._counted[day] = [*judged, *self._gone(day, work)], [*together]
         self.replayed.add(day)
 
     def _gone(self, day: dt.date, work: Sequence[JudgeWork]) -> Iterator[Judged]:
@@ -400,7 +418,7 @@ class Night:
         for name in sorted(name for name in then - {one.of.namesrv_id for one in work} if name is not None):
             before = {table.name: published.of(name).rows(table) for table in DATA_TABLES}
             differing = compare({table.name: empty(table) for table in DATA_TABLES}, before)
-            yield Judged(name, {}, {}, [], Counter(), None, differing=differing)
+            yield Judged(name, {}, Counter(), None, differing=differing)
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""

@@ -42,17 +42,17 @@ class Files:
         """Return the same with other files of some tables, by their names."""
         return Files(self.root, {**self.named, **named})
 
-    def of(self, namesrv_id: str) -> OfNamesrv:
-        """Return the same, of one name server."""
-        return OfNamesrv(self, namesrv_id)
+    def of(self, *namesrv_ids: str) -> OfNamesrv:
+        """Return the same, of one name server, or of some together."""
+        return OfNamesrv(self, frozenset(namesrv_ids))
 
 
 @dataclass(frozen=True)
 class OfNamesrv:
-    """Rows of one name server."""
+    """Rows of one name server, or of some together."""
 
     files: Files
-    namesrv_id: str
+    namesrv_ids: frozenset[str]
 
     def rows(
         self,
@@ -62,9 +62,9 @@ class OfNamesrv:
         once: Collection[str] = (),
     ) -> pa.Table:
         """Return its rows of a table, as `Files.rows`."""
-        own = pc.field("namesrv_id") == self.namesrv_id
+        own = pc.field("namesrv_id").isin(sorted(self.namesrv_ids))
         both = own if where is None else own & where
-        parts = groupby(self._files(table), lambda file: set(bounds_of(file)) == {self.namesrv_id})
+        parts = groupby(self._files(table), self._is_own)
         # Where a file is its own, to look at whose a row is takes longer than to read the row.
         found = [
             read_files(self.files.root, table, [*files], columns, where if is_own else both, once)
@@ -81,7 +81,7 @@ class OfNamesrv:
                 for file in self._files(TABLES[name])
                 if pc.any(pc.is_in(self._words(TABLES[name], file, column), value_set=values)).as_py()
             )
-        return OfNamesrv(Files(self.files.root, named), self.namesrv_id)
+        return OfNamesrv(Files(self.files.root, named), self.namesrv_ids)
 
     def _words(self, table: Table, file: DataFile, column: str) -> pa.Array:
         """Return the different texts, and NULL where it is there, of a column of a file."""
@@ -91,7 +91,7 @@ class OfNamesrv:
         """Yield the files that may have rows of it."""
         for file in self.files.named.get(table.name, ()):
             low, high = bounds_of(file)
-            if low is None or high is None or low <= self.namesrv_id <= high:
+            if low is None or high is None or any(low <= own <= high for own in self.namesrv_ids):
                 yield file
 
     def few(
@@ -99,22 +99,23 @@ class OfNamesrv:
     ) -> pa.Table:
         """Return columns of few of its rows: those that `clause` leaves, a join with `others`, and `where`; see `few_of`."""
         files = [*self._files(table)]
-        own = "" if self._are_own(files) else " AND rows.namesrv_id = $of_namesrv"
-        values = {"of_namesrv": self.namesrv_id} if own else {}
+        own = "" if all(map(self._is_own, files)) else " AND list_contains($of_namesrvs, rows.namesrv_id)"
+        values = {"of_namesrvs": sorted(self.namesrv_ids)} if own else {}
         return few_of(self.files.root, table, files, columns, f"{clause} WHERE ({where}){own}", others, **values)
 
     def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], pa.Table]) -> pa.Table | None:
         """Return what `ask` makes of its rows of a table; None if there is no file."""
-        own = ColumnExpression("namesrv_id") == ConstantExpression(self.namesrv_id)
+        own = ColumnExpression("namesrv_id").isin(*map(ConstantExpression, sorted(self.namesrv_ids)))
         if not (files := [*self._files(table)]):
             return None
         # Each step of a relation is bound anew.
-        are_own = self._are_own(files)
+        are_own = all(map(self._is_own, files))
         return ask_files(self.files.root, table, files, lambda rows: ask(rows if are_own else rows.filter(own)))
 
-    def _are_own(self, files: Iterable[DataFile]) -> bool:
-        """Return whether all rows of files are its own."""
-        return all(set(bounds_of(file)) == {self.namesrv_id} for file in files)
+    def _is_own(self, file: DataFile) -> bool:
+        """Return whether all rows of a file are of one of them."""
+        low, high = bounds_of(file)
+        return low == high and low in self.namesrv_ids
 
     def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
         """Return its rows of several tables by name, each read when it is asked for."""

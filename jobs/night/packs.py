@@ -1,9 +1,12 @@
-"""In how many packs the day of each name server is replayed: as few as keep all cores busy."""
+"""In how many packs the day of each name server is replayed, and which days are one task: as few as keep all cores busy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import TypeVar
 
+T = TypeVar("T")
 # Below, a name server's day is one pack: it takes less than a task does.
 _ROWS_PER_PACK = 20_000
 # So many packs for each core: the last ones to end are small.
@@ -24,6 +27,20 @@ def packs_of(rows: Mapping[str, int], width: int) -> dict[str, int]:
         name: max(1, min(-(-width * _ROUNDS * count // of_all), -(-count // _ROWS_PER_PACK)))
         for name, count in rows.items()
     }
+
+
+def grouped(work: Iterable[tuple[T, int]], width: int) -> list[tuple[T, ...]]:
+    """Return work, given with the rows of each, in groups of neighbours: a task each, where `width` tasks run at once.
+
+    What little rows cost is a task, and what is asked of a group at once; a group has no more than a pack, but for its last piece.
+    """
+    pieces = [(one, rows + 1) for one, rows in work]
+    total = sum(rows for _, rows in pieces)
+    count = max(width, -(-total // _ROWS_PER_PACK))
+    groups: dict[int, list[T]] = {}
+    for (one, _), before in zip(pieces, accumulate((rows for _, rows in pieces), initial=0), strict=False):
+        groups.setdefault(before * count // total, []).append(one)
+    return [tuple(group) for group in groups.values()]
 
 
 def _longest(rows: Mapping[str, int], width: int) -> int:

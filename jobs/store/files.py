@@ -9,7 +9,7 @@ import re
 import uuid
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import reduce
+from functools import cache, reduce
 from operator import and_
 from typing import Any, Final, NamedTuple
 
@@ -250,6 +250,7 @@ def _groups(parts: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> It
         yield pa.concat_tables(waiting)
 
 
+@cache
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
     sink = pa.BufferOutputStream()
     pq.write_metadata(schema, sink)

@@ -89,9 +89,17 @@ class _Planned:
         for name, given in self._given.items():
             self._con.register(name, given)
         self._con.execute(f"PREPARE asked AS {query}")
+        self._of_nothing: pa.Table | None = None
 
     def run(self, tables: Tables) -> pa.Table:
-        """Return what the statement gives."""
+        """Return what the statement gives. What it gives of tables without rows is known once it was asked."""
+        if any(table.num_rows for table in tables.values()):
+            return self._run(tables)
+        if self._of_nothing is None:
+            self._of_nothing = self._run(tables)
+        return self._of_nothing
+
+    def _run(self, tables: Tables) -> pa.Table:
         for name, given in self._given.items():
             given.table = tables[name]
         try:

@@ -20,7 +20,7 @@ from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import HEARD
 from namesrv_day.flags.registered import SEEN
 from namesrv_day.flags.suspected import SUSPECTED
-from schemas.findings import CATALOGUE, Finding, Thresholds
+from schemas.findings import CATALOGUE, Finding, Having, Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP
@@ -101,9 +101,19 @@ def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) 
     """Return whether there may be a finding of one code, or one of those that stand may have ended."""
     if not finding.of:
         return True
-    if any((news[name] if name in news else tables[name]).num_rows for name in finding.of):
+    of_the_day = {**tables, **news}
+    if not standing.num_rows and finding.begins:
+        return any(_is_there(of_the_day, one) for one in finding.begins)
+    if any(of_the_day[name].num_rows for name in finding.of):
         return True
     return bool(standing.num_rows) and not news.keys() & finding.of
+
+
+def _is_there(tables: Frames, rows: str | Having) -> bool:
+    if isinstance(rows, str):
+        return bool(tables[rows].num_rows)
+    column = tables[rows.table][rows.column]
+    return column.null_count < len(column) if rows.value is None else bool(pc.any(pc.equal(column, rows.value)).as_py())
 
 
 def _things(finding: Finding, tables: Frames, values: Mapping[str, Any]) -> pa.Table:

@@ -43,7 +43,8 @@ _LAST_SEQ = (1 << 63) - 1
 def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
     wanted = {setting.name for setting in settle(known) if setting.source.is_open}
-    cast = [vote for name, votes_of in _VOTES.items() if name in wanted for vote in votes_of(given)]
+    asked = _VOTES if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows else _VOTES_WITHOUT_ANSWERS
+    cast = [vote for name, votes_of in asked.items() if name in wanted for vote in votes_of(given)]
     return evidence.tally(cast, known.lives, known.statements)
 
 
@@ -286,12 +287,15 @@ def _notification_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     return (evidence.Vote("notify_min_broker_id_changed", True, r["seq"], r["event_id"]) for r in rows_of(told))
 
 
-_VOTES: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
+_VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
+    IDLE_LIMIT: _idle_votes,
+    "notify_min_broker_id_changed": _notification_votes,
+}
+_VOTES = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
     "enable_all_topic_list": partial(_list_votes, _LISTS[:1]),
     "enable_topic_list": partial(_list_votes, _LISTS[1:]),
-    IDLE_LIMIT: _idle_votes,
-    "notify_min_broker_id_changed": _notification_votes,
+    **_VOTES_WITHOUT_ANSWERS,
 }
 """What gives the votes about a setting."""

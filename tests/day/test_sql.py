@@ -46,6 +46,21 @@ def test_rows_are_other_ones_each_time(planned: list[str]) -> None:
     assert len(planned) == 1
 
 
+def test_what_no_rows_give_is_asked_once(planned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of tables that have no rows, all of them, a statement gives the same each time; with a value it is another statement."""
+    runs: list[str] = []
+    run = sql._Planned._run
+    monkeypatch.setattr(sql._Planned, "_run", lambda self, tables: runs.append("") or run(self, tables))
+    query = "SELECT count(*) AS n, $day AS day FROM rows JOIN others USING (n)"
+    for day in (DAY, DAY + dt.timedelta(days=1)):
+        for _ in range(3):
+            none = {**numbers(), "others": numbers()["rows"]}
+            assert ask(query, none, day=day).to_pylist() == [{"n": 0, "day": day}]
+        some = {**numbers(1, 2), "others": numbers(2)["rows"]}
+        assert ask(query, some, day=day).to_pylist() == [{"n": 1, "day": day}]
+    assert (len(planned), len(runs)) == (2, 4)
+
+
 def test_other_columns_are_another_plan(planned: list[str]) -> None:
     """Tables of the same name with other columns, types or order of columns are read as what they are."""
     texts = {"rows": pa.table({"n": ["b", "a"]})}

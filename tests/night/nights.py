@@ -21,7 +21,7 @@ from jobs.night import gate, nightly
 from jobs.night.docs import Verdict
 from jobs.night.nightly import Asked, Summary
 from jobs.night.passes import InProcess, Passes
-from jobs.night.settling import Settled
+from jobs.night.settling import SettledTogether
 from jobs.night.work import PackReplayed
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
@@ -64,7 +64,7 @@ class Counting(InProcess):
     def each(self, task: Any, work: Any) -> list[Any]:
         """See `Passes`."""
         done = super().each(task, work)
-        parts = [of.replayed if isinstance(of, Settled) else of for of in done]
+        parts = [day.replayed for of in done if isinstance(of, SettledTogether) for day in of.days] + done
         packs = [part for part in parts if isinstance(part, PackReplayed)]
         self.packs += len(packs)
         self.events += sum(pack.counters["events"] for pack in packs)

@@ -66,8 +66,8 @@ def test_a_day_that_is_one_pack_is_two_passes(tmp_path: Path) -> None:
     assert night(tmp_path, passes=watched).status == "published"
     condensing, first, second = (pass_ for pass_ in watched.seen if pass_)
     assert condensing.keys() == {"condense_files"}
-    assert first == {"settle_namesrv": 2, "compare_keys": 1}
-    assert second == {"settle_namesrv": 2}
+    assert first == {"settle_namesrvs": 2, "compare_keys": 1}
+    assert second == {"settle_namesrvs": 2}
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_packs_are_passes_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
         summary = night(house, passes=watched)
         said.append((summary.digests, summary.verify, summary.findings))
     _, settling, replaying, judging = (pass_ for pass_ in watched.seen if pass_)
-    assert (settling["settle_namesrv"], judging) == (1, {"judge_namesrv": 1})
+    assert (settling["settle_namesrvs"], judging) == (1, {"judge_namesrvs": 1})
     assert replaying["replay_units"] > 1
     assert said[0] == said[1]
 
