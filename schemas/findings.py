@@ -73,7 +73,8 @@ class Finding:
 
     `of`: the tables without rows of which there is no such finding; of a history, rows that were opened or closed on the day
     count, without which what stood goes on. Empty: time alone can bring it. `begins`: of these, the rows that one begins with,
-    where there are fewer such; without, and where nothing of its code stands, nobody is asked. `lasts`: by what one that outlasts its day is
+    where there are fewer such; without, and where nothing of its code stands, nobody is asked. `lasts`: by what one that
+    outlasts its day is
     known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
     None: it is over with its day. `near_us`: how soon after another one begins that is told together with it; brokers beat
     every 30 s, so the last beats of those that fall silent together lie no further apart. `is_between`: it shows only where name

@@ -239,7 +239,11 @@ class Night:
         for file in (file for files in work[0].of.before.named.values() for file in files):
             low, high = bounds_of(file)
             rows.update(
-                {one.of.namesrv_id: file.rows for one in work if low is None or low <= one.of.namesrv_id <= high}
+                {
+                    one.of.namesrv_id: file.rows
+                    for one in work
+                    if low is None or high is None or low <= one.of.namesrv_id <= high
+                }
             )
         return grouped(((one, rows[one.of.namesrv_id]) for one in work), self._passes.width)
 

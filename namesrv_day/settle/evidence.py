@@ -291,7 +291,7 @@ _VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[evidence.Vote
     IDLE_LIMIT: _idle_votes,
     "notify_min_broker_id_changed": _notification_votes,
 }
-_VOTES = {
+_VOTES: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
     "enable_all_topic_list": partial(_list_votes, _LISTS[:1]),
