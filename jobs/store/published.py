@@ -25,7 +25,7 @@ from jobs.errors import (
     first_line,
 )
 
-LAYOUT: Final = 7
+LAYOUT: Final = 8
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 LAST_RUN: Final = "last_run.json"
 """File below the warehouse that notes the last published run outside of the tables. It is written last."""
