@@ -279,8 +279,8 @@ def restored(registry: Registry, carried: Iterable[Interval], capacities: Iterab
     for name, group in _groups_of(carried).items():
         registry.apply([Change("broker_addr_table", (name,), group)], 0)
     for name, is_inner, outer, capacity in capacities:
-        table: JavaMap[Any, Any] = getattr(registry, name)
-        found = table.get(outer) if is_inner else table
+        own: JavaMap[Any, Any] = getattr(registry, name)
+        found = own.get(outer) if is_inner else own
         if found is not None:
             found.resize(capacity)
 

@@ -12,7 +12,7 @@ import gzip
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import Phase, find, given, settings
@@ -122,7 +122,7 @@ def capacities_of(registry: Registry, rows: Iterable[Interval]) -> list[MapCapac
     restored(fresh, rows)
     for table in sorted(TABLES):
         own, other = getattr(registry, table), getattr(fresh, table)
-        maps = [(False, None, own, other)]
+        maps: list[tuple[bool, str | None, Any, Any]] = [(False, None, own, other)]
         if isinstance(own, NestedTable):
             maps += [(True, outer, inner, other[outer]) for outer, inner in own.items()]
         found += [
