@@ -53,8 +53,8 @@ class VerifyInput:
     these rows with their numbers (`row`). `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats and
     registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
     tables, event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and
-    until when (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities of the
-    day before.
+    until when (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities
+    of the day before.
     """
 
     namesrv_id: str

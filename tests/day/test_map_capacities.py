@@ -110,7 +110,11 @@ def test_slices_tell_the_capacities_that_the_maps_have(profile: Profile) -> None
             seen |= {(one.table, one.is_inner) for one in rows}
     outer = {table for table, is_inner in seen if not is_inner}
     assert outer == TABLES - {"kv_config_table", "topic_queue_mapping_info_table"}
-    assert {table for table, is_inner in seen if is_inner} == {"topic_queue_table", "cluster_addr_table", "kv_config_table"}
+    assert {table for table, is_inner in seen if is_inner} == {
+        "topic_queue_table",
+        "cluster_addr_table",
+        "kv_config_table",
+    }
 
 
 def test_a_table_that_is_full_again_is_not_told_and_one_without_rows_still_is() -> None:
