@@ -9,14 +9,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from namesrv_core.history.map_orders import MapOrder
+from namesrv_core.history.intervals import MapCapacity
 from namesrv_core.history.snapshot import snapshot_of
 from namesrv_core.history.verification import Observed
 from namesrv_core.inference.settings import Setting, Source, text_of, value_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import Step
-from namesrv_core.machine.java_map import Shape
 from namesrv_core.machine.past import ANY, Entity, Fact
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.register import REGISTER_FAILED
@@ -257,35 +256,17 @@ def fact_of(row: Row) -> Fact:
     return Fact(row["what"], entity, row["number"])
 
 
-# -- the order of maps --------------------------------------------------------------------------------------------------
+# -- the capacities of maps ---------------------------------------------------------------------------------------------
 
 
-def map_order_row(order: MapOrder) -> dict[str, Any]:
-    """Return the row of `order` in `map_orders`, without `namesrv_id` and `day`."""
-    return {
-        "map_table": order.table,
-        "is_inner": order.is_inner,
-        "outer_key": order.outer,
-        "capacity": order.shape.capacity,
-        "keys": [
-            {
-                "cluster_name": key.cluster_name if isinstance(key, LiveKey) else None,
-                "key": key.broker_addr if isinstance(key, LiveKey) else key,
-                "node": node,
-            }
-            for key, node in order.shape.placed
-        ],
-    }
+def map_capacity_row(of: MapCapacity) -> dict[str, Any]:
+    """Return the row of a map in `map_capacities`, without `namesrv_id` and `day`."""
+    return {"map_table": of.table, "is_inner": of.is_inner, "outer_key": of.outer, "capacity": of.capacity}
 
 
-def map_order_of(row: Row) -> MapOrder:
-    """Return the order of a row of `map_orders`."""
-    of_live_keys = row["map_table"] in _KEYED_BY_LIVE_KEY
-    placed = ((LiveKey(of["cluster_name"], of["key"]) if of_live_keys else of["key"], of["node"]) for of in row["keys"])
-    return MapOrder(row["map_table"], row["is_inner"], row["outer_key"], Shape(row["capacity"], tuple(placed)))
-
-
-_KEYED_BY_LIVE_KEY = ("broker_live_table", "filter_server_table")
+def map_capacity_of(row: Row) -> MapCapacity:
+    """Return what a row of `map_capacities` says."""
+    return MapCapacity(row["map_table"], row["is_inner"], row["outer_key"], row["capacity"])
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------

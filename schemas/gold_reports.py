@@ -86,10 +86,10 @@ PAST_KNOWLEDGE = Table(
     ),
     key=("day", "namesrv_id", "what", "about", "one", "other", "any_one", "any_other"),
 )
-MAP_ORDERS = Table(
-    "map_orders",
+MAP_CAPACITIES = Table(
+    "map_capacities",
     "gold",
-    "one map of a name server that was, at the end of the day, in another order than the rows of the histories tell",
+    "one map of a name server that had, at the end of the day, more buckets than the keys in it need",
     (
         NAMESRV_ID,
         required("map_table", STRING, "Table of the registry: topic_queue_table, broker_live_table ..."),
@@ -98,12 +98,6 @@ MAP_ORDERS = Table(
             "outer_key", STRING, "Topic, cluster or namespace whose map it is; NULL: the table's own, or a null key"
         ),
         required("capacity", INT, "Number of buckets: it grew with what the map held, and never shrinks"),
-        required(
-            "keys",
-            list_of(struct_of(cluster_name=STRING, key=STRING, node=INT)),
-            "Keys of the buckets in which they do not stand by age, in Java's order; cluster_name belongs to live entries of "
-            "5.x. node NULL: the bucket is a list; in a tree: the parent's place in it (-1: the root) times two, plus one if red",
-        ),
         DAY,
     ),
     key=("day", "namesrv_id", "map_table", "is_inner", "outer_key"),
@@ -337,7 +331,7 @@ REPORT_TABLES = (
     EVENT_OUTCOMES,
     REFRESHES_HOURLY,
     PAST_KNOWLEDGE,
-    MAP_ORDERS,
+    MAP_CAPACITIES,
     ROUTE_CHANGES,
     EXPIRED_BROKERS,
     ORPHANED_TOPICS,

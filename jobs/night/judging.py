@@ -51,7 +51,7 @@ from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.hours.answered import SINGLES, singles_from
 from namesrv_day.replay.pack import merged_outcomes
 from namesrv_day.settle.settings import settings_of
-from namesrv_day.verify.map_orders import map_orders
+from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.findings import BETWEEN, Thresholds
@@ -66,7 +66,7 @@ FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.
 VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 GOES_ON = "is_carried_to_the_next_day"
 GOING_ON = (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)
-WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES, gold.MAP_ORDERS), FLAGS: FLAGGED, VERIFY: VERIFIED}
+WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES, gold.MAP_CAPACITIES), FLAGS: FLAGGED, VERIFY: VERIFIED}
 """The tables whose slices each part of the pass writes."""
 
 
@@ -209,12 +209,12 @@ def _outcomes(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa
     outcomes = merged_outcomes([stash.take(work.outcomes, "outcomes")])
     made = {gold.EVENT_OUTCOMES.name: outcomes}
     of = work.of
-    orders = map_orders({**slices, **made}, _map_orders_before(of), namesrv, of.namesrv_id, of.day)
-    return {**made, gold.MAP_ORDERS.name: orders}
+    capacities = map_capacities({**slices, **made}, _capacities_before(of), namesrv, of.namesrv_id, of.day)
+    return {**made, gold.MAP_CAPACITIES.name: capacities}
 
 
-def _map_orders_before(of: NamesrvWork) -> pa.Table:
-    return of.before.of(of.namesrv_id).rows(gold.MAP_ORDERS)
+def _capacities_before(of: NamesrvWork) -> pa.Table:
+    return of.before.of(of.namesrv_id).rows(gold.MAP_CAPACITIES)
 
 
 def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames, extent: Extent | None) -> dict[str, pa.Table]:
@@ -283,7 +283,7 @@ def _verdicts(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa
         partial(raw_beats, of),
         slices,
         work.unread,
-        _map_orders_before(of),
+        _capacities_before(of),
         is_told_elsewhere=bool(of.suspected.num_rows),
     )
     found = verdicts(given)

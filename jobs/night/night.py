@@ -49,7 +49,7 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
 
-_CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE, gold.MAP_ORDERS)
+_CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
 _WAITED_DAYS = 7
 _UNREAD = """

@@ -158,7 +158,7 @@ def replay_units(work: PackWork) -> PackReplayed:
             _open_rows(before),
             partial(topic_configs, of.today),
             partial(_single_beats, of, plan["moves"], with_answers=context.has_unknown_past),
-            before.rows(gold.MAP_ORDERS),
+            before.rows(gold.MAP_CAPACITIES),
         )
     )
     stashed = stash.put(of.staging, {"outcomes": done.outcomes})
@@ -178,14 +178,14 @@ def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tupl
 
 def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
     before, ever = work.before.of(work.namesrv_id), work.ever.of(work.namesrv_id)
-    map_orders = {gold.MAP_ORDERS.name: before.rows(gold.MAP_ORDERS)}
+    capacities = {gold.MAP_CAPACITIES.name: before.rows(gold.MAP_CAPACITIES)}
     return SettleInput(
         work.namesrv_id,
         work.day,
         frames,
         partial(raw_beats, work),
         partial(topic_configs, work.today),
-        carried=ChainMap({**map_orders, gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before)),
+        carried=ChainMap({**capacities, gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before)),
         ever={
             bronze.NAMESRV_EVENTS.name: ever.rows(bronze.NAMESRV_EVENTS),
             bronze.SNAPSHOTS.name: ever.rows(bronze.SNAPSHOTS),
@@ -255,9 +255,9 @@ def _keys_in(nodes: pa.Table) -> dict[str, tuple[str, pa.Array]]:
 
 
 def _keys(before: OfNamesrv) -> dict[str, pa.Table]:
-    """Return of the open rows what a plan looks at, and map_orders."""
+    """Return of the open rows what a plan looks at, and map_capacities."""
     keys = {table.name: before.rows(table, columns, _IS_OPEN) for table, columns in KEYS.items()}
-    return {**keys, gold.MAP_ORDERS.name: before.rows(gold.MAP_ORDERS)}
+    return {**keys, gold.MAP_CAPACITIES.name: before.rows(gold.MAP_CAPACITIES)}
 
 
 def topic_configs(files: Files, digests: pa.ChunkedArray) -> pa.Table:

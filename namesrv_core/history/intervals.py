@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from namesrv_core.history.map_orders import MapOrder, reorder
 from namesrv_core.machine.draft import Certainty
 from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.java_map import JavaMap
 from namesrv_core.machine.registry import Change, Registry, TableName
 from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey
 from namesrv_core.machine.tables import NestedTable
@@ -86,6 +86,15 @@ class Interval(NamedTuple):
     last_update_ms: int | None = None
     known_from_us: int | None = None
     beginning_seen: bool = True
+
+
+class MapCapacity(NamedTuple):
+    """How many buckets a map of a registry has: a table's own, or, `is_inner`, the one under `outer` in it."""
+
+    table: TableName
+    is_inner: bool
+    outer: str | None
+    capacity: int
 
 
 class Histories:
@@ -251,10 +260,10 @@ def _beaten(interval: Interval, beat_ms: int | None) -> Interval:
     return interval if beat_ms is None else interval._replace(last_update_ms=beat_ms)
 
 
-def restored(registry: Registry, carried: Iterable[Interval], orders: Iterable[MapOrder] = ()) -> None:
+def restored(registry: Registry, carried: Iterable[Interval], capacities: Iterable[MapCapacity] = ()) -> None:
     """Put the day before's open intervals into an empty registry, in the order in which their keys entered its maps.
 
-    `orders`: of maps whose order that does not tell.
+    `capacities`: of maps that once held more keys; a map never shrinks.
     """
     carried = list(carried)
     rows = [interval for interval in carried if interval.table in TABLE_OF]
@@ -269,7 +278,11 @@ def restored(registry: Registry, carried: Iterable[Interval], orders: Iterable[M
         registry.apply([change], interval.last_update_ms or 0)
     for name, group in _groups_of(carried).items():
         registry.apply([Change("broker_addr_table", (name,), group)], 0)
-    reorder(registry, orders)
+    for name, is_inner, outer, capacity in capacities:
+        own: JavaMap[Any, Any] = getattr(registry, name)
+        found = own.get(outer) if is_inner else own
+        if found is not None:
+            found.resize(capacity)
 
 
 def _groups_of(carried: Iterable[Interval]) -> dict[str | None, BrokerData]:

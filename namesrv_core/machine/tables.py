@@ -152,9 +152,9 @@ class ClusterAddrTable(NestedTable[bool]):
         note(self._clusters_of_name, key[1], key[0], present=value is not None)
 
     def look_up(self, cluster_name: str | None) -> None:
-        """Note that a registration has looked for a cluster: if it is there, the table may grow all the same, or get a tree.
+        """Note that a registration has looked for a cluster: if it is there, the table may grow all the same.
 
-        Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker; JDK 17 computeIfAbsent. On JDK 8, 5.x only gets it.
+        Source: RocketMQ 4.9.7 RouteInfoManager.registerBroker; HashMap.computeIfAbsent.
         """
         if cluster_name in self:
             self.put(cluster_name, self[cluster_name])
@@ -227,7 +227,7 @@ class BrokerAddrTable(JavaMap[str | None, BrokerData]):
         if not isinstance(value, BrokerData):
             self.remove(name)
             return
-        (self.put if old is None else self.mutate)(name, value)
+        self.put(name, value)
         for _, addr in value.broker_addrs:
             note(self._names_of_addr, addr, name, present=True)
 

@@ -42,7 +42,7 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
     if _topic_is_refused(registry, event.topic) and (not cluster_name or cluster_name in registry.cluster_addr_table):
         return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
     queue_datas = registry.topic_queue_table.get(event.topic)
-    present = () if queue_datas is None else queue_datas.keys_by_age()
+    present = () if queue_datas is None else list(queue_datas)
     names = registry.cluster_addr_table.get(cluster_name, ()) if cluster_name else present
     for name in present:
         if name in names:

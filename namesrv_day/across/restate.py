@@ -48,7 +48,7 @@ LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
 HANDED_ON: Rows = {
     **dict.fromkeys(gold.HISTORY_TABLES, _OPEN),
     gold.PAST_KNOWLEDGE: _ALL,
-    gold.MAP_ORDERS: _ALL,
+    gold.MAP_CAPACITIES: _ALL,
     gold.NAMESRV_SETTINGS: _ALL,
     **LIVES,
 }

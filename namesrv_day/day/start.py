@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from namesrv_core.history.intervals import Histories, Interval, Position, restored
-from namesrv_core.history.map_orders import MapOrder
+from namesrv_core.history.intervals import Histories, Interval, MapCapacity, Position, restored
 from namesrv_core.machine.past import Fact
 from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import rows_of, with_microseconds
@@ -22,20 +21,20 @@ Frames = Mapping[str, pa.Table]
 def starting(context: NamesrvDay, open_rows: Frames) -> tuple[Registry, Histories]:
     """Return the registry and the open intervals with which a name server, or some units of it, begins the day.
 
-    `open_rows`: open rows of history tables, and the rows of past_knowledge and map_orders, by table; a table may be missing.
+    `open_rows`: open rows of history tables, and the rows of past_knowledge and map_capacities, by table; a table may be missing.
     """
-    return started(context, intervals_in(open_rows), facts_in(open_rows), map_orders_in(open_rows))
+    return started(context, intervals_in(open_rows), facts_in(open_rows), capacities_in(open_rows))
 
 
 def started(
-    context: NamesrvDay, carried: Iterable[Interval], facts: list[Fact], orders: Iterable[MapOrder]
+    context: NamesrvDay, carried: Iterable[Interval], facts: list[Fact], capacities: Iterable[MapCapacity]
 ) -> tuple[Registry, Histories]:
-    """Return what `starting` does, of open intervals, what is known of the past, and what they do not tell of maps."""
+    """Return what `starting` does, of open intervals, what is known of the past, and the capacities of maps."""
     carried = [carried_over(interval) for interval in carried]
     registry = Registry(context.namesrv.profile)
     registry.scan_halted = context.scan_halted
     registry.past = context.past_of(facts)
-    restored(registry, carried, orders)
+    restored(registry, carried, capacities)
     return registry, Histories(carried)
 
 
@@ -59,10 +58,10 @@ def facts_in(rows: Frames) -> list[Fact]:
     return [codec.fact_of(row) for row in rows_of(rows[name])] if name in rows else []
 
 
-def map_orders_in(rows: Frames) -> list[MapOrder]:
-    """Return what the open rows do not tell of the order of maps, of the rows of map_orders."""
-    name = gold.MAP_ORDERS.name
-    return [codec.map_order_of(row) for row in rows_of(rows[name])] if name in rows else []
+def capacities_in(rows: Frames) -> list[MapCapacity]:
+    """Return how many buckets maps have of which the open rows do not tell it, of the rows of map_capacities."""
+    name = gold.MAP_CAPACITIES.name
+    return [codec.map_capacity_of(row) for row in rows_of(rows[name])] if name in rows else []
 
 
 def _positions_of(values: pa.ChunkedArray) -> list[Position | None]:

@@ -43,8 +43,8 @@ def nodes_of(
     """
     edges, crossings = mentioned(events, hours, open_rows)
     unit_of = components(edges)
-    orders = frame(open_rows, gold.MAP_ORDERS)["map_table"].to_pylist()
-    if unit_of and must_stay_whole(edges, namesrv, crossings, has_grown=bool(_LOOKED_UP.intersection(orders))):
+    grown = frame(open_rows, gold.MAP_CAPACITIES)["map_table"].to_pylist()
+    if unit_of and must_stay_whole(edges, namesrv, crossings, has_grown=bool(_LOOKED_UP.intersection(grown))):
         unit_of = dict.fromkeys(unit_of, min(unit_of))
     unit_of |= {KV_UNIT: KV_UNIT, ELSEWHERE: ELSEWHERE}
     found = [WHOLE_UNIT] * len(unit_of) if whole else list(unit_of.values())

@@ -21,7 +21,7 @@ from namesrv_day.arrow.rows import conformed, empty, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.day_events import Frames, topic_digests
-from namesrv_day.day.start import facts_in, intervals_from, map_orders_in, started
+from namesrv_day.day.start import capacities_in, facts_in, intervals_from, started
 from namesrv_day.day.timed import Timed, topic_tables_of
 from namesrv_day.hours import condense
 from namesrv_day.plan import placing
@@ -43,9 +43,9 @@ class PackInput:
 
     `nodes`: (node, unit, is_quiet) of the pack; `eventful`: (unit, period), at least of its units; `hours`: the beats of the
     day, at least its own; `others`: all other events of the day (`day_events`), at least its own, where they take effect.
-    `open_rows`: what was open when the day began, and past_knowledge, at least its own; `map_orders`: what these do not tell of
-    the order of maps. `topic_configs` gives the rows of
-    digests; `raw_beats` the single beats (`day_events`) of (broker_addr, period), of an address that is NULL those without.
+    `open_rows`: what was open when the day began, and past_knowledge, at least its own; `capacities`: map_capacities of the
+    day before. `topic_configs` gives the rows of digests; `raw_beats` the single beats (`day_events`) of (broker_addr, period),
+    of an address that is NULL those without.
     """
 
     context: NamesrvDay
@@ -57,7 +57,7 @@ class PackInput:
     open_rows: Frames
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     raw_beats: Callable[[pa.Table], pa.Table]
-    map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
+    capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
 
 
 @dataclass(frozen=True)
@@ -162,13 +162,13 @@ class _Replays:
         rows = _events(given, nodes, eventful)
         timed = Timed(rows, topic_tables_of(given.topic_configs(topic_digests(rows))))
         # Inner maps are looked at in their order by answers alone.
-        orders = [
-            order
-            for order in map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
-            if given.context.has_unknown_past or not order.is_inner
+        capacities = [
+            capacity
+            for capacity in capacities_in({gold.MAP_CAPACITIES.name: given.capacities})
+            if given.context.has_unknown_past or not capacity.is_inner
         ]
         for unit in (units := sorted(pc.unique(nodes["unit"]).to_pylist())):
-            start_state = started(given.context, carried.intervals[unit], carried.facts[unit], orders)
+            start_state = started(given.context, carried.intervals[unit], carried.facts[unit], capacities)
             replay = UnitReplay(given.context, start_state, timed.reports)
             try:
                 replay.take(timed.numbered(*timed.spans.get(unit, (0, 0))))

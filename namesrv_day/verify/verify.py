@@ -32,7 +32,7 @@ from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_col
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats, frame
 from namesrv_day.day.day_events import BEATS, Frames
-from namesrv_day.day.start import intervals_in, map_orders_in
+from namesrv_day.day.start import capacities_in, intervals_in
 from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
 from namesrv_day.verify.under_way import UnderWay
@@ -53,8 +53,8 @@ class VerifyInput:
     these rows with their numbers (`row`). `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats and
     registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
     tables, event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and
-    until when (microseconds; None: it still was) connections to it were open that cannot be read. `map_orders`: those of the
-    day before.
+    until when (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities
+    of the day before.
     """
 
     namesrv_id: str
@@ -66,7 +66,7 @@ class VerifyInput:
     raw_beats: RawBeats
     replayed: Frames
     unread: Sequence[tuple[int, int | None]] = ()
-    map_orders: pa.Table = field(default_factory=lambda: empty(gold.MAP_ORDERS))
+    capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
     is_told_elsewhere: bool = False
 
 
@@ -183,7 +183,7 @@ class _Judge:
         histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
         intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
-        self._orders = map_orders_in({gold.MAP_ORDERS.name: given.map_orders})
+        self._capacities = capacities_in({gold.MAP_CAPACITIES.name: given.capacities})
         arrivals, one_way = _arrivals(changed, given)
         self._under_way = UnderWay(changed, one_way, given.namesrv)
         self._timeline = timeline_of(intervals, from_seq, arrivals)
@@ -301,7 +301,7 @@ class _Judge:
     def _registry(self) -> Registry:
         """Return the registry as the day began."""
         registry = Registry(self._given.namesrv.profile)
-        restored(registry, self._carried, self._orders)
+        restored(registry, self._carried, self._capacities)
         return registry
 
 

@@ -1,7 +1,7 @@
 """Wherever a log of events is cut into days, the state, the histories and the outcomes are those of one run.
 
-At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from them; where
-its maps would be in another order, that is told beside. That a 4.x scan has ended for good is no row: it is read from
+At a cut the open intervals become rows, the rows become intervals again, and a new registry is built from them; how many
+buckets a map has that once held more keys is told beside. That a 4.x scan has ended for good is no row: it is read from
 the outcomes before the cut, as the jobs read it. Not carried, and therefore kept out of the way of a cut, are
 unregistrations that were only queued (5.x): the jobs never defer one; where a log does, it is not cut while some wait.
 """
@@ -9,25 +9,24 @@ unregistrations that were only queued (5.x): the jobs never defer one; where a l
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Outcome, Registry, Step, take
-from namesrv_core.history.intervals import Histories, Interval, restored
-from namesrv_core.history.map_orders import MapOrder, orders_unlike
+from namesrv_core.history.intervals import Histories, Interval, MapCapacity, restored
 from namesrv_core.history.registry_json import state_of
 from namesrv_core.machine import events
-from namesrv_core.machine.java_map import Shape, string_hash
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
+from namesrv_core.machine.registry import TABLES
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.tables import NestedTable
 from namesrv_core.replay.loop import TimedEvent, replay
 from schemas.intervals import carried_over, columns_of, intervals_of
 from tests.core.adversary import (
@@ -112,16 +111,26 @@ def cut(run: Run, namesrv: Namesrv) -> Run:
     }, "a row says something else than its interval"
     registry = Registry(namesrv.profile)
     registry.scan_halted = scan_halted(run.steps)
-    restored(registry, rows, orders_of(run.registry, rows))
+    restored(registry, rows, capacities_of(run.registry, rows))
     carried = Histories(carried_over(interval) for interval in rows)
     return Run(registry, carried, (*run.closed, *run.histories.open_intervals()), run.steps)
 
 
-def orders_of(registry: Registry, rows: Iterable[Interval]) -> list[MapOrder]:
-    """Return what the rows do not tell of the order of the registry's maps."""
-    fresh = Registry(registry.profile)
+def capacities_of(registry: Registry, rows: Iterable[Interval]) -> list[MapCapacity]:
+    """Return the maps of the registry that have more buckets than those that are made of the rows."""
+    fresh, found = Registry(registry.profile), list[MapCapacity]()
     restored(fresh, rows)
-    return list(orders_unlike(registry, fresh))
+    for table in sorted(TABLES):
+        own, other = getattr(registry, table), getattr(fresh, table)
+        maps: list[tuple[bool, str | None, Any, Any]] = [(False, None, own, other)]
+        if isinstance(own, NestedTable):
+            maps += [(True, outer, inner, other[outer]) for outer, inner in own.items()]
+        found += [
+            MapCapacity(table, is_inner, outer, one.capacity)  # type: ignore[arg-type]  # a name of TABLES
+            for is_inner, outer, one, afresh in maps
+            if one.capacity > afresh.capacity
+        ]
+    return found
 
 
 def merged(run: Run) -> dict[tuple[object, ...], Interval]:
@@ -137,12 +146,12 @@ def merged(run: Run) -> dict[tuple[object, ...], Interval]:
 
 
 def orders(registry: Registry) -> list[object]:
-    """Return every order of iteration, and everything beside the tables that outlasts an event."""
+    """Return every order that shows in anything (that of namespaces does not), and what beside the tables outlasts an event."""
     nested = (
-        registry.topic_queue_table, registry.cluster_addr_table, registry.kv_config_table,
-        registry.topic_queue_mapping_info_table,
+        registry.topic_queue_table, registry.cluster_addr_table, registry.topic_queue_mapping_info_table,
     )  # fmt: skip
     return [
+        {namespace: inner.java_keys() for namespace, inner in registry.kv_config_table.items()},
         *([(key, inner.java_keys()) for key, inner in table.java_items()] for table in nested),
         list(registry.broker_addr_table.java_items()),
         list(registry.broker_live_table.java_items()),
@@ -355,13 +364,11 @@ def test_lease_that_ends_overnight_expires_before_the_first_event_of_the_day() -
     assert scanned.timed.effect_us == (START_MS + 125_000) * 1_000
 
 
-# -- the shape of maps
+# -- maps that grew
 # -----------------------------------------------------------------------------------------
 
-# All of one hash, and a few of others.
-CROWD = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)]
-NAMES = [*CROWD, *(f"broker-{number}" for number in range(40))]
-TOPICS = [*("T" + name for name in CROWD), *(f"topic-{number}" for number in range(4))]
+NAMES = [f"broker-{number}" for number in range(56)]
+TOPICS = [f"topic-{number}" for number in range(20)]
 
 
 def joined(name: str, *topics: str) -> events.RegisterBroker:
@@ -374,8 +381,8 @@ def left(name: str) -> events.UnregisterBroker:
 
 
 @st.composite
-def crowded_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
-    """Brokers come in crowds and go in crowds, topics of one hash with them: maps grow, buckets become trees and lists."""
+def growing_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
+    """Brokers come in crowds and go in crowds: maps of broker names grow, and lose most of them."""
     namesrv = Namesrv(draw(st.sampled_from([V4_9_7, V5_4_0])))
     log: list[events.Event] = []
     # A broker that registers one topic alone is refused by 5.x.
@@ -390,25 +397,34 @@ def crowded_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
     return [Timed(event, START_MS + number) for number, event in enumerate(log)], namesrv
 
 
-@given(crowded_logs())
-def test_no_cut_is_seen_where_maps_grow_and_buckets_are_crowded(made: tuple[list[Timed], Namesrv]) -> None:
-    """Tables that grew and shrank, trees and what is left of them: after each event all maps iterate as if uncut."""
+@given(growing_logs())
+def test_no_cut_is_seen_where_maps_grow(made: tuple[list[Timed], Namesrv]) -> None:
+    """Maps that grew and shrank: after each event all iterate as if uncut, since a HashMap's order is its capacity and its ages."""
     require_no_cut_seen(*made)
 
 
 @pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
-def test_crowded_logs_reach_what_they_are_about(profile: Profile) -> None:
-    """The test above means something: there are trees, and tables larger than their content needs."""
-    registry, namesrv = Registry(profile), Namesrv(profile)
-    for name in NAMES:
-        take(registry, joined(name, *TOPICS), START_MS, namesrv)
-    for name in NAMES[18:]:
-        take(registry, left(name), START_MS, namesrv)
-    names, topics = registry.topic_queue_table["topic-0"], registry.topic_queue_table
-    assert (names.capacity, len(names)) == (128, 18)
-    assert len({string_hash(topic) for topic in TOPICS}) == 5
-    assert names._trees
-    assert topics._trees
+def test_of_a_table_that_grew_the_buckets_are_carried(profile: Profile) -> None:
+    """Tables of 800 brokers of which 30 are left: each key is in its bucket, and in 4.x at its place in it, too.
+
+    A ConcurrentHashMap (5.x) turns parts of its buckets round when it grows; what had left by the cut, had a share in that.
+    """
+    namesrv = Namesrv(profile)
+    run = fresh(namesrv)
+    names = [f"broker-{number}" for number in range(800)]
+    for number, name in enumerate(names):
+        run = proceed(run, Timed(joined(name, "T", "U"), START_MS), number, namesrv)
+    for number, name in enumerate(names[30:]):
+        run = proceed(run, Timed(left(name), START_MS), 1_000 + number, namesrv)
+    again = cut(run, namesrv).registry
+    assert state_of(again) == state_of(run.registry)
+    for table in ("broker_addr_table", "broker_live_table", "filter_server_table"):
+        own, other = getattr(run.registry, table), getattr(again, table)
+        assert own.capacity == other.capacity > getattr(Registry(profile), table).capacity_of(30)
+        assert [*map(own.bucket_of, own.java_keys())] == [*map(other.bucket_of, other.java_keys())]
+        if not profile.concurrent_maps:
+            assert own.java_keys() == other.java_keys()
+    assert again.topic_queue_table["T"].java_keys() == run.registry.topic_queue_table["T"].java_keys()
 
 
 def test_a_grown_map_is_told_and_one_that_is_full_is_not() -> None:
@@ -418,13 +434,13 @@ def test_a_grown_map_is_told_and_one_that_is_full_is_not() -> None:
     names = [f"broker-{number}" for number in range(13)]
     for number, name in enumerate(names):
         run = proceed(run, Timed(joined(name, "T"), START_MS), number, namesrv)
-    assert orders_of(run.registry, run.histories.open_intervals()) == []
+    assert capacities_of(run.registry, run.histories.open_intervals()) == []
     for number, name in enumerate(names[2:], start=2):
         run = proceed(run, Timed(left(name), START_MS), 100 + number, namesrv)
-    told = orders_of(run.registry, run.histories.open_intervals())
+    told = capacities_of(run.registry, run.histories.open_intervals())
     assert told == [
-        MapOrder("topic_queue_table", True, "T", Shape(32)),
-        MapOrder("cluster_addr_table", True, "C", Shape(32)),
+        MapCapacity("cluster_addr_table", True, "C", 32),
+        MapCapacity("topic_queue_table", True, "T", 32),
     ]
     again = cut(run, namesrv).registry
     assert again.topic_queue_table["T"].capacity == 32

@@ -1,15 +1,12 @@
 """JavaMap against java.util.HashMap and ConcurrentHashMap.
 
 `java_maps.jsonl.gz` was recorded with OpenJDK 17: per line the constructor's `capacity` (0: none given), the class, the operations
-(`+key` put, `-key` remove) and, after some of them, the order in which keySet() iterated. `java_trees.jsonl.gz` is what
-`JavaMaps.java` writes: likewise, of keys that crowd buckets, by their numbers among `keys`; with `computes` they were put by
-computeIfAbsent.
+(`+key` put, `-key` remove) and, after some of them, the order in which keySet() iterated. Buckets have eight keys at most.
 """
 
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,17 +14,14 @@ from typing import Any
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile, Registry
+from namesrv_core import V4_9_7, Namesrv, Profile, Registry
 from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, string_map, table_size_for
-from namesrv_core.machine.rows import LiveKey, TopicTable, live_key_hash
+from namesrv_core.machine.rows import TopicTable
 from namesrv_core.machine.step import apply_step, step
 
 with gzip.open(Path(__file__).parent / "java_maps.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
     RECORDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]
-
-with gzip.open(Path(__file__).parent / "java_trees.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
-    CROWDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]
 
 
 def identity(number: int) -> int:
@@ -185,36 +179,9 @@ def test_concurrent_map_keeps_the_last_run_and_turns_round_the_rest() -> None:
     assert table.java_keys() == [32, 0, 64, 96, *range(1, 7), 48, 16]
 
 
-def test_crowded_bucket_makes_a_small_hash_map_grow() -> None:
-    """Eight keys in a bucket are a list.
-
-    The ninth makes a table below 64 double instead of becoming a tree.
-    """
-    assert filled([1024 * key for key in range(8)]).capacity == 16
-    assert filled([1024 * key for key in range(9)]).capacity == 32
-    assert filled([1024 * key for key in range(10)]).capacity == 64
-    assert filled([1024 * key for key in range(20)]).capacity == 64
-
-
-def test_crowded_bucket_makes_a_small_concurrent_map_grow_at_once() -> None:
-    """Its tryPresize goes on until the threshold is past what it asked for: from 16 to 128."""
-    assert filled([1024 * key for key in range(8)], concurrent=True).capacity == 16
-    assert filled([1024 * key for key in range(9)], concurrent=True).capacity == 128
-
-
-def test_finding_the_eighth_key_of_a_bucket_makes_a_concurrent_map_grow_too() -> None:
-    """Only ConcurrentHashMap counts on the way to a key that is there; the seventh does not count."""
-    keys = [1024 * key for key in range(8)]
-    for key, hash_capacity, concurrent_capacity in [(keys[6], 16, 16), (keys[7], 16, 128)]:
-        plain, concurrent = filled(keys), filled(keys, concurrent=True)
-        plain.put(key, value=False)
-        concurrent.put(key, value=False)
-        assert (plain.capacity, concurrent.capacity) == (hash_capacity, concurrent_capacity)
-
-
 @pytest.mark.parametrize("number", range(len(RECORDED)))
 def test_order_is_that_of_the_recorded_java_map(number: int) -> None:
-    """Puts, removals, growth and crowded buckets of real Java maps, small and large."""
+    """Puts, removals and growth of real Java maps, small and large."""
     recorded = RECORDED[number]
     concurrent = recorded["concurrent"]
     table: JavaMap[str | None, int] = string_map(buckets_of(recorded), concurrent=concurrent)
@@ -235,63 +202,6 @@ def buckets_of(recorded: dict[str, Any]) -> int:
     return table_size_for(asked) if capacity else 16
 
 
-@pytest.mark.parametrize("number", range(len(CROWDED)))
-def test_crowded_buckets_are_iterated_as_the_trees_of_the_recorded_java_map(number: int) -> None:
-    """Collisions of hash and of bucket, null, trees that grow, shrink to lists and are parted when their table grows.
-
-    A twin taken on the way goes on as its original.
-    """
-    recorded = CROWDED[number]
-    concurrent, computes, keys = recorded["concurrent"], recorded["computes"], recorded["keys"]
-    table: JavaMap[str | None, int] = string_map(buckets_of(recorded), concurrent=concurrent, computes=computes)
-    done = 0
-    for until, order in recorded["orders"]:
-        for sign, key in recorded["ops"][done:until]:
-            if sign == "+":
-                table.put(keys[key], until)
-            else:
-                table.remove(keys[key])
-        done = until
-        assert table.java_keys() == [keys[key] for key in order]
-        table = table.twin()
-
-
-def test_a_tree_is_not_iterated_as_a_list() -> None:
-    """The ninth key of a bucket of 64 comes first in a ConcurrentHashMap; in a HashMap the root of the tree does."""
-    keys = [64 * key for key in range(10)]
-    assert filled(keys[:9], 64).java_keys() == [192, 0, 64, 128, *keys[4:9]]
-    assert filled(keys, 64, concurrent=True).java_keys() == [keys[9], *keys[:9]]
-
-
-def test_an_object_that_is_changed_in_place_crowds_no_bucket() -> None:
-    """A ConcurrentHashMap counts when it finds the eighth key to put it again; a group that only changes is not put."""
-    table = filled([128 * key for key in range(8)], 128, concurrent=True)
-    twin = table.twin()
-    table.mutate(7 * 128, value=False)
-    twin.put(7 * 128, value=False)
-    for either in (table, twin):
-        either.put(8 * 128, value=True)
-        either.put(9 * 128, value=True)
-    assert [key // 128 for key in table.java_keys()] == [9, *range(9)]
-    assert [key // 128 for key in twin.java_keys()] == [9, 8, *range(8)]
-
-
-def test_live_entries_of_one_bucket_stand_in_a_tree_by_hash_and_text() -> None:
-    """Keys of cluster and address: a null among them comes before texts, and the tree finds each again."""
-    keys = [LiveKey(None, "".join(part)) for part in itertools.product(("Aa", "BB"), repeat=4)]
-    keys += [LiveKey("AaAaAaAa", f"{key.broker_addr}") for key in keys]
-    table: JavaMap[LiveKey, int] = JavaMap(256, live_key_hash, concurrent=True)
-    for key in keys:
-        table.put(key, 0)
-    for cluster in (None, "AaAaAaAa"):
-        of_one = [key for key in keys if key.cluster_name == cluster]
-        shown = [key for key in table.java_keys() if key.cluster_name == cluster]
-        assert shown == [*reversed(of_one[9:]), *of_one[:9]]
-    for key in keys:
-        table.remove(key)
-    assert table.java_keys() == []
-
-
 def test_recording_covers_growth_of_both_classes() -> None:
     """The comparison means something.
 
@@ -306,39 +216,32 @@ def test_recording_covers_growth_of_both_classes() -> None:
         )
 
 
-@pytest.mark.parametrize("concurrent", [False, True])
-def test_trees_are_told_in_the_shape_of_a_map_and_made_of_it(concurrent: bool) -> None:  # noqa: FBT001
-    """A bucket that was a tree of many keys when some left is not the tree that the others alone would make."""
-    crowd = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)]
-    grown, fresh = (JavaMap[str, bool](64, string_hash, concurrent=concurrent) for _ in range(2))
-    for key in crowd:
-        grown.put(key, True)
-    for key in crowd[:3]:
+@pytest.mark.parametrize("computes", [False, True])
+def test_a_hash_map_that_is_given_its_capacity_has_the_order_of_one_that_grew(*, computes: bool) -> None:
+    """What is left of many keys, put by age into a fresh map: as many buckets, and each key where it was, now and later."""
+    grown, fresh = (JavaMap[int, bool](16, identity, concurrent=False, computes=computes) for _ in range(2))
+    for key in range(0, 16 * 40, 16):
+        grown.put(key, value=True)
+    for key in range(0, 16 * 40, 48):
         grown.remove(key)
-    for key in grown:
-        fresh.put(key, True)
-    shape = grown.shape_unlike(fresh)
-    assert shape is not None
-    assert any(node is not None for _, node in shape.placed)
-    fresh.reshape(shape)
-    assert fresh.shape_unlike(grown) is None
-    for key in ("Aa", *crowd[:3]):  # and it goes on as the other does
-        grown.put(key, True)
-        fresh.put(key, True)
-        assert fresh.java_keys() == grown.java_keys()
+    for key in sorted(grown):
+        fresh.put(key, value=True)
+    assert fresh.capacity == fresh.capacity_of(len(fresh)) == 64
+    grown.remove(16)
+    fresh.remove(16)
+    fresh.resize(grown.capacity)
+    for one in (grown, fresh):
+        one.put(16, value=True)
+    assert (fresh.capacity, fresh.java_keys()) == (grown.capacity, grown.java_keys())
 
 
-def test_a_bucket_in_another_order_is_told_in_the_shape_of_a_map_and_made_of_it() -> None:
-    """A ConcurrentHashMap that grows turns a part of a bucket round; one that had room from the start has its keys as they came."""
-    keys = [1, 17, 33, 49, 65, *range(2, 10)]
-    grown, fresh = filled(keys, concurrent=True), filled(keys, 64, concurrent=True)
-    assert [key for key in grown.java_keys() if key in {1, 33, 65}] == [33, 1, 65]
-    shape = grown.shape_unlike(fresh)
-    assert shape is not None
-    assert [place for place in shape.placed if place[0] in {1, 33, 65}] == [(33, None), (1, None), (65, None)]
-    fresh.reshape(shape)
-    assert fresh.java_keys() == grown.java_keys()
-    assert fresh.shape_unlike(grown) is None
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_capacity_follows_from_the_most_keys(*, concurrent: bool) -> None:
+    """As many buckets as a map has into which so many keys were put."""
+    for capacity in (16, 256):
+        empty = numbers(capacity, concurrent=concurrent)
+        for keys in (0, 1, empty.room - 1, empty.room, 2 * empty.room, 800):
+            assert empty.capacity_of(keys) == filled(list(range(keys)), capacity, concurrent=concurrent).capacity
 
 
 def registered(profile: Profile, clusters: Sequence[str]) -> Registry:
@@ -348,14 +251,6 @@ def registered(profile: Profile, clusters: Sequence[str]) -> Registry:
         broker = RegisterBroker(cluster, f"{cluster}:1", cluster, 0, None, None, TopicTable([]), None, None)
         apply_step(registry, broker, step(registry, broker, 0, namesrv), 0, namesrv)
     return registry
-
-
-def test_a_registration_that_finds_its_cluster_may_make_a_tree_of_the_bucket() -> None:
-    """The eighth of one hash registers again and changes nothing; the ninth then stands in front of all, else behind them."""
-    clusters = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=4)][:9]
-    assert registered(V5_4_0, clusters).cluster_addr_table.java_keys() == clusters
-    found = registered(V5_4_0, [*clusters[:8], clusters[7], clusters[8]])
-    assert found.cluster_addr_table.java_keys() == [clusters[8], *clusters[:8]]
 
 
 def test_a_registration_that_finds_its_cluster_may_make_a_hash_map_grow() -> None:

@@ -241,12 +241,11 @@ GOOD: dict[str, dict] = {
         "number": 0,
         "day": DAY,
     },
-    "map_orders": {
+    "map_capacities": {
         "map_table": "topic_queue_table",
         "is_inner": True,
         "outer_key": "T",
         "capacity": 32,
-        "keys": [],
         "day": DAY,
     },
     "namesrv_settings": {
@@ -331,7 +330,7 @@ def own(table: str) -> dict[str, object]:
         "route_mismatches": {"event_id": digest(f"answer {n}")},
         "answer_checks": {"code": 1000 + n},
         "past_knowledge": {"namesrv_id": addr},
-        "map_orders": {"namesrv_id": addr},
+        "map_capacities": {"namesrv_id": addr},
         "namesrv_settings": {"namesrv_id": addr},
         "runs": {"run_id": f"run-{n}"},
         "restatements": {"namesrv_id": addr},

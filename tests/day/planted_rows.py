@@ -35,7 +35,7 @@ NULLED = {
     "route_mismatches": "code",
     "answer_checks": "namesrv_id",
     "past_knowledge": "number",
-    "map_orders": "keys",
+    "map_capacities": "capacity",
     "namesrv_settings": "restart_value",
     "runs": "code_version",
     "restatements": "previous_run",
@@ -303,7 +303,7 @@ OWN_PLANTS: dict[str, dict] = {
         "what_is_named": {"what": "guessed"},
         "any_has_no_part": {"any_one": True},
     },
-    "map_orders": {
+    "map_capacities": {
         "capacity_is_a_power_of_two": {"capacity": 24},
         "only_inner_maps_lie_under_a_key": {"is_inner": False},
     },

@@ -21,9 +21,9 @@ SWITCHES = (
     "orderMessageEnable", "supportActingMaster", "deleteTopicWithBrokerRegistration", "notifyMinBrokerIdChanged",
     "returnOrderTopicConfigToBroker", "enableTopicList", "enableAllTopicList",
 )  # fmt: skip
-# One String.hashCode for all names of a list, in the second enough for a tree; one bucket of 128 or 256 for the third.
+# One String.hashCode for all names of the first list, too few for a tree (known_differences.toml); one bucket of 128 or 256
+# for the second.
 SAME_HASH = ["AaAaAa", "AaAaBB", "AaBBAa", "AaBBBB", "BBAaAa", "BBAaBB", "BBBBAa"]
-CROWDED = [f"{a}{b}{c}{d}" for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB") for d in ("Aa", "BB")]
 SAME_BUCKET = ["broker-0", "broker-117", "broker-b"]
 ODD_TOPICS = ["rmq_sys_SYNC_BROKER_MEMBER_b", "%RETRY%g", 'say "\\hi\\"\n', "тема", "\U0001f680", "a!", "a"]
 IDS = [0, 0, 0, 0, 1, 1, 2, 3, 16, 17, -1, 2**33]
@@ -48,18 +48,13 @@ class Pools(NamedTuple):
     topics: list[str]
 
 
-def _pools(rng: random.Random, crowds: bool) -> Pools:  # noqa: FBT001
-    """Draw the size of a life: mostly tiny, sometimes with colliding names, seldom wide enough for maps to grow.
-
-    A bucket becomes a tree only with `crowds`. Addresses never share a hash then: an order of (cluster, address) is Java's whim.
-    """
-    kind = rng.choices(["tiny", "colliding", "crowded", "middle", "wide"], [60, 20 - 5 * crowds, 5 * crowds, 15, 5])[0]
+def _pools(rng: random.Random) -> Pools:
+    """Draw the size of a life: mostly tiny, sometimes with colliding names, seldom wide enough for maps to grow."""
+    kind = rng.choices(["tiny", "colliding", "middle", "wide"], [60, 20, 15, 5])[0]
     if kind == "tiny":
         return Pools(["C", "D"], SAME_BUCKET, _addrs(3), _channels(3), ["T0", "T1", "T2", "T3"])
     if kind == "colliding":
         return Pools(["C", *SAME_HASH[:3]], [*SAME_HASH, "b"], _addrs(5), _channels(6), [*SAME_HASH, *ODD_TOPICS])
-    if kind == "crowded":
-        return Pools(["C", *CROWDED[:11]], [*CROWDED, "b"], _addrs(15), _channels(15), [*CROWDED, "T"])
     if kind == "middle":
         return Pools(["C", "D", "E"], _numbered("broker-", 12), _addrs(15), _channels(15), _numbered("T", 20))
     width = rng.choice([40, 120, 300])
@@ -105,7 +100,7 @@ class Adversary:
 
     def _begin(self) -> Ev:
         rng = self._rng
-        self._pools = _pools(rng, crowds=self._five)  # in 4.x, where iterators remove, not: known_differences.toml
+        self._pools = _pools(rng)
         self._now = START_MS + rng.randrange(1_000)
         self._nulls = rng.random() < 0.3  # are fields missing in this life?
         self._ends: list[int] = []  # of leases that were given
