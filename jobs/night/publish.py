@@ -13,6 +13,7 @@ from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
 from jobs.night.restated import note_restatements
+from jobs.night.unusable import note_unusable
 from jobs.store.ledger import Ledger, as_rows, require_same
 from jobs.store.relations import digest_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
@@ -50,8 +51,11 @@ def publish(
     replaced = {cut: digest for cut, digest in known.items() if cut.table in _BRONZE}
     untouched = house.ledger().days - days.touched
     require_same(_of_days(inputs, untouched), _of_days(replaced, untouched))
+    measurements = night.measurements
+    for cut, digest in note_unusable(house, night, days, [*measured_small(house, done), *measurements]).items():
+        inputs[cut] = inputs.get(cut, Digest()) + digest
     try:
-        warnings = require_sound(house, [*measured_small(house, done), *night.measurements])
+        warnings = require_sound(house, [*measured_small(house, done), *measurements])
     except GateError as error:
         house.note_run(done, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
         raise
@@ -59,7 +63,7 @@ def publish(
     outputs = night.outputs
     digests = {**_whole(house.ledger(), known, {**inputs, **outputs}), **_of_small(house)}
     report = {**_report(house, done), "tables": _rows(digests)}
-    house.commit([*DATA_TABLES, gold.RESTATEMENTS])
+    house.commit([*DATA_TABLES, gold.RESTATEMENTS, bronze.QUARANTINE])
     house.note_run(
         done,
         {

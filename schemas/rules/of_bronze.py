@@ -84,16 +84,25 @@ _USUAL_CODES = (0, 1, 2, 3, 17, 22)
 _ARE_USUAL = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT_EXIST or QUERY_NOT_FOUND."
 
 
-def _fields_are_read(table: str) -> Rule:
-    # Millions of answers say a few things.
-    texts = f"SELECT DISTINCT namesrv_id, response_fields FROM {table}"
-    return warn(
-        "response_fields_are_an_object",
-        "response_fields IS NULL OR CASE WHEN json_valid(response_fields) THEN json_type(response_fields) = 'OBJECT' END",
-        "response_fields is a JSON object; what nobody can read counts as no fields.",
-        over=texts,
-    )
+UNREAD_FIELDS, UNREAD_QUEUES = "response_fields_are_read", "queue_maps_are_read"
+"""Rules of what replay parses: a row that was stored before they were looked at when it is read counts for the rest of it."""
 
+
+def _object(text: str, values: str) -> str:
+    """Return the SQL condition that `text` is a JSON object whose `values` (of `v`) are as they should be."""
+    flat = f"len(list_filter(json_extract({text}, '$.*'), lambda v: NOT coalesce({values}, FALSE))) = 0"
+    return f"CASE WHEN json_valid({text}) THEN json_type({text}) = 'OBJECT' AND {flat} END"
+
+
+_FIELDS_ARE_READ = warn(
+    UNREAD_FIELDS,
+    # Most answers have none.
+    "response_fields IS NULL OR response_fields = '{}' OR "
+    + _object("response_fields", "json_type(v) NOT IN ('OBJECT', 'ARRAY')"),
+    "response_fields is a JSON object of texts; what nobody can read counts as no fields, see quarantine.",
+)
+_IS_INT = "json_type(v) IN ('BIGINT', 'UBIGINT') AND try_cast(CAST(v AS VARCHAR) AS INTEGER) IS NOT NULL"
+_KEYS_ARE_INTS = "len(list_filter(json_keys(e.curr_id_map), lambda k: try_cast(k AS INTEGER) IS NULL)) = 0"
 
 _REQUEST = (
     Rule(
@@ -136,7 +145,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "heartbeats": (
         *_envelope("heartbeats"),
         *_REQUEST,
-        _fields_are_read("heartbeats"),
+        _FIELDS_ARE_READ,
         *_BROKER,
         _code_of("heartbeats"),
         Rule(
@@ -148,7 +157,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "registrations": (
         *_envelope("registrations"),
         *_REQUEST,
-        _fields_are_read("registrations"),
+        _FIELDS_ARE_READ,
         *_BROKER,
         _code_of("registrations"),
         Rule(
@@ -185,7 +194,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "unregistrations": (
         *_envelope("unregistrations"),
         *_REQUEST,
-        _fields_are_read("unregistrations"),
+        _FIELDS_ARE_READ,
         *_BROKER,
         _code_of("unregistrations"),
     ),
@@ -221,7 +230,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
     "admin_events": (
         *_envelope("admin_events"),
         *_REQUEST,
-        _fields_are_read("admin_events"),
+        _FIELDS_ARE_READ,
         _code_of("admin_events"),
         Rule(
             "operation_is_of_its_code",
@@ -294,11 +303,19 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             each("mappings", "e.total_queues >= 0"),
             "Mappings have 0 queues or more.",
         ),
+        warn(
+            UNREAD_QUEUES,
+            each(
+                "mappings",
+                f"e.curr_id_map IS NULL OR e.curr_id_map = '' OR ({_object('e.curr_id_map', _IS_INT)} AND {_KEYS_ARE_INTS})",
+            ),
+            "A queue map is a JSON object of queue ids; what nobody can read counts as no queues, see quarantine.",
+        ),
         *queues("topics"),
     ),
     "route_observations": (
         *_envelope("route_observations"),
-        _fields_are_read("route_observations"),
+        _FIELDS_ARE_READ,
         Rule(
             "code_belongs_here",
             is_code("code", sorted(OBSERVED)),

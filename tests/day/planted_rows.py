@@ -59,7 +59,7 @@ EVENT_PLANTS = {
 }
 REQUEST_PLANTS = {
     "one_way_has_no_response": {"one_way": True},
-    "response_fields_are_an_object": {"response_fields": "{oops"},
+    "response_fields_are_read": {"response_fields": "{oops"},
     "remark_needs_response": {"response_code": None, "response_remark": "why"},
     "response_code_is_usual": {"response_code": 99},
     "code_belongs_here": {"code": 905},
@@ -126,7 +126,7 @@ OWN_PLANTS: dict[str, dict] = {
         "code_belongs_here": {"code": 905, "subject": None},
         "subject_is_of_its_code": {"code": 206},
         "answer_follows_question": {"request_seq": SEQ + 1_000_000},
-        "response_fields_are_an_object": {"response_fields": "[]"},
+        "response_fields_are_read": {"response_fields": "[]"},
         "response_code_is_usual": {"response_code": 99},
         "route_has_a_body": {"body": None},
     },
