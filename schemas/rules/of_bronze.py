@@ -88,10 +88,11 @@ UNREAD_FIELDS, UNREAD_QUEUES = "response_fields_are_read", "queue_maps_are_read"
 """Rules of what replay parses: a row that was stored before they were looked at when it is read counts for the rest of it."""
 
 
-def _object(text: str, values: str) -> str:
-    """Return the SQL condition that `text` is a JSON object whose `values` (of `v`) are as they should be."""
+def _object(text: str, values: str, keys: str | None = None) -> str:
+    """Return the SQL condition that `text` is a JSON object whose values (`v`) and keys (`k`) are as they should be."""
     flat = f"len(list_filter(json_extract({text}, '$.*'), lambda v: NOT coalesce({values}, FALSE))) = 0"
-    return f"CASE WHEN json_valid({text}) THEN json_type({text}) = 'OBJECT' AND {flat} END"
+    named = f" AND len(list_filter(json_keys({text}), lambda k: NOT coalesce({keys}, FALSE))) = 0" if keys else ""
+    return f"CASE WHEN json_valid({text}) THEN json_type({text}) = 'OBJECT' AND {flat}{named} END"
 
 
 _FIELDS_ARE_READ = warn(
@@ -102,7 +103,7 @@ _FIELDS_ARE_READ = warn(
     "response_fields is a JSON object of texts; what nobody can read counts as no fields, see quarantine.",
 )
 _IS_INT = "json_type(v) IN ('BIGINT', 'UBIGINT') AND try_cast(CAST(v AS VARCHAR) AS INTEGER) IS NOT NULL"
-_KEYS_ARE_INTS = "len(list_filter(json_keys(e.curr_id_map), lambda k: try_cast(k AS INTEGER) IS NULL)) = 0"
+_IS_INT_KEY = "try_cast(k AS INTEGER) IS NOT NULL"
 
 _REQUEST = (
     Rule(
@@ -307,7 +308,7 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             UNREAD_QUEUES,
             each(
                 "mappings",
-                f"e.curr_id_map IS NULL OR e.curr_id_map = '' OR ({_object('e.curr_id_map', _IS_INT)} AND {_KEYS_ARE_INTS})",
+                f"e.curr_id_map IS NULL OR e.curr_id_map = '' OR {_object('e.curr_id_map', _IS_INT, _IS_INT_KEY)}",
             ),
             "A queue map is a JSON object of queue ids; what nobody can read counts as no queues, see quarantine.",
         ),

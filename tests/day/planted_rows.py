@@ -121,6 +121,9 @@ OWN_PLANTS: dict[str, dict] = {
         "topics_are_named": {"topics": [{"topic": "", **QUEUES}]},
         "topics_are_named_once": {"topics": [{"topic": "T", **QUEUES}] * 2, "topic_count": 2},
         "mappings_are_plausible": {"mappings": [{"topic": "T", "total_queues": -1, "epoch": 0, "dirty": False}]},
+        "queue_maps_are_read": {
+            "mappings": [{"topic": "T", "total_queues": 1, "epoch": 0, "dirty": False, "curr_id_map": "{oops"}]
+        },
     },
     "route_observations": {
         "code_belongs_here": {"code": 905, "subject": None},

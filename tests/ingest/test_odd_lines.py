@@ -11,8 +11,10 @@ import pytest
 
 from jobs.ingest.ingest import ingest
 from namesrv_day.across.addresses import ENOUGH
+from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
-from schemas import codec
+from namesrv_day.day.timed import topic_tables_of
+from schemas import bronze, codec
 from schemas.sql_files import query
 from tests.day.test_addresses import A, B, Recorded, cluster
 from tests.ingest.given import BEAT, START_MS, Line, at, broker, house_at, read_in, stored, write
@@ -51,8 +53,10 @@ def test_header_fields_that_were_stored_unread_count_as_none(text: str) -> None:
 def test_queue_maps_that_were_stored_unread_count_as_none() -> None:
     """The mapping is there without its queues; others are as they are."""
     one = {"topic": "T", "bname": "b", "total_queues": 1, "epoch": 0, "dirty": False, "scope": None}
-    row = {"topics": [], "mappings": [{**one, "curr_id_map": "{oops"}, {**one, "topic": "U", "curr_id_map": '{"0":1}'}]}
-    assert [mapping.queue_ids for mapping in codec.topic_table_of(row).mappings] == [{}, {0: 1}]
+    maps = [{**one, "curr_id_map": "{oops"}, {**one, "topic": "U", "curr_id_map": '{"0":1}'}]
+    rows = [{"topic_config_digest": "d", "topics": [], "mappings": maps, "topic_count": 0, "ingest_run": "r"}]
+    table = topic_tables_of(table_of(rows, bronze.TOPIC_CONFIGS_TABLE))["d"]
+    assert [mapping.queue_ids for mapping in table.mappings] == [{}, {0: 1}]
 
 
 def test_gaps_that_lie_over_each_other_have_positions_of_their_own(tmp_path: Path) -> None:
@@ -91,6 +95,7 @@ def test_an_expiry_is_held_against_any_lease(lease: int) -> None:
             ("effect_time", pa.timestamp("us", "UTC")),
             ("channel_id", text),
             ("heartbeat_timeout_ms", long),
+            ("response_code", pa.int32()),
         ]
         + [(name, text) for name in ("cluster_name", "broker_addr", "refusal")]
     ).empty_table()
