@@ -316,6 +316,7 @@ OWN_PLANTS: dict[str, dict] = {
         "process_started_before": {"process_seq": SEQ + 1},
         "evidence_is_counted": {"answers_for": 0},
         "findings_have_evidence": {"evidence": []},
+        "release_was_compared": {"setting": "version", "value": "5.3.9", "source": "given"},
         "no_value_was_taken_that_later_days_refute": [
             {"day": DAY_BEFORE, "value": "false", "source": "default", "evidence": []},
             {},
