@@ -77,6 +77,17 @@ def test_addresses_are_compared_whatever_the_lease(lease: int) -> None:
     assert sum(pair.answers_for for pair in recorded.pairs().values()) == 0
 
 
+def test_addresses_are_compared_where_no_lease_is_stated() -> None:
+    """As with the default one, which brokers have that state none."""
+    recorded = Recorded(a=(A,), b=(B,))
+    recorded.asked(A, cluster("a", "b"), count=ENOUGH)
+    with_default = recorded.pairs()
+    for row in recorded.registered:
+        row["lease_ms"] = None
+    assert recorded.pairs() == with_default
+    assert sum(pair.answers_for for pair in with_default.values()) > 0
+
+
 @pytest.mark.parametrize(("lease", "found"), [(LONGS[0], [200_000 + 10**12]), (LONGS[1], []), (None, [80_000])])
 def test_an_expiry_is_held_against_any_lease(lease: int | None, found: list[int]) -> None:
     """A close 200 s after the last beat is late by a lease below all, not by one above all; without one 120 s count."""

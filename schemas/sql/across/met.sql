@@ -5,7 +5,9 @@ WITH rivals AS (
         GROUP BY broker_name, broker_id HAVING count(DISTINCT broker_addr) > 1)
 ), since AS (
     -- What it shows of brokers that had registered before the recording began is gone when their leases are over.
-    SELECT namesrv_id, min(first_seq) + (SELECT max(greatest(greatest(least(lease_ms, 1000000000000), 0) * 1000000, $lease_ns)) FROM brokers) AS known_seq
+    SELECT namesrv_id, min(first_seq) + (
+        SELECT max(greatest(greatest(least(coalesce(lease_ms, 0), 1000000000000), 0) * 1000000, $lease_ns)) FROM brokers
+    ) AS known_seq
     FROM beats GROUP BY namesrv_id
 ), closed AS (SELECT * FROM ends WHERE broker_addr IS NULL
 ), left_by AS (SELECT * FROM ends WHERE broker_addr IS NOT NULL
