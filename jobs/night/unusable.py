@@ -21,8 +21,8 @@ from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.gate.rules import Measurement, breaks, row_rules
 from schemas import bronze
-from schemas.rules import UNREAD_FIELDS, UNREAD_QUEUES
 from schemas.rules import TABLES as NAMED
+from schemas.rules import UNREAD_FIELDS, UNREAD_QUEUES
 
 
 def note_unusable(

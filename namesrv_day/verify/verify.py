@@ -131,7 +131,9 @@ def answers_of(given: VerifyInput) -> pa.Table:
 
 def _is_judged(table: Table) -> pc.Expression:
     if table is bronze.REGISTRATIONS:
-        return pc.field("response_fields").is_valid() | (pc.field("refusal").is_valid() & pc.field("response_code").is_valid())
+        return pc.field("response_fields").is_valid() | (
+            pc.field("refusal").is_valid() & pc.field("response_code").is_valid()
+        )
     return pc.field("response_fields").is_valid()
 
 

@@ -16,8 +16,16 @@ from schemas.rules.of_reports import REPORTS
 from schemas.rules.rule import TABLES, Kind, Rule, Scope, present, unique
 
 __all__ = [
-    *("BROKEN_RULE", "QUARANTINE_REASONS", "REQUESTS", "RULES", "TABLES", "UNREAD_FIELDS", "UNREAD_QUEUES"),
-    *("Kind", "Rule", "Scope"),
+    "BROKEN_RULE",
+    "QUARANTINE_REASONS",
+    "REQUESTS",
+    "RULES",
+    "TABLES",
+    "UNREAD_FIELDS",
+    "UNREAD_QUEUES",
+    "Kind",
+    "Rule",
+    "Scope",
 ]
 
 

@@ -98,9 +98,16 @@ class Server:
         event = events.RegisterBroker(*said, (), channel, enable_acting_master=True)
         refused = self._refuses(event)
         line = {
-            **{"kind": "registration", "request_version": 493, "response_code": int(refused), "channel_id": channel},
-            **{"cluster_name": "C", "broker_name": name, "broker_addr": addr, "broker_id": broker_id},
-            **{"enable_acting_master": True, "data_version": {"timestamp": 1, "counter": counter}},
+            "kind": "registration",
+            "request_version": 493,
+            "response_code": int(refused),
+            "channel_id": channel,
+            "cluster_name": "C",
+            "broker_name": name,
+            "broker_addr": addr,
+            "broker_id": broker_id,
+            "enable_acting_master": True,
+            "data_version": {"timestamp": 1, "counter": counter},
             "topics": [{"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for topic in topics],
         }
         self._take(at, event, line)
@@ -238,7 +245,11 @@ def test_each_process_of_a_day_is_told_by_its_own_rules(happened: str, stops: bo
     ends_s = UPGRADE_S if stops else UPGRADE_S + 5
     unserved = [(*of[:3], ends_s if of[3] == 0 else of[3]) for of in UNSERVED[happened]]
     found = [
-        (row["topic"], row["reason"], *(row[name] and row[name] / 1e6 - TEN_MS / 1e3 for name in ("valid_from", "valid_to")))
+        (
+            row["topic"],
+            row["reason"],
+            *(row[name] and row[name] / 1e6 - TEN_MS / 1e3 for name in ("valid_from", "valid_to")),
+        )
         for row in rows(path, gold.ORPHANED_TOPICS)
     ]
     assert sorted(found, key=str) == sorted(unserved, key=str)

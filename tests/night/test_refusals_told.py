@@ -37,7 +37,10 @@ def test_a_5x_broker_that_a_4x_name_server_cannot_read(tmp_path: Path) -> None:
 
 def lines(release: int, **answer: object) -> list[Line]:
     """Return a log in which a broker registers, is refused with other topics for a while, and is taken again."""
-    told: list[Line] = [{"kind": "namesrv", "event": "started"}, {"kind": "namesrv", "event": "identified", "version": release}]
+    told: list[Line] = [
+        {"kind": "namesrv", "event": "started"},
+        {"kind": "namesrv", "event": "identified", "version": release},
+    ]
     taken = {"request_version": release, "response_code": 0, "response_fields": {}, "enable_acting_master": False}
     told += [{**broker("a", "xy", 1), **taken}] * 2
     told += [{**broker("a", "xyz", 2), **taken, **answer}] * 3

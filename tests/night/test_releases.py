@@ -20,7 +20,11 @@ def test_a_prime_slave_of_5_1_0(tmp_path: Path) -> None:
     assert (said.status, said.verify["mismatched"]) == ("published", 0)
     verify = said.verify
     assert verify["answers"] == verify["matched"] == verify["same_order"] == verify["same_bytes"] > 0
-    versions = [(row["value"], row["source"]) for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["setting"] == "version"]
+    versions = [
+        (row["value"], row["source"])
+        for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS)
+        if row["setting"] == "version"
+    ]
     assert versions == [("5.1.0", "stated")]
 
 

@@ -87,12 +87,14 @@ def test_a_stored_row_of_which_a_part_cannot_be_read_costs_that_part(tmp_path: P
     said = night(tmp_path / "w")
     assert (said.status, said.errors) == ("published", [])
     assert noted(tmp_path / "w") == NOTED
-    assert [row["topic"] for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY) if row["valid_to"] is None] == ["x", "y"]
+    assert [row["topic"] for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY) if row["valid_to"] is None] == [
+        "x",
+        "y",
+    ]
     (mapping,) = rows(tmp_path / "w", gold.TOPIC_QUEUE_MAPPING_HISTORY)
     assert (mapping["topic"], mapping["bname"]) == ("x", "broker-a")
     broken = {warning.split(":")[0].split(" ")[0] for warning in said.warnings}
     assert {"heartbeats.response_fields_are_read", "topic_configs.queue_maps_are_read"} <= broken
-
 
     for step in ({}, {"first": FIRST, "last": FIRST}):
         inputs = [] if step else [write(tmp_path / "b.jsonl", [at(9, BEAT)])]
