@@ -31,16 +31,8 @@ Row = Mapping[str, Any]
 
 
 def topic_table_of(row: Row) -> TopicTable:
-    """Return the core's topic table of a `topic_configs` row. A queue map that nobody can read counts as none."""
-    return values.topic_table_of(row["topics"], [_with_queue_ids(mapping) for mapping in row["mappings"] or ()])
-
-
-def _with_queue_ids(mapping: Row) -> Row:
-    try:
-        _ = values.mapping_of(mapping).queue_ids
-    except ValueError:
-        return {**mapping, "curr_id_map": None}
-    return mapping
+    """Return the core's topic table of a `topic_configs` row."""
+    return values.topic_table_of(row["topics"], row["mappings"])
 
 
 def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:

@@ -14,6 +14,7 @@ from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
 from jobs.night.restated import note_restatements
+from jobs.night.unusable import note_unusable
 from jobs.store.ledger import Ledger, as_rows
 from jobs.store.relations import digest_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
@@ -48,7 +49,10 @@ def publish(
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
     known = house.slices_in_force(done)
     night.require_as_published(days)
-    warnings = require_sound(house, [*measured_small(house, done), *night.measurements])
+    measurements = night.measurements
+    for cut, digest in note_unusable(house, night, days, [*measured_small(house, done), *measurements]).items():
+        inputs[cut] = inputs.get(cut, Digest()) + digest
+    warnings = require_sound(house, [*measured_small(house, done), *measurements])
     restated = note_restatements(house, night, done)
     outputs = night.outputs
     digests = {**_whole(house.ledger(), known, {**inputs, **outputs}), **_of_small(house)}

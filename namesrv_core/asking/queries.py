@@ -206,7 +206,7 @@ def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | 
         for cluster, members in registry.cluster_addr_table.java_items()
         for entry in (cluster, *members.java_keys())
     ]
-    if namesrv.profile.concurrent_maps and None in names:
+    if namesrv.profile.concurrent_topic_lists and None in names:
         return _topic_set(names[: names.index(None)], namesrv), None  # the list takes no null: the query ends there
     addr = next((g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None)
     return _topic_set(names, namesrv), addr
@@ -228,7 +228,7 @@ def unit_topic_list(registry: Registry, namesrv: Namesrv, *, unit: bool | None, 
 
 
 def _topic_set(topics: list[str | None], namesrv: Namesrv) -> list[str | None]:
-    copied: JavaMap[str | None, bool] = string_map(concurrent=namesrv.profile.concurrent_maps)
+    copied: JavaMap[str | None, bool] = string_map(concurrent=namesrv.profile.concurrent_topic_lists)
     for topic in topics:
         copied.put(topic, value=True)
     return copied.java_keys()

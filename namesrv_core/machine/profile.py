@@ -78,6 +78,7 @@ class Profile:
     )
     scan_delay_ms: int = 5_000  # from the start to the first scan
     has_waiting: bool = True  # the property needWaitForService exists
+    concurrent_topic_lists: bool = True  # lists of topics are collected in a concurrent set: other order, no null
 
 
 V4_9_7 = Profile(
@@ -109,6 +110,7 @@ V4_9_7 = Profile(
     adds_to_known_topic=False,
     deletes_unlisted_topics=False,
     has_waiting=False,
+    concurrent_topic_lists=False,
 )
 V5_4_0 = Profile(
     name="5.4.0",
@@ -185,13 +187,14 @@ _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
             "prime_slave_never_writes": True,
             "scan_delay_ms": 5,
             "old_json": True,
+            "concurrent_topic_lists": False,
         },
     ),
     ("5.1.0", {"unreadable": (), "matches_addr": True, "faq_scheme": "https", "has_waiting": True}),
     ("5.1.1", {"config_black_list": _MISSPELT}),
     ("5.1.2", {"config_black_list": _CONFIG_PATHS}),
     ("5.1.4", {"adds_to_known_topic": True, "deletes_unlisted_topics": True}),
-    ("5.2.0", {"prime_slave_never_writes": False, **_BLACK_LIST}),
+    ("5.2.0", {"prime_slave_never_writes": False, "concurrent_topic_lists": True, **_BLACK_LIST}),
     ("5.3.4", {"scan_delay_ms": 5_000}),
     ("5.4.0", {"old_json": False}),
 )

@@ -99,9 +99,18 @@ def _spans(units: pa.ChunkedArray) -> dict[str, tuple[int, int]]:
 
 
 def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
-    """Return the core's topic tables of rows of topic_configs, by their digests."""
+    """Return the core's topic tables of rows of topic_configs, by their digests. A queue map nobody can read counts as none."""
     topics, mappings = _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo)
-    return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, mappings), strict=True))
+    readable = ([_with_queue_ids(mapping) for mapping in of_table] for of_table in mappings)
+    return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, readable), strict=True))
+
+
+def _with_queue_ids(mapping: TopicQueueMappingInfo) -> TopicQueueMappingInfo:
+    try:
+        _ = mapping.queue_ids
+    except ValueError:
+        return mapping._replace(curr_id_map=None)
+    return mapping
 
 
 def wrong_configs(configs: pa.Table) -> list[str]:

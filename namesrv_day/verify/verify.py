@@ -27,6 +27,7 @@ from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Question
+from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
@@ -109,7 +110,7 @@ def answers_of(given: VerifyInput) -> pa.Table:
 
     Their columns are those of which the codec makes questions, events and answers; `kind` is the table, `row` the number of
     the row, `answers` how many it stands for. A log that keeps no more of a response than its code (`response_fields` NULL)
-    says nothing to judge.
+    says nothing to judge, unless it is that a registration was refused for what only the answer tells.
     """
     observed = _of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)
     parts = [observed.filter(~ABOUT_CONFIGURATION)]
@@ -117,7 +118,7 @@ def answers_of(given: VerifyInput) -> pa.Table:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
             columns = [name for name in table.column_names if name not in _UNUSED]
-            told = _events(given, table, columns, pc.field("response_fields").is_valid() & pc.field("code").isin(codes))
+            told = _events(given, table, columns, _is_judged(table) & pc.field("code").isin(codes))
             at_ns = pc.multiply(with_microseconds(told)["event_time"], NS_PER_US)
             said = told.rename_columns([_TOLD.get(name, name) for name in told.column_names])
             said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
@@ -130,12 +131,25 @@ def answers_of(given: VerifyInput) -> pa.Table:
     return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
 
 
+def _is_judged(table: Table) -> pc.Expression:
+    if table is bronze.REGISTRATIONS:
+        return pc.field("response_fields").is_valid() | (
+            pc.field("refusal").is_valid() & pc.field("response_code").is_valid()
+        )
+    return pc.field("response_fields").is_valid()
+
+
 def _without_refusals_told(registrations: pa.Table) -> pa.Table:
-    """Return registrations without such refusals as only their answers tell: those are not what the registry would say."""
+    """Return registrations without such refusals as only their answers tell: those are not what the registry would say.
+
+    Of answers of which only the code was kept, no others: what a rule says beside it cannot be compared.
+    """
     names = ("refusal", "response_code", "remark", "topic_count")
     rows = zip(*(registrations[name].to_pylist() for name in names), strict=True)
     own = [None if refusal == refusal_told(*told) else refusal for refusal, *told in rows]
-    return with_columns(registrations, refusal=pa.array(own, STRING))
+    is_told = pc.and_(pc.is_null(pa.array(own, STRING)), pc.not_equal(registrations["refusal"], REGISTER_FAILED))
+    judged = pc.or_(pc.is_valid(registrations["response_fields"]), pc.fill_null(is_told, fill_value=False))
+    return with_columns(registrations, refusal=pa.array(own, STRING)).filter(judged)
 
 
 _MERGED = f"""

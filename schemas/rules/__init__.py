@@ -9,13 +9,24 @@ of a group that is gone, one address in several groups.
 from __future__ import annotations
 
 from schemas import gold
-from schemas.rules.of_bronze import BROKEN_RULE, BRONZE, QUARANTINE_REASONS, REQUESTS
+from schemas.rules.of_bronze import BROKEN_RULE, BRONZE, QUARANTINE_REASONS, REQUESTS, UNREAD_FIELDS, UNREAD_QUEUES
 from schemas.rules.of_histories import HISTORIES, of_history
 from schemas.rules.of_ledger import LEDGER
 from schemas.rules.of_reports import REPORTS
 from schemas.rules.rule import TABLES, Kind, Rule, Scope, present, unique
 
-__all__ = ["BROKEN_RULE", "QUARANTINE_REASONS", "REQUESTS", "RULES", "TABLES", "Kind", "Rule", "Scope"]
+__all__ = [
+    "BROKEN_RULE",
+    "QUARANTINE_REASONS",
+    "REQUESTS",
+    "RULES",
+    "TABLES",
+    "UNREAD_FIELDS",
+    "UNREAD_QUEUES",
+    "Kind",
+    "Rule",
+    "Scope",
+]
 
 
 def _all_rules() -> dict[str, tuple[Rule, ...]]:

@@ -84,11 +84,27 @@ _USUAL_CODES = (0, 1, 2, 3, 17, 22)
 _ARE_USUAL = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT_EXIST or QUERY_NOT_FOUND."
 
 
+UNREAD_FIELDS, UNREAD_QUEUES = "response_fields_are_read", "queue_maps_are_read"
+"""Rules of what replay parses: a row that was stored before they were looked at when it is read counts for the rest of it."""
+
+
+def _object(text: str, values: str, keys: str | None = None) -> str:
+    """Return the SQL condition that `text` is a JSON object whose values (`v`) and keys (`k`) are as they should be."""
+    flat = f"len(list_filter(json_extract({text}, '$.*'), lambda v: NOT coalesce({values}, FALSE))) = 0"
+    named = f" AND len(list_filter(json_keys({text}), lambda k: NOT coalesce({keys}, FALSE))) = 0" if keys else ""
+    return f"CASE WHEN json_valid({text}) THEN json_type({text}) = 'OBJECT' AND {flat}{named} END"
+
+
 _FIELDS_ARE_READ = warn(
-    "response_fields_are_an_object",
-    "response_fields IS NULL OR CASE WHEN json_valid(response_fields) THEN json_type(response_fields) = 'OBJECT' END",
-    "response_fields is a JSON object; what nobody can read counts as no fields.",
+    UNREAD_FIELDS,
+    # Most answers have none.
+    "response_fields IS NULL OR response_fields = '{}' OR "
+    + _object("response_fields", "json_type(v) NOT IN ('OBJECT', 'ARRAY')"),
+    "response_fields is a JSON object of texts; what nobody can read counts as no fields, see quarantine.",
 )
+_IS_INT = "json_type(v) IN ('BIGINT', 'UBIGINT') AND try_cast(CAST(v AS VARCHAR) AS INTEGER) IS NOT NULL"
+_IS_INT_KEY = "try_cast(k AS INTEGER) IS NOT NULL"
+
 _REQUEST = (
     Rule(
         "one_way_has_no_response",
@@ -287,6 +303,14 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             "mappings_are_plausible",
             each("mappings", "e.total_queues >= 0"),
             "Mappings have 0 queues or more.",
+        ),
+        warn(
+            UNREAD_QUEUES,
+            each(
+                "mappings",
+                f"e.curr_id_map IS NULL OR e.curr_id_map = '' OR {_object('e.curr_id_map', _IS_INT, _IS_INT_KEY)}",
+            ),
+            "A queue map is a JSON object of queue ids; what nobody can read counts as no queues, see quarantine.",
         ),
         *queues("topics"),
     ),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from namesrv_core.inference.settings import ADDRESSES, CONFIGURATION, OPTIONS, SCAN_PHASE, VERSION, Source
 from namesrv_core.machine.draft import Outcome
+from namesrv_core.machine.profile import COMPARED
 from schemas.rules.of_bronze import EVENTS
 from schemas.rules.rule import (
     DAY_OF_EFFECT,
@@ -273,6 +274,13 @@ REPORTS: dict[str, tuple[Rule, ...]] = {
             "findings_have_evidence",
             "source NOT IN ('stated', 'changed', 'inferred') OR len(evidence) >= 1",
             "What is stated, changed or inferred names the events that say so.",
+        ),
+        warn(
+            "release_was_compared",
+            # What a name server states itself is told of its `namesrv_events`.
+            f"setting <> '{VERSION}' OR source = 'stated' OR {is_one_of('value', COMPARED)} "
+            f"OR {is_one_of('concat(value, $$.0$$)', COMPARED)}",
+            "The release that conf/ or brokers give was compared (docs/versions.md); others get the rules of the one before.",
         ),
         query(
             "no_value_was_taken_that_later_days_refute",

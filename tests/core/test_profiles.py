@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from namesrv_core.asking.answers import answer
 from namesrv_core.asking.dispatch import answer_to, dispatch, refusal_told
 from namesrv_core.asking.requests import Request
 from namesrv_core.machine import events
+from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicTable
@@ -145,6 +147,26 @@ def test_the_name_of_the_flag_in_a_route(release: str, name: str) -> None:
     body = answer(registry, Question(105, "T"), namesrv).body or ""
     assert f'"{name}":3' in body
     assert body.count("Flag") == 1
+
+
+@pytest.mark.parametrize(("release", "names"), [("4.9.7", ["C", None]), ("5.1.4", ["C", None]), ("5.2.0", ["C"])])
+def test_a_list_of_topics_and_a_group_without_name(release: str, names: list[str | None]) -> None:
+    """Since 5.2.0 the list is collected in a set that takes no null: it ends there."""
+    registry, namesrv = replayed(release, register(broker_name=None))
+    listed = json.loads(answer(registry, Question(304, None), namesrv).body or "")["topicList"]
+    assert sorted(listed, key=str) == names
+
+
+@pytest.mark.parametrize(("release", "is_concurrent"), [("4.9.8", False), ("5.1.4", False), ("5.2.0", True)])
+def test_the_order_of_a_list_of_topics(release: str, is_concurrent: bool) -> None:  # noqa: FBT001
+    """It is that of the set into which they are copied; 24 names make a HashMap larger than a concurrent one, or smaller."""
+    topics = TopicTable([TopicConfig(f"topic-{number}", 4, 4, 6, 0) for number in range(50)])
+    registry, namesrv = replayed(release, register(topics=topics))
+    listed = json.loads(answer(registry, Question(206, None), namesrv).body or "")["topicList"]
+    copied: JavaMap[str | None, bool] = string_map(concurrent=is_concurrent)
+    for topic in registry.topic_queue_table.java_keys():
+        copied.put(topic, value=True)
+    assert listed == copied.java_keys()
 
 
 @pytest.mark.parametrize(("release", "key"), [("4.9.3", "0"), ("4.9.4", '"0"')])

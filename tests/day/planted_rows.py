@@ -59,7 +59,7 @@ EVENT_PLANTS = {
 }
 REQUEST_PLANTS = {
     "one_way_has_no_response": {"one_way": True},
-    "response_fields_are_an_object": {"response_fields": "{oops"},
+    "response_fields_are_read": {"response_fields": "{oops"},
     "remark_needs_response": {"response_code": None, "response_remark": "why"},
     "response_code_is_usual": {"response_code": 99},
     "code_belongs_here": {"code": 905},
@@ -121,12 +121,15 @@ OWN_PLANTS: dict[str, dict] = {
         "topics_are_named": {"topics": [{"topic": "", **QUEUES}]},
         "topics_are_named_once": {"topics": [{"topic": "T", **QUEUES}] * 2, "topic_count": 2},
         "mappings_are_plausible": {"mappings": [{"topic": "T", "total_queues": -1, "epoch": 0, "dirty": False}]},
+        "queue_maps_are_read": {
+            "mappings": [{"topic": "T", "total_queues": 1, "epoch": 0, "dirty": False, "curr_id_map": "{oops"}]
+        },
     },
     "route_observations": {
         "code_belongs_here": {"code": 905, "subject": None},
         "subject_is_of_its_code": {"code": 206},
         "answer_follows_question": {"request_seq": SEQ + 1_000_000},
-        "response_fields_are_an_object": {"response_fields": "[]"},
+        "response_fields_are_read": {"response_fields": "[]"},
         "response_code_is_usual": {"response_code": 99},
         "route_has_a_body": {"body": None},
     },
@@ -314,6 +317,7 @@ OWN_PLANTS: dict[str, dict] = {
         "process_started_before": {"process_seq": SEQ + 1},
         "evidence_is_counted": {"answers_for": 0},
         "findings_have_evidence": {"evidence": []},
+        "release_was_compared": {"setting": "version", "value": "5.3.9", "source": "given"},
         "no_value_was_taken_that_later_days_refute": [
             {"day": DAY_BEFORE, "value": "false", "source": "default", "evidence": []},
             {},

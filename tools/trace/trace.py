@@ -238,7 +238,9 @@ def _topics_by_cluster(registry: Registry, namesrv: Namesrv, ev: Mapping[str, An
 
 def _system_topics(registry: Registry, namesrv: Namesrv, _: Mapping[str, Any]) -> Json:
     listed = _list(*queries.system_topic_list(registry, namesrv))
-    fails = namesrv.profile.concurrent_maps and any(None in names for names in registry.cluster_addr_table.values())
+    fails = namesrv.profile.concurrent_topic_lists and any(
+        None in names for names in registry.cluster_addr_table.values()
+    )
     return {**listed, **_SWALLOWED} if fails else listed
 
 

@@ -15,11 +15,11 @@ WITH until AS (
 SELECT
     'critical' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, min(told_time) AS from_time,
     taken.until AS to_time,
-    count(*) || ' registrations were refused: ' || string_agg(DISTINCT reason, '; ')
-        || coalesce('; the broker is ' || string_agg(DISTINCT broker_version, ', '), '')
+    count(*) || ' registrations were refused: ' || string_agg(DISTINCT reason, '; ' ORDER BY reason)
+        || coalesce('; the broker is ' || string_agg(DISTINCT broker_version, ', ' ORDER BY broker_version), '')
         || '; the name server ' || (SELECT namesrv_id FROM about)
-        || coalesce(' is ' || string_agg(DISTINCT namesrv_version, ', '), '') AS detail,
-    list_sort(list(event_id))[1:19] || if(taken.by IS NULL, [], [taken.by]) AS evidence, [broker_name] AS broker_names
+        || coalesce(' is ' || string_agg(DISTINCT namesrv_version, ', ' ORDER BY namesrv_version), '') AS detail,
+    list(event_id ORDER BY told_time, event_id)[1:19] || if(taken.by IS NULL, [], [taken.by]) AS evidence, [broker_name] AS broker_names
 FROM until
 GROUP BY broker_name, broker_addr, taken
 UNION ALL

@@ -14,9 +14,10 @@ WITH told AS (
     FROM heartbeats WHERE coalesce(response_code, 0) = 0
 ), beats AS (
     SELECT *, if($with_cluster, cluster_name, NULL) AS cluster,
-        -- A broker may state any long: beyond 31 years nothing is compared.
-        coalesce(
-            if($own_lease OR seq = 0, greatest(least(heartbeat_timeout_ms, 1000000000000), -1000000000000), NULL), $default_ms
+        -- A broker may state any long: beyond 31 years nothing is compared. Of a NULL, least and greatest give the other one.
+        if(
+            ($own_lease OR seq = 0) AND heartbeat_timeout_ms IS NOT NULL,
+            greatest(least(heartbeat_timeout_ms, 1000000000000), -1000000000000), $default_ms
         ) AS lease_ms
     FROM told
 ), held AS (

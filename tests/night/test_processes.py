@@ -1,0 +1,266 @@
+"""A day with two processes of one name server: upgraded in place, put back, or started with another configuration."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from jobs.ask.engine import Answers
+from jobs.ask.tables import FUNCTIONS
+from jobs.audit.rebuilt import rebuild
+from jobs.cli.snapshot import snapshot_at
+from namesrv_core import Namesrv, NamesrvConfig, Question, Registry, answer, take
+from namesrv_core.history.registry_json import state_of
+from namesrv_core.machine import events
+from namesrv_core.machine.profile import profile_named
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_wire.codes import VERSION_NAMES
+from schemas import gold
+from tests.ingest.given import NAMESRV, START_MS, Line, house_at, write
+from tests.night.nights import night, rows
+
+TOPICS = ("T", "U", "W", "X")
+TEN_MS = START_MS + 10 * 3_600_000
+FIRST_TICK_S = 4.5
+"""A process scans first 5 s after its start, which lies half a second before its first connection is accepted."""
+UPGRADE_S = 600
+
+
+class Process(NamedTuple):
+    """A release and its configuration."""
+
+    release: str
+    config: NamesrvConfig
+
+    @property
+    def properties(self) -> str:
+        """Return what it says of itself."""
+        said = {"orderMessageEnable": self.config.order_message_enable}
+        if self.release.startswith("5"):
+            said["supportActingMaster"] = self.config.support_acting_master
+        return "\n".join(f"{name}={str(value).lower()}" for name, value in said.items())
+
+
+OLD = Process("4.9.7", NamesrvConfig())
+PLAIN = Process("5.4.0", NamesrvConfig())
+ACTING = Process("5.4.0", NamesrvConfig(order_message_enable=True, support_acting_master=True))
+
+
+class Server:
+    """A name server of which somebody writes down all that it is told and answers; `at` is in seconds, and increases.
+
+    `changes`: (topic, millisecond, kind) of each change of a route. `states`: the registry at some instants.
+    """
+
+    def __init__(self) -> None:
+        self.namesrv, self.registry = Namesrv(), Registry(profile_named("4.9.7"))
+        self.lines: list[Line] = []
+        self.changes: list[tuple[str, int, str]] = []
+        self.states: dict[int, dict[str, Any]] = {}
+        self._tick_s = float("inf")
+        self._routes: dict[str, Any] = dict.fromkeys(TOPICS)
+
+    def start(self, at: float, process: Process) -> None:
+        """Start a process, which states its version and its configuration."""
+        self._scanned(at)
+        self.namesrv = Namesrv(profile_named(process.release), process.config)
+        self._take(at, events.NamesrvStarted(), {"kind": "namesrv", "event": "started"})
+        self._tick_s = at + FIRST_TICK_S
+        version = VERSION_NAMES.index(process.release)
+        self._line(at + 0.01, {"kind": "namesrv", "event": "identified", "version": version})
+        self._line(at + 0.02, {"kind": "namesrv", "event": "configured", "properties": process.properties})
+
+    def stop(self, at: float) -> None:
+        """Stop the process."""
+        self._take(at, events.NamesrvStopped(), {"kind": "namesrv", "event": "stopped"})
+        self._tick_s = float("inf")
+
+    def put_order(self, at: float) -> None:
+        """Take an order configuration of the topic T."""
+        fields = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "a:4"}
+        self._take(
+            at, events.PutKvConfig(*fields.values()), {"kind": "admin", "code": 100, "response_code": 0, **fields}
+        )
+
+    def registered(self, at: float, name: str, broker_id: int, topics: str, counter: int = 1) -> None:
+        """Take a registration of a broker whose slave stands for its master, if the name server lets it."""
+        addr = f"10.0.0.{ord(name)}:{10911 + broker_id}"
+        channel = f"{addr.split(':', maxsplit=1)[0]}:{40000 + broker_id}#{TEN_MS * 1_000_000}"
+        said = (
+            *("C", addr, name, broker_id, None, DataVersion(0, 1, counter)),
+            TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in topics]),
+        )
+        event = events.RegisterBroker(*said, (), channel, enable_acting_master=True)
+        refused = self._refuses(event)
+        line = {
+            "kind": "registration",
+            "request_version": 493,
+            "response_code": int(refused),
+            "channel_id": channel,
+            "cluster_name": "C",
+            "broker_name": name,
+            "broker_addr": addr,
+            "broker_id": broker_id,
+            "enable_acting_master": True,
+            "data_version": {"timestamp": 1, "counter": counter},
+            "topics": [{"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for topic in topics],
+        }
+        self._take(at, event, line)
+
+    def beating(self, seconds: range, name: str, broker_id: int, topics: str) -> Iterator[tuple[float, Any]]:
+        """Yield registrations of a broker, to be taken at their time."""
+        for at in seconds:
+            yield at + ord(name) % 7 + broker_id / 8, lambda at: self.registered(at, name, broker_id, topics)
+
+    def asked(self, at: float) -> None:
+        """Answer a question for each topic."""
+        self._scanned(at)
+        for number, topic in enumerate(TOPICS):
+            found = answer(self.registry, Question(105, topic, standard_json=True), self.namesrv)
+            told = {"response_code": found.code, "remark": found.remark, "body": found.body, "standard_json": True}
+            told |= {"response_version": VERSION_NAMES.index(self.namesrv.profile.name)}
+            self._line(at + number / 1_000, {"kind": "observation", "code": 105, "subject": topic, **told})
+
+    def noted(self, at: float) -> None:
+        """Keep the registry as it is now."""
+        self._scanned(at)
+        self.states[TEN_MS + round(at * 1_000)] = state_of(self.registry)
+
+    def run(self, plan: list[tuple[float, Any]]) -> None:
+        """Do what is planned, in the order of time."""
+        for at, do in sorted(plan, key=lambda planned: planned[0]):
+            do(at)
+
+    def _refuses(self, event: events.RegisterBroker) -> bool:
+        """Return whether a registration is one of a lone topic that 5.x refuses at first."""
+        is_new = event.broker_addr not in {key.broker_addr for key in self.registry.broker_live_table}
+        return self.namesrv.profile.refuses_lone_topic and is_new and len(event.topics or ()) == 1
+
+    def _take(self, at: float, event: events.Event, line: Line) -> None:
+        self._scanned(at)
+        self._line(at, line)
+        self._applied(at, event)
+
+    def _scanned(self, until: float) -> None:
+        while self._tick_s < until:
+            self._applied(self._tick_s, events.ScanNotActiveBroker())
+            self._tick_s += self.namesrv.scan_period_ms / 1_000
+
+    def _applied(self, at: float, event: events.Event) -> None:
+        at_ms = TEN_MS + round(at * 1_000)
+        take(self.registry, event, at_ms, self.namesrv)
+        for topic in TOPICS:
+            found = answer(self.registry, Question(105, topic, standard_json=True), self.namesrv).body
+            route = json.loads(found) if found else None
+            for part in ("brokerDatas", "queueDatas") if route else ():
+                route[part].sort(key=lambda one: one["brokerName"])
+            was, self._routes[topic] = self._routes[topic], route
+            if was != route:
+                kind = "appeared" if was is None else "vanished" if route is None else "changed"
+                self.changes.append((topic, at_ms, kind))
+
+    def _line(self, at: float, said: Line) -> None:
+        head = {"schema": "namesrv-event/1", "namesrv_id": NAMESRV, "time": TEN_MS + round(at * 1_000)}
+        self.lines.append({**head, **said})
+
+
+def lived(first: Process, second: Process, *, stops: bool) -> Server:
+    """Return a name server that runs as one process and, ten minutes later, as another.
+
+    In each, the master of a group is silent for some minutes, and a broker registers first with a single topic.
+    """
+    server = Server()
+    plan: list[tuple[float, Any]] = [
+        (0, lambda at: server.start(at, first)),
+        (5, server.put_order),
+        (UPGRADE_S + 5, lambda at: server.start(at, second)),
+        *server.beating(range(10, 160, 30), "a", 0, "TU"),
+        *server.beating(range(10, UPGRADE_S, 30), "a", 1, "TU"),
+        *server.beating(range(10, UPGRADE_S, 30), "b", 0, "TW"),
+        *server.beating(range(60, UPGRADE_S, 30), "c", 0, "X"),
+        *server.beating(range(UPGRADE_S + 20, UPGRADE_S + 600, 30), "a", 1, "TU"),
+        *server.beating(range(UPGRADE_S + 20, UPGRADE_S + 600, 30), "b", 0, "TW"),
+        *server.beating(range(UPGRADE_S + 60, UPGRADE_S + 600, 30), "c", 0, "X"),
+        *server.beating(range(UPGRADE_S + 200, UPGRADE_S + 360, 30), "a", 0, "TU"),
+    ]
+    plan += [(UPGRADE_S, server.stop)] if stops else []
+    plan += [(at + 0.7, server.asked) for at in range(12, 1_200, 12) if not UPGRADE_S <= at < UPGRADE_S + 10]
+    plan += [(at + 0.9, server.noted) for at in (300, 599, 700, 1_100)]
+    server.run(plan)
+    return server
+
+
+Told = tuple[str, str, float, float | None]
+"""Topic, reason, and from when until when, in seconds; 0: until the first process ended; None: it still is."""
+AFTER: list[Told] = [("U", "no_writable_queue", 1_079.5, None)]
+UNSERVED = {
+    "upgraded": [
+        ("U", "no_master", 264.5, 0),
+        ("U", "no_writable_queue", 264.5, 0),
+        ("T", "stale_order_conf", 620.0, 626.125),
+        ("U", "no_writable_queue", 626.125, 806.0),
+        *AFTER,
+    ],
+    "put back": [
+        ("U", "no_writable_queue", 259.5, 0),
+        ("T", "stale_order_conf", 620.0, 806.0),
+        ("U", "no_master", 1_079.5, None),
+        *AFTER,
+    ],
+    "configured": [
+        ("U", "no_master", 259.5, 0),
+        ("U", "no_writable_queue", 259.5, 0),
+        ("T", "stale_order_conf", 620.0, 626.125),
+        ("U", "no_writable_queue", 626.125, 806.0),
+        *AFTER,
+    ],
+}
+PROCESSES = {"upgraded": (OLD, ACTING), "put back": (ACTING, OLD), "configured": (PLAIN, ACTING)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stops", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize("happened", PROCESSES)
+def test_each_process_of_a_day_is_told_by_its_own_rules(happened: str, stops: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    """Answers, routes, orphans, an audit and a snapshot of either process are as its release and configuration have them.
+
+    A master whose slave is alone is missed in the routes of the one, and stood for in those of the other; scans run twice as
+    often in 5.x, which also refuses a lone topic; an order configuration is served by the one and not by the other.
+    """
+    first, second = PROCESSES[happened]
+    server, path = lived(first, second, stops=stops), tmp_path / "w"
+    said = night(path, write(tmp_path / "a.jsonl", server.lines))
+    assert (said.status, said.quarantined, said.verify["mismatched"]) == ("published", 0, 0)
+    assert said.verify["answers"] == said.verify["same_bytes"] > 350
+
+    told = [(row["topic"], row["effect_time"] // 1_000, row["change"]) for row in rows(path, gold.ROUTE_CHANGES)]
+    assert sorted(told) == sorted(server.changes)
+    assert len(told) > 15
+
+    ends_s = UPGRADE_S if stops else UPGRADE_S + 5
+    unserved = [(*of[:3], ends_s if of[3] == 0 else of[3]) for of in UNSERVED[happened]]
+    found = [
+        (
+            row["topic"],
+            row["reason"],
+            *(row[name] and row[name] / 1e6 - TEN_MS / 1e3 for name in ("valid_from", "valid_to")),
+        )
+        for row in rows(path, gold.ORPHANED_TOPICS)
+    ]
+    assert sorted(found, key=str) == sorted(unserved, key=str)
+
+    answers, house = Answers(str(path)), house_at(path, "look")
+    for at_ms, state in server.states.items():
+        at = dt.datetime.fromtimestamp(at_ms / 1_000, dt.timezone.utc)
+        rebuilt = rebuild(answers, NAMESRV, at, [*FUNCTIONS])
+        assert rebuilt.replayed == rebuilt.published
+        snapshot = json.loads(snapshot_at(house, NAMESRV, at))
+        process = first if at_ms < TEN_MS + UPGRADE_S * 1_000 else second
+        # Whether there was more in the file with which the first process started is not recorded.
+        assert snapshot["profile"] == process.release
+        assert snapshot["state"] == {name: of for name, of in state.items() if name != "kvConfig"}
