@@ -35,7 +35,7 @@ NULLED = {
     "route_mismatches": "code",
     "answer_checks": "namesrv_id",
     "past_knowledge": "number",
-    "map_capacities": "capacity",
+    "map_capacities": "map_table",
     "namesrv_settings": "restart_value",
     "runs": "code_version",
     "restatements": "previous_run",

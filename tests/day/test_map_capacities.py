@@ -52,11 +52,11 @@ def happening(draw: Random, *, starts: bool) -> Iterator[events.Event]:
             elif what == "leaves":
                 yield events.UnregisterBroker(cluster, addr, name, 0)
             elif what == "put":
-                yield events.PutKvConfig(draw.choice("NM"), f"key-{draw.randrange(40)}", "v")
+                yield events.PutKvConfig(draw.choice("NNM"), f"key-{draw.randrange(40)}", "v")
             elif what == "delete":
-                yield events.DeleteKvConfig(draw.choice("NM"), f"key-{draw.randrange(40)}")
+                yield from (events.DeleteKvConfig("N", f"key-{key}") for key in draw.sample(range(40), 4))
         if what == "topics":
-            yield from (events.DeleteTopic(topic, None) for topic in topics)
+            yield from (events.DeleteTopic(f"t{number}", None) for number in draw.sample(range(40), 36))
         elif what == "starts":
             yield events.NamesrvStarted()
 
