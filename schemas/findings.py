@@ -73,8 +73,8 @@ class Finding:
 
     `of`: the tables without rows of which there is no such finding; of a history, rows that were opened or closed on the day
     count, without which what stood goes on. Empty: time alone can bring it. `begins`: of these, the rows that one begins with,
-    where there are fewer such; without, and where nothing of its code stands, nobody is asked. `lasts`: by what one that outlasts its day is
-    known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
+    where those are fewer; without, and where nothing of its code stands, nobody is asked. `lasts`: by what one that outlasts its
+    day is known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
     None: it is over with its day. `near_us`: how soon after another one begins that is told together with it; brokers beat
     every 30 s, so the last beats of those that fall silent together lie no further apart. `is_between`: it shows only where name
     servers are compared.
@@ -133,9 +133,7 @@ CATALOGUE = (
     Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
     Finding("FRAME_TOO_LONG", ("too_long", "broker_live_history"), "subject", begins=("too_long",)),
     Finding("GHOST_BROKER", (), "subject"),
-    Finding(
-        "GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject", begins=(_GROUP_ENDS,)
-    ),
+    Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject", begins=(_GROUP_ENDS,)),
     Finding(
         "LOG_GAP",
         ("event_outcomes",),

@@ -108,8 +108,9 @@ class Judged:
     """What was judged of a name server's day.
 
     Files that were written; events by outcome; what is compared with other name servers, None if that is not asked for; what is
-    recorded of it (`coverage.recorded_day`). Of a day that was published: what of days before had been told by comparing; slices that differ (`restate.compare`), whether what it hands on
-    to the next day does, and whether that does at which any later day may look. Others had no end before.
+    recorded of it (`coverage.recorded_day`). Of a day that was published: what of days before had been told by comparing; slices
+    that differ (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any later day
+    may look. Others had no end before.
     """
 
     namesrv_id: str

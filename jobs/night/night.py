@@ -211,7 +211,8 @@ class Night:
         rows = self._heard(work[0].of.day)
         for file in (file for files in work[0].of.before.named.values() for file in files):
             low, high = bounds_of(file)
-            rows.update({one.of.namesrv_id: file.rows for one in work if low is None or low <= one.of.namesrv_id <= high})
+            names = (one.of.namesrv_id for one in work)
+            rows.update({name: file.rows for name in names if low is None or high is None or low <= name <= high})
         return grouped(((one, rows[one.of.namesrv_id]) for one in work), self._passes.width)
 
     def _namesrvs(self, day: dt.date) -> Iterator[NamesrvWork]:

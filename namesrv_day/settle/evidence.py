@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +35,7 @@ from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
 
+_VotesOf: TypeAlias = "dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]]"
 _LISTS = (206, 224, 311, 312, 313)
 _PERIOD = "scan_period_ms"
 _LAST_SEQ = (1 << 63) - 1
@@ -287,11 +288,11 @@ def _notification_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     return (evidence.Vote("notify_min_broker_id_changed", True, r["seq"], r["event_id"]) for r in rows_of(told))
 
 
-_VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
+_VOTES_WITHOUT_ANSWERS: _VotesOf = {
     IDLE_LIMIT: _idle_votes,
     "notify_min_broker_id_changed": _notification_votes,
 }
-_VOTES = {
+_VOTES: _VotesOf = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
     "enable_all_topic_list": partial(_list_votes, _LISTS[:1]),

@@ -50,7 +50,12 @@ def test_what_no_rows_give_is_asked_once(planned: list[str], monkeypatch: pytest
     """Of tables that have no rows, all of them, a statement gives the same each time; with a value it is another statement."""
     runs: list[str] = []
     run = sql._Planned._run
-    monkeypatch.setattr(sql._Planned, "_run", lambda self, tables: runs.append("") or run(self, tables))
+
+    def noting(plan: sql._Planned, tables: sql.Tables) -> pa.Table:
+        runs.append(query)
+        return run(plan, tables)
+
+    monkeypatch.setattr(sql._Planned, "_run", noting)
     query = "SELECT count(*) AS n, $day AS day FROM rows JOIN others USING (n)"
     for day in (DAY, DAY + dt.timedelta(days=1)):
         for _ in range(3):

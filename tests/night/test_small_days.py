@@ -14,6 +14,7 @@ from jobs.night import judging
 from jobs.night.docs import Verdict
 from jobs.night.nightly import Summary
 from jobs.night.passes import InProcess
+from namesrv_day.gate import rules
 from namesrv_day.gate.rules import Measurement
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, Line
@@ -43,7 +44,9 @@ def _of_one(number: int, day: int) -> Iterator[tuple[int, Line]]:
 
 
 def _registration(number: int, broker: str, beat: int) -> Line:
-    topics = [{"topic": name, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for name in ("Mail", f"T{number}")]
+    topics = [
+        {"topic": name, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for name in ("Mail", f"T{number}")
+    ]
     return {
         "kind": "registration",
         "request_version": 407,
@@ -74,7 +77,7 @@ def test_what_is_counted_together_is_what_is_counted_of_each(tmp_path: Path, mon
     In one task the rules are asked for as often as for one name server.
     """
     asked: list[dt.date] = []
-    measure = judging.measure
+    measure = rules.measure
 
     def noting(*given: Any, **more: Any) -> list[Measurement]:
         asked.append(given[2])
