@@ -405,7 +405,11 @@ BRONZE: dict[str, tuple[Rule, ...]] = {
             is_one_of("verdict", (bronze.ACCEPTED, bronze.UNREAD, bronze.REFUSED)),
             "verdict is accepted, unread or refused.",
         ),
-        warn("is_accepted", f"verdict = '{bronze.ACCEPTED}'", "Most of the file could be read, and it breaks no rule."),
+        warn(
+            "is_accepted",
+            f"verdict NOT IN ('{bronze.UNREAD}', '{bronze.REFUSED}')",
+            "Most of the file could be read, and it breaks no rule.",
+        ),
         warn("read_to_its_end", "error IS NULL", "Reading did not stop early."),
     ),
     "open_streams": (

@@ -158,4 +158,4 @@ def test_a_queue_map_that_nobody_can_read_is_refused(text: str) -> None:
     with pytest.raises(SnapshotError, match="currIdMap"):
         snapshot_of(json.dumps(value))
     mapping["currIdMap"] = '{"0":1}'
-    assert snapshot_of(json.dumps(value)).profile is V5_4_0
+    assert snapshot_of(json.dumps(value)).profile == V5_4_0

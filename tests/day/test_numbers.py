@@ -25,8 +25,12 @@ CHECKS: list[Row] = [
     *(checked(103, answers=3, matched=2, mismatched=1) | {"day": day} for day in (DAY, NEXT)),
     checked(322, answers=1, matched=1),
 ]
+WRONG: Row = {"answer_time": dt.datetime(2026, 3, 1, tzinfo=dt.timezone.utc), "event_id": "e", "subject": "T"}
 MISMATCHES: list[Row] = [
-    *({"code": 105, "classification": which} for which in ("unknown_past", "unknown_past", "mismatched")),
+    *(
+        {"namesrv_id": "n", "code": 105, "classification": which} | WRONG
+        for which in ("unknown_past", "unknown_past", "mismatched")
+    ),
     {"code": 103, "classification": "order_decision"},
 ]
 
@@ -45,6 +49,7 @@ def test_answers_about_routes_are_counted_apart_from_others() -> None:
         "same_bytes": 10,
         "in_flight": 1,
         "mismatched": 3,
+        "first_mismatched": ["2026-03-01T00:00:00.000000Z n: get_routeinfo_by_topic T (answer e)"],
         "explained": {"unknown_past": 2, "order_decision": 1},
         "others": {
             "register_broker": {"answers": 6, "matched": 4},
