@@ -156,7 +156,7 @@ class Server:
         take(self.registry, event, at_ms, self.namesrv)
         for topic in TOPICS:
             found = answer(self.registry, Question(105, topic, standard_json=True), self.namesrv).body
-            route = json.loads(found) if found else None
+            route: Any = json.loads(found) if found else None
             for part in ("brokerDatas", "queueDatas") if route else ():
                 route[part].sort(key=lambda one: one["brokerName"])
             was, self._routes[topic] = self._routes[topic], route
