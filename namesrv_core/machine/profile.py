@@ -224,7 +224,7 @@ def _made() -> dict[tuple[int, ...], Profile]:
         profile = newest
         for name, differences in since:
             profile = replace(profile, name=name, **differences)
-            found[_numbers(name) or ()] = profile
+            found[_numbers(name) or ()] = newest if profile == newest else profile
     return found
 
 

@@ -156,9 +156,9 @@ class Server:
         take(self.registry, event, at_ms, self.namesrv)
         for topic in TOPICS:
             found = answer(self.registry, Question(105, topic, standard_json=True), self.namesrv).body
-            route = json.loads(found) if found else None
-            for part in (route["brokerDatas"], route["queueDatas"]) if route else ():
-                part.sort(key=lambda one: one["brokerName"])
+            route: Any = json.loads(found) if found else None
+            for part in ("brokerDatas", "queueDatas") if route else ():
+                route[part].sort(key=lambda one: one["brokerName"])
             was, self._routes[topic] = self._routes[topic], route
             if was != route:
                 kind = "appeared" if was is None else "vanished" if route is None else "changed"

@@ -97,7 +97,7 @@ def test_a_stored_row_of_which_a_part_cannot_be_read_costs_that_part(tmp_path: P
     assert {"heartbeats.response_fields_are_read", "topic_configs.queue_maps_are_read"} <= broken
 
     assert night(tmp_path / "w", write(tmp_path / "b.jsonl", [at(9, BEAT)])).status == "published"
-    for _ in range(2):
-        assert night(tmp_path / "w", first=FIRST, last=FIRST).status == "published"
-        assert noted(tmp_path / "w") == NOTED
+    assert noted(tmp_path / "w") == NOTED
+    assert night(tmp_path / "w", first=FIRST, last=FIRST).status == "published"
+    assert noted(tmp_path / "w") == NOTED
     assert check(house_at(tmp_path / "w", "look")).wrong == []

@@ -68,7 +68,7 @@ def test_a_5x_broker_at_a_4x_name_server() -> None:
 def test_a_line_says_a_refusal_with_its_answer() -> None:
     """An event log need not say it twice."""
     line = (
-        b'{"schema":"namesrv-event/1","kind":"registration","namesrv_id":"n:1","time":1767225600000,"broker_name":"b","topics":[],'
+        b'{"schema":"namesrv-event/1","kind":"registration","namesrv_id":"n:1","time":1767312000000,"broker_name":"b","topics":[],'
         b'"response_code":2,"response_remark":"[OVERLOAD]system busy"}'
     )
     (row,) = of_table(rows_of_line(line, "log", 1), "registrations")

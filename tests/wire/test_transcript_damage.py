@@ -73,7 +73,7 @@ def test_a_connection_that_ends_inside_a_frame_is_quarantined() -> None:
 )
 def test_refused_registrations_stay_events(ext: dict[str, str], body: bytes, refusal: str | None) -> None:
     """What the request layer refuses is kept with its reason and without content."""
-    talk = Talk().open().ask(request(103, BROKER | ext, body)).answer(response(1, int(refusal is not None)))
+    talk = Talk().open().ask(request(103, BROKER | ext, body)).answer(response(1, 1 if refusal else 0))
     (row,) = of_table(rows_of(talk.segments), "registrations")
     assert row["refusal"] == refusal
     assert (row["topic_config_digest"] is None) == (refusal is not None)
