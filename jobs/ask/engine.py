@@ -151,7 +151,9 @@ class Answers:
     def _close(self, warehouse: str) -> None:
         """Close what DuckDB could reach: files of this machine, the network, extensions."""
         if "://" not in warehouse:
-            self._connection.execute("SET allowed_directories = ?", [[f"{Path(warehouse).resolve()}/"]])
+            folder = f"{Path(warehouse).resolve()}/"
+            # A file is looked for by a pattern, and looked at by its name: DuckDB asks of both.
+            self._connection.execute("SET allowed_directories = ?", [[folder, _PATTERN.sub(r"[\g<0>]", folder)]])
         for setting in ("enable_external_access = FALSE", "lock_configuration = TRUE"):
             self._connection.execute(f"SET {setting}")
 
