@@ -144,7 +144,7 @@ def told(query: Query) -> str:
     types = {one.name: one.type for one in query.parameters}
     literals = {name: _literal(value, types[name]) for name, value in values_of(query, given(query)).items()}
     sql = re.sub(r"^ *--.*\n", "", query.sql, flags=re.MULTILINE)
-    return re.sub(r"(?<!:):(\w+)", lambda found: literals[found[1]], sql).rstrip().rstrip(";")
+    return re.sub(r"(?<!:):(\w+)", lambda found: literals.get(found[1], found[0]), sql).rstrip().rstrip(";")
 
 
 def _literal(value: object, of: str) -> str:
