@@ -109,8 +109,9 @@ def _show_not_read(read: Read, console: Console) -> None:
     """Show what was left out, and what could not be read."""
     for left_out in read.left_out:
         console.line(f"Left out     {left_out}")
-    for error in read.errors:
-        console.line(f"NOT READ     {error}")
+    for what, sentences in (("NOT READ", read.errors), ("NO INPUT", read.empty)):
+        for sentence in sentences:
+            console.line(f"{what:<12} {sentence}")
     for address in read.never_met:
         console.line(f"Warning      {address} is named as a name server's address, and nothing that was read shows it")
 

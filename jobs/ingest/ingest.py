@@ -73,7 +73,7 @@ def ingest(
 
     `tell` is told now and then how far it is. `width`: so many processes read parts of files, and write.
 
-    Raises ClockError, after noting them in `sources`, if all there was to read were files without order; GateError, before
+    Raises ClockError if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
     with given_files(house, inputs, snapshots) as given:

@@ -104,7 +104,7 @@ HAPPENED: dict[str, tuple[tuple[str, ...], dict[str, Any], int]] = {
     "registration_storms": (("times=7",), {"broker_name": "broker-b", "registrations": 8}, 2),
     "growth": ((), {"topics": 23, "queue_rows": 164, "brokers": 4, "route_bytes": 10_762}, 1),
     "registry_changes": ((), {"row_key": "broker-a 1", "change": "vanished", "operation": "unregister_broker"}, 25),
-    "completeness": ((), {"what": "frames", "subject": "ignored.request:105", "number": 12_406}, 19),
+    "completeness": ((), {"what": "frames", "subject": "ignored.request:105", "number": 12_406}, 20),
 }
 """What is asked for, one row of the answer, and how many rows there are."""
 

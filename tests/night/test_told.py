@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import json
 import struct
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from jobs.night.nightly import Summary
 from jobs.store import warehouse
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig, Question, Registry, answer
 from schemas import bronze, gold
-from tests.ingest.given import CAPTURE, Line, at, broker, content, piece, read_in, stored, write
+from tests.ingest.given import Line, at, broker, content, piece, read_in, stored, write
 from tests.night.nights import counted, house_at, night, rows
 from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
 
@@ -123,22 +122,6 @@ def test_a_packet_years_ahead_moves_nothing(tmp_path: Path, where: str) -> None:
     assert content(tmp_path / "w") == content(tmp_path / "without")
     marks = [stored(tmp_path / name, "watermarks", "namesrv_id", "latest_time") for name in ("w", "without")]
     assert marks[0] == marks[1]
-
-
-def test_a_large_capture_read_by_tasks_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stretches that several processes read leave out the same packets as one reading."""
-    monkeypatch.setattr("jobs.ingest.stretches.STRETCH_BYTES", 200_000)
-    data = moved(gzip.decompress(CAPTURE.read_bytes()), 5_000, 5_002)
-    path = tmp_path / "large.pcap"
-    path.write_bytes(data)
-    read = [ingest(house_at(tmp_path / f"w{width}", "run"), [str(path)], width=width) for width in (1, 2)]
-    assert [one.reasons["ahead_of_clock"] for one in read] == [1, 1]
-    assert (read[0].events, read[0].observations, read[0].errors) == (
-        read[1].events,
-        read[1].observations,
-        read[1].errors,
-    )
-    assert content(tmp_path / "w1") == content(tmp_path / "w2")
 
 
 def test_a_snapshot_of_the_future_is_no_state(tmp_path: Path, nights: Any) -> None:

@@ -67,8 +67,10 @@ class Dying(InProcess):
     def each(self, task: Any, work: Sequence[Any]) -> list[Any]:
         """See `Passes`."""
         for one in work:
-            if getattr(getattr(getattr(one, "piece", None), "of", None), "namesrv_id", None) == "10.0.0.66:9876":
-                raise KeyError("no such thing")
+            piece = getattr(one, "piece", one)
+            for of in piece if isinstance(piece, tuple) else (piece,):
+                if getattr(getattr(of, "of", None), "namesrv_id", None) == "10.0.0.66:9876":
+                    raise KeyError("no such thing")
         return super().each(task, work)
 
 
