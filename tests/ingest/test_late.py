@@ -129,7 +129,7 @@ def test_a_file_without_order_is_named_and_the_rest_is_read(tmp_path: Path) -> N
 
 
 def test_a_capture_without_order_is_all_that_there_is(tmp_path: Path) -> None:
-    """A packet eight days before the one before it ends the reading, an error of its own; it showed no name server: it may come again."""
+    """A packet eight days before the one before it ends the reading; as the file showed no name server, it may come again."""
     data = bytearray(gzip.decompress(CAPTURE.read_bytes()))
     second = 24 + 16 + struct.unpack_from("<I", data, 24 + 8)[0]
     seconds = struct.unpack_from("<I", data, 24)[0]
