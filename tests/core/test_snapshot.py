@@ -149,7 +149,11 @@ def test_a_wrong_value_is_named(path: str, value: Any, where: str) -> None:
     assert where in str(raised.value)
 
 
-@pytest.mark.parametrize("text", ["{oops", "[]", '{"a":0}', '{"0":"1"}', '{"0":9999999999}'])
+@pytest.mark.parametrize(
+    "text",
+    ["{oops", "[]", '{"a":0}', '{"0":"1"}', '{"0":9999999999}', '{"9999999999":0}', "[" * 100_000],
+    ids=["no JSON", "a list", "a name", "a text", "beyond an int", "a key beyond an int", "nested"],
+)
 def test_a_queue_map_that_nobody_can_read_is_refused(text: str) -> None:
     """The replay would ask for it later: the snapshot is wrong where it says it."""
     value = json.loads(snapshot_text(filled(V5_4_0), "10.0.0.9:9876", AT_US))
