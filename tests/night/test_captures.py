@@ -84,21 +84,18 @@ def file_of(name: str) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize(("since_s", "until_s"), [(176, 342), (120.8, 208.6), (591.4, 611.9)])
 def test_a_hole_that_hides_a_life_makes_no_answer_wrong(tmp_path: Path, since_s: float, until_s: float) -> None:
-    """A start, a whole restart, changes of permissions: behind the hole answers are right, or of a past that is not known."""
+    """A start, a whole restart, changes of permissions: behind damage the next file's answers are right, or of an unknown past."""
     data = gzip.decompress(file_of("v5-two-namesrv").read_bytes())
-    kept, at, begin = [data[:24]], 24, None
+    parts, at, begin = ([data[:24]], [data[:24]]), 24, None
     while at < len(data):
         seconds, us, size, _ = struct.unpack_from("<IIII", data, at)
         begin = begin or seconds + us / 1e6
-        if not since_s <= seconds + us / 1e6 - begin < until_s:
-            kept.append(data[at : at + 16 + size])
-        elif kept[-1] != _DAMAGE:
-            kept.append(_DAMAGE)
+        if not since_s <= (passed := seconds + us / 1e6 - begin) < until_s:
+            parts[passed >= until_s].append(data[at : at + 16 + size])
         at += 16 + size
-    (tmp_path / "a.pcap").write_bytes(b"".join(kept))
-    said = night(tmp_path / "w", tmp_path / "a.pcap")
+    files = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
+    for file, part in zip(files, ([*parts[0], b"\xff" * 700], parts[1]), strict=True):
+        file.write_bytes(b"".join(part))
+    said = night(tmp_path / "w", *files)
     assert (said.verify["mismatched"], said.findings["LOG_GAP"]) == (0, 2)
     assert 0 < said.verify["explained"]["unknown_past"] < 100
-
-
-_DAMAGE = b"\xff" * 700
