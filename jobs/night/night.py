@@ -210,13 +210,6 @@ class Night:
         self._note_judged(day, frozenset(parts), judged, work)
         return []
 
-    def judge(self, day: dt.date, parts: Iterable[str]) -> None:
-        """Judge a day as it was replayed before; `parts`: of the judgement that are made anew."""
-        self.condense([day])
-        there = set(self._house.rows(gold.NAMESRV_SETTINGS, [day], ["namesrv_id"])["namesrv_id"].to_pylist())
-        work = [one for one in self._judgements(day, frozenset(parts)) if one.of.namesrv_id in there]
-        self._note_judged(day, frozenset(parts), self._each(judge_namesrvs, self._grouped(work)), work)
-
     def _each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """Call a task for each piece of work; along with them goes what is still to be compared of all days' keys."""
         waiting, self._read.to_compare = self._read.to_compare, []
