@@ -47,7 +47,7 @@ ANSWERS = {
 Ask = Callable[[Sequence[str]], list[str]]
 
 
-@pytest.fixture(scope="module", params=sorted(PROFILES))
+@pytest.fixture(scope="module", params=("4.9.7", "5.4.0"))
 def broker(request: pytest.FixtureRequest) -> Profile:
     """Give the generation of the broker."""
     return PROFILES[request.param]
