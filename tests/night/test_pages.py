@@ -53,10 +53,11 @@ def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: 
 
 @pytest.mark.slow
 def test_a_trace_comes_through_a_pipe_too(whole: Capture, tmp_path: Path) -> None:
-    """The line of README that replays a trace gives the hashes that the trace itself has, from a file and from a pipe."""
-    folder = user_folder(tmp_path, "README.md", whole)
+    """The line that replays a trace gives the hashes that the trace itself has, from a file and from a pipe."""
+    folder = user_folder(tmp_path, "docs/developing.md", whole)
     expected = [json.loads(line)["h"] for line in (folder / "trace.jsonl").read_text(encoding="utf-8").splitlines()]
-    (line,) = re.findall(r"^(.*submit\.sh trace .*) < trace\.jsonl", (CHECKOUT / "README.md").read_text(), re.MULTILINE)
+    page = (CHECKOUT / "docs" / "developing.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^(.*submit\.sh trace .*) < trace\.jsonl", page, re.MULTILINE)
     for asked in (f"{line} < trace.jsonl", f"cat trace.jsonl | {line}"):
-        done = typed(Block("README.md", asked, ""), folder)
+        done = typed(Block("docs/developing.md", asked, ""), folder)
         assert [json.loads(result)["h"] for result in done.stdout.splitlines()] == expected, done.stderr
