@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.session import CHECKOUT
-from tools.bench.figures import Bench, hourly, reading, unknown
+from tools.bench.figures import Bench, hourly, reading
 from tools.bench.harness import AnswersDifferError, NotMeasured, Ratio, Side, as_json, machine, markdown, timed
 
 
@@ -60,6 +60,6 @@ def test_figures_are_measured_and_their_answers_compared(tmp_path: Path) -> None
     """Two figures without Spark, small, this checkout against itself: nothing differs, and each has a ratio."""
     versions = {"this": CHECKOUT, "before": CHECKOUT}
     bench = Bench(pytest.fail, tmp_path, is_full=False, rounds=1, versions=versions)
-    results = [*hourly(bench), *reading(bench), *unknown(bench)]
+    results = [*hourly(bench), *reading(bench)]
     assert [type(result) for result in results] == [Ratio] * len(results)
-    assert len(results) == 7
+    assert len(results) == 4
