@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
-from jobs.night.passes import InProcess
-from schemas import bronze, truth
-from tools.bench.fleets import FleetDay, Fleets
+from jobs.session import CHECKOUT
+from tools.bench.figures import Bench, hourly, reading
 from tools.bench.harness import AnswersDifferError, NotMeasured, Ratio, Side, as_json, machine, markdown, timed
-from tools.fleet.fleet import Fleet
-from tools.fleet.simulate import simulate
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-DAY = dt.date(2026, 1, 1)
 
 
 def test_sides_take_turns_after_a_round_that_does_not_count() -> None:
@@ -56,35 +45,21 @@ def test_a_bar_is_judged_by_the_median_and_results_say_what_was_missed() -> None
     """A bar from above and one from below, by a side or by a number, and a figure that was not measured, in both forms."""
     values = {"over": [2.0, 9.0, 4.0], "under": [1.0, 2.0, 3.0]}
     at_most = Ratio("r", "over", "under", values, 1.9)
-    at_least = Ratio("s", "over", 2.0, values, 1.9, at_least=True, first=0.5)
+    at_least = Ratio("s", "over", 2.0, values, 1.9, at_least=True)
     assert (at_most.median, at_most.best, at_most.is_met, at_least.is_met) == (2.0, 2.0, False, True)
     results: list[Ratio | NotMeasured] = [at_most, at_least, NotMeasured("t", "no network")]
     text = markdown(results, machine())
-    assert "| r | ≤ 1.9 | 2 | 2 |  | **not met** |" in text
-    assert "| s | ≥ 1.9 | 2 | 1 | 0.5 | met |" in text
-    assert "| t | | | | | not measured: no network |" in text
+    assert "| r | ≤ 1.9 | 2 | 2 | **not met** |" in text
+    assert "| s | ≥ 1.9 | 2 | 1 | met |" in text
+    assert "| t | | | | not measured: no network |" in text
     assert '"is_met": false' in as_json(results, machine())
 
 
-def test_all_sides_find_what_was_planted(spark: SparkSession, tmp_path: Path) -> None:
-    """The ways that are timed are no straw men: each finds exactly the planted removals, and so does the night."""
-    from tools.bench.engines import duck_window, pandas_per_broker, window_sort  # noqa: PLC0415  pyspark
-
-    fleet = Fleet(DAY, brokers=3, namesrvs=2, beats_per_minute=1, outages=0.1, outage_s=(200, 900))
-    day = FleetDay(Fleets(spark, InProcess(), tmp_path, "small"), "planted", fleet, DAY, tmp_path / "planted")
-    simulate(day.house(), InProcess(), fleet, [DAY])
-    holes = day.house().rows(truth.HOLES)
-    ms = holes["last_beat_time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-    planted = frozenset(
-        zip(*(column.to_pylist() for column in (holes["namesrv_id"], holes["broker_addr"], ms)), strict=True)
-    )
-    files = [*day.files(bronze.HEARTBEATS), *day.files(bronze.REGISTRATIONS)]
-    sides = [
-        Side("planted", lambda: planted),
-        Side("window", lambda: window_sort(day.events(), day.silence_ms)),
-        Side("pandas", lambda: pandas_per_broker(day.events(), day.silence_ms)),
-        Side("duckdb", lambda: duck_window(files, day.silence_ms)),
-        Side("replay and flags", day.replayed, day.renew),
-        Side("whole night", day.whole_night, day.renew),
-    ]
-    assert timed(sides, 0)[1] == planted
+@pytest.mark.slow
+def test_figures_are_measured_and_their_answers_compared(tmp_path: Path) -> None:
+    """Two figures without Spark, small, this checkout against itself: nothing differs, and each has a ratio."""
+    versions = {"this": CHECKOUT, "before": CHECKOUT}
+    bench = Bench(pytest.fail, tmp_path, is_full=False, rounds=1, versions=versions)
+    results = [*hourly(bench), *reading(bench)]
+    assert [type(result) for result in results] == [Ratio] * len(results)
+    assert len(results) == 4

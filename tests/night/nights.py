@@ -7,8 +7,10 @@ are judged by `counted`.
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import io
 import itertools
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,6 +71,15 @@ class Counting(InProcess):
         self.packs += len(packs)
         self.events += sum(pack.counters["events"] for pack in packs)
         return done
+
+
+def capture_in_two(seconds: int) -> tuple[bytes, bytes]:
+    """Return the first `seconds` of the bundled capture and what comes behind, as two captures."""
+    data = gzip.decompress(CAPTURE.read_bytes())
+    offset, first_s = 24, struct.unpack_from("<I", data, 24)[0]
+    while struct.unpack_from("<I", data, offset)[0] < first_s + seconds:
+        offset += 16 + struct.unpack_from("<I", data, offset + 8)[0]
+    return data[:offset], data[:24] + data[offset:]
 
 
 def house_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
-import struct
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from jobs.cli.snapshot import snapshot_at
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from schemas import bronze, gold
-from tests.night.nights import CAPTURE, Capture, house_at, night, rows
+from tests.night.nights import Capture, capture_in_two, house_at, night, rows
 from tests.night.three_days import DAYS, MONTH_MS, Line, registration, write_log
 
 # Ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.
@@ -21,11 +19,7 @@ BEGIN_S = 300
 
 def capture_from(seconds: int, path: Path) -> Path:
     """Write the bundled capture without its first `seconds` to `path`."""
-    data = gzip.decompress(CAPTURE.read_bytes())
-    offset, first_s = 24, struct.unpack_from("<I", data, 24)[0]
-    while struct.unpack_from("<I", data, offset)[0] < first_s + seconds:
-        offset += 16 + struct.unpack_from("<I", data, offset + 8)[0]
-    path.write_bytes(data[:24] + data[offset:])
+    path.write_bytes(capture_in_two(seconds)[1])
     return path
 
 

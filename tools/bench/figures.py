@@ -1,249 +1,348 @@
-"""Every figure that is promised, one function for those with the same sides: what stands on either side, and the bar."""
+"""Every figure that is promised: what stands on either side, and the bar.
+
+Whole commands run in processes of their own, by turns, once by each checkout that is compared; what they published is
+compared by content before a time counts.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
-from typing import Any
-from unittest.mock import patch
+from pathlib import Path
+from struct import pack
+from typing import TYPE_CHECKING
 
-from jobs.conf import PipelineConf
-from jobs.night import condensing, judging, night, publish, settling
-from jobs.night.passes import InProcess
-from jobs.night.together import Comparison
-from jobs.night.work import PackReplayed, PackWork, replay_units
-from schemas import bronze, gold
-from schemas.times import day_start_us
-from tests.oracle.jvm import JvmUnavailableError
-from tools.bench import engines
-from tools.bench.answers import answers, mid_life
-from tools.bench.fleets import FleetDay, Fleets
-from tools.bench.harness import Measured, NotMeasured, Ratio, Side, clocked, timed
-from tools.bench.java_side import JavaFleet
-from tools.bench.processes import HEAP, peak_mib, seconds_of
-from tools.bench.questions import questions
-from tools.bench.reading import captured_day, reading
+from pyspark.sql import SparkSession
 
-_OURS, _WHOLE, _COLD, _SCAN = "replay and flags", "whole night", "nightly, cold", "noop scan"
-_FIRST_EVENTS_A_SECOND = 14_000.0
-_GATE: tuple[tuple[ModuleType | type, str], ...] = (
-    *((condensing, name) for name in ("scanned", "what_is_left", "to_compare")),
-    *((night, "compare_keys"), (Comparison, "judged")),
-    *((judging, name) for name in ("measure", "_recorded")),
-    *((publish, name) for name in ("measured_small", "require_sound")),
+from jobs.cli.commands import DEMO_CAPTURE
+from jobs.session import CHECKOUT
+from namesrv_wire.compression import unpacked
+from namesrv_wire.packets.container import read_records
+from tools.bench import plain
+from tools.bench.harness import Measured, NotMeasured, Ratio, Side, timed
+from tools.bench.processes import Ran, ran
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+START, NEXT = "2026-01-01", "2026-01-02"
+THIS, BEFORE = "this", "before"
+CHANGES = (
+    "SELECT namesrv_id, effect_time, topic, change FROM route_changes ORDER BY ALL",
+    "SELECT code, sum(answers), sum(matched) FROM answer_checks GROUP BY ALL ORDER BY ALL",
 )
-"""The functions that are the gate, by the modules that call them; none calls another."""
+"""What two warehouses must say alike, whatever their layout."""
+# All outages are longer than the lease and a period of the scan.
+_QUIET = ("--outages", "0.0002", "--outage-s", "150", "900")
 
 
-def quiet(fleets: Fleets, rounds: int) -> list[Measured]:
-    """A quiet night beside a scan of the same columns, and beside other ways to find who expired."""
-    day = fleets.day("quiet")
-    beats, events = day.as_first_stored, day.events()
-    files = [*day.files(bronze.HEARTBEATS), *day.files(bronze.REGISTRATIONS)]
+@dataclass
+class Bench:
+    """Where figures are measured: `versions` are checkouts by name, `captures` a folder of recordings of real clusters."""
+
+    spark: Callable[[], SparkSession]
+    folder: Path
+    is_full: bool
+    rounds: int
+    versions: dict[str, Path]
+    captures: Path | None = None
+
+    def run(self, version: str, *arguments: str | Path) -> Ran:
+        """Run a job of a checkout."""
+        return ran(self.versions[version], [*map(str, arguments)], self.folder)
+
+    def path(self, name: str, version: str = THIS) -> Path:
+        """Return where something of a version lies."""
+        return self.folder / f"{name}-{version}"
+
+    def fresh(self, name: str, version: str = THIS, like: str | None = None) -> Path:
+        """Return the path of a warehouse that is empty, or a copy; files are linked: nobody writes to one that is there."""
+        path = self.path(name, version)
+        shutil.rmtree(path, ignore_errors=True)
+        if like is not None:
+            shutil.copytree(self.path(like, version), path, copy_function=os.link)
+        return path
+
+    def said(self, version: str, warehouse: Path) -> str:
+        """Return what is compared of a warehouse, as text."""
+        asked = (self.run(version, "ask", "sql", sql, "--warehouse", warehouse, "--format", "csv") for sql in CHANGES)
+        return "\n".join(each.printed for each in asked)
+
+    def each(self, work: Callable[[str], tuple[Ran, object]]) -> dict[str, list[Ran]]:
+        """Do work by each version, by turns, after a round that does not count. Raises AnswersDifferError."""
+        found: dict[str, list[Ran]] = {version: [] for version in self.versions}
+
+        def once(version: str) -> object:
+            took, said = work(version)
+            found[version].append(took)
+            return said
+
+        timed([Side(version, partial(once, version)) for version in self.versions], self.rounds)
+        return {version: took[1:] for version, took in found.items()}
+
+
+def _figures(
+    name: str, took: dict[str, list[Ran]], bar: float, of: Callable[[Ran], float], unit: str
+) -> list[Measured]:
+    """Return a figure of this version by a number, and by the version before, which is not to be faster."""
+    values = {version: [of(each) for each in runs] for version, runs in took.items()}
+    found: list[Measured] = [Ratio(name, THIS, 1.0, values, bar, unit=unit)]
+    return [*found, Ratio(f"{name}, this ÷ before", THIS, BEFORE, values, 1.1, unit=unit)] if BEFORE in took else found
+
+
+def _wall(took: Ran) -> float:
+    return took.wall_s
+
+
+def _cpu(took: Ran) -> float:
+    return took.cpu_s
+
+
+def _peak(took: Ran) -> float:
+    return took.peak_mib
+
+
+def network(bench: Bench) -> list[Measured]:
+    """Five minutes of two live name servers, past unknown: a whole night, and what of it comes after reading."""
+    name = "network-large"
+    if bench.captures is None or not (bench.captures / name).is_dir():
+        return [NotMeasured(name, "no --captures with that folder")]
+    recorded = str(bench.captures / name / "host.pcap.xz")
+
+    def whole(version: str) -> tuple[Ran, object]:
+        house = bench.fresh("network", version)
+        took = bench.run(version, "nightly", "--join-addresses", "--input", recorded, "--warehouse", house)
+        return took, bench.said(version, house)
+
+    def after(version: str) -> tuple[Ran, object]:
+        house = bench.fresh("network-after", version, like="network-read")
+        took = bench.run(version, "nightly", "--in-process", "--join-addresses", "--warehouse", house)
+        return took, bench.said(version, house)
+
+    for version in bench.versions:
+        bench.run(version, "ingest", "--input", recorded, "--warehouse", bench.fresh("network-read", version))
+    return [
+        *_figures(f"{name}, whole nightly", bench.each(whole), 30, _wall, "s"),
+        *_figures(f"{name}, CPU of replay and after", bench.each(after), 12, _cpu, "s"),
+    ]
+
+
+def demo(bench: Bench) -> list[Measured]:
+    """The bundled capture as a newcomer meets it, and one question in a process of its own."""
+
+    def whole(version: str) -> tuple[Ran, object]:
+        house = bench.fresh("demo", version)
+        return bench.run(version, "demo", "--warehouse", house), bench.said(version, house)
+
+    def route(version: str) -> tuple[Ran, object]:
+        house = bench.path("demo", version)
+        took = bench.run(version, "ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", house)
+        return took, took.printed
+
+    return [
+        *_figures("bundled capture, demo", bench.each(whole), 8, _wall, "s"),
+        *_figures("ask route-at, CPU of a process", bench.each(route), 0.2, _cpu, "s"),
+    ]
+
+
+def quiet(bench: Bench) -> list[Measured]:
+    """A quiet night beside Spark's scan of the same columns."""
+    size = ("--brokers", "2000", "--namesrvs", "4") if bench.is_full else ("--brokers", "16", "--namesrvs", "2")
+    for version in bench.versions:
+        _two_days(bench, version, "quiet", [*size, *_QUIET])
+
+    def night(version: str) -> tuple[Ran, object]:
+        house, summary = bench.fresh("quiet-night", version, like="quiet"), bench.folder / f"{version}.json"
+        took = bench.run(version, "nightly", "--from", NEXT, "--warehouse", house, "--summary", summary)
+        steps = json.loads(summary.read_text(encoding="utf-8"))["seconds"]
+        return took._replace(printed=json.dumps(steps)), bench.said(version, house)
+
+    took = bench.each(night)[THIS]
+    beats = _heartbeats(bench, "quiet")
+    scan, _ = timed([Side("scan", partial(plain.scan, beats))], bench.rounds)
+    steps = [json.loads(each.printed) for each in took]
+    sides = {
+        "replay and flags": [each["condense"] + each["replay"] for each in steps],
+        "every step": [sum(each.values()) for each in steps],
+        "cold process": [each.wall_s for each in took],
+    }
+    notes = {"heartbeats": beats.count()}
+    return [
+        Ratio(f"quiet night, {name} ÷ scan", name, "scan", {name: values, **scan}, bar, notes=notes)
+        for (name, values), bar in zip(sides.items(), (1.5, 2.5, 5), strict=True)
+    ]
+
+
+def unknown(bench: Bench) -> list[Measured]:
+    """A name server whose start was not recorded by the same whose was; and twice its heartbeats by once."""
+    brokers = 500 if bench.is_full else 8
+
+    def recorded(name: str, first: str, count: int) -> None:
+        size = ("--brokers", str(count), "--namesrvs", "1", *_QUIET)
+        bench.run(THIS, "simulate", "--start", START, "--from", first, *size, "--warehouse", bench.fresh(name))
+
+    _two_days(bench, THIS, "known", ["--brokers", str(brokers), "--namesrvs", "1", *_QUIET])
+    recorded("unknown", NEXT, brokers)
+    recorded("unknown-double", NEXT, 2 * brokers)
+    took: dict[str, list[Ran]] = {"known": [], "unknown": [], "unknown-double": []}
+    for _ in range(bench.rounds):
+        for name, runs in took.items():
+            house = bench.fresh("past", like=name)
+            runs.append(bench.run(THIS, "nightly", "--in-process", "--from", NEXT, "--warehouse", house))
+    cpu = {name: [each.cpu_s for each in runs] for name, runs in took.items()}
+    peak = {name: [each.peak_mib for each in runs] for name, runs in took.items()}
+    return [
+        Ratio("past unknown ÷ known, CPU", "unknown", "known", cpu, 1.5),
+        Ratio("past unknown, peak memory", "unknown", 1.0, peak, 600, unit="MiB"),
+        Ratio("past unknown, twice the heartbeats, peak memory", "unknown-double", "unknown", peak, 1.2, unit="MiB"),
+    ]
+
+
+def queues(bench: Bench) -> list[Measured]:
+    """A quiet night over very many queue rows: what it writes, and its time by a plain write of them."""
+    size = ("--brokers", "300", "--topics", "10000") if bench.is_full else ("--brokers", "12", "--topics", "50")
+    _two_days(bench, THIS, "queues", [*size, "--namesrvs", "1", "--shared-topics"])
+    took, written = [], []
+    for _ in range(bench.rounds):
+        house = bench.fresh("queues-night", like="queues")
+        before = _files(house / "gold")
+        took.append(bench.run(THIS, "nightly", "--from", NEXT, "--warehouse", house).wall_s)
+        written.append(sum(size for path, size in _files(house / "gold").items() if path not in before) / 1e6)
+    table = bench.spark().read.format("delta").load(str(house / "gold" / "topic_queue_history"))
+    rows = table.persist()
+    notes = {"rows": rows.count()}
+    plainly, _ = timed([Side("Spark", partial(plain.write, rows, bench.folder / "plain"))], bench.rounds)
+    rows.unpersist()
+    return [
+        Ratio("queue rows, a quiet night writes", "MB", 1.0, {"MB": written}, 1, unit="MB", notes=notes),
+        Ratio("queue rows, quiet night ÷ plain write", "night", "Spark", {"night": took, **plainly}, 0.2, notes=notes),
+    ]
+
+
+def hourly(bench: Bench) -> list[Measured]:
+    """A day in 24 runs (few at small scale) by the same in one; both say the same in the end."""
+    size = [
+        "--brokers",
+        "40" if bench.is_full else "4",
+        "--namesrvs",
+        "2",
+        "--outages",
+        "0.01",
+        "--outage-s",
+        "150",
+        "900",
+    ]
+    bench.run(THIS, "simulate", "--start", START, *size, "--warehouse", bench.fresh("hours"))
+    log = bench.folder / "hours.jsonl"
+    bench.run(THIS, "export", "--output", log, "--warehouse", bench.path("hours"))
+    hours: dict[str, list[str]] = {}
+    with log.open(encoding="utf-8") as lines:
+        for line in lines:
+            hour = json.loads(line)["effect_time"][: 13 if bench.is_full else 12]
+            hours.setdefault(hour, []).append(line)
+    parts = []
+    for hour in sorted(hours):
+        parts.append(bench.folder / f"{hour}.jsonl")
+        parts[-1].write_text("".join(hours[hour]), encoding="utf-8")
+
+    def run(name: str, pieces: Sequence[Sequence[Path]]) -> str:
+        house = bench.fresh(name)
+        for files in pieces:
+            bench.run(THIS, "nightly", "--in-process", "--input", *files, "--warehouse", house)
+        return bench.said(THIS, house)
+
     sides = [
-        _ours(day),
-        Side(_WHOLE, day.whole_night, day.renew),
-        Side(_COLD, partial(_cold, day), day.renew),
-        Side(_SCAN, lambda: engines.scan(beats)),
-        Side("window in Spark SQL", lambda: engines.window_sort(events, day.silence_ms)),
-        Side("applyInPandas", lambda: engines.pandas_per_broker(events, day.silence_ms)),
-        Side("DuckDB, window", lambda: engines.duck_window(files, day.silence_ms)),
+        Side("hourly", partial(run, "hourly", [[part] for part in parts])),
+        Side("nightly", partial(run, "nightly", [parts])),
     ]
-    seconds, answer = timed(sides, rounds)
-
-    def by(name: str, over: str, under: str, bar: float, first: float, *, at_least: bool = False) -> Ratio:
-        values = {side: seconds[side] for side in (over, under)}
-        notes = {"heartbeats": day.heartbeats}
-        return Ratio(name, over, under, values, bar, at_least, first, answers=len(answer), notes=notes)
-
-    return [
-        by("quiet night, replay and flags ÷ scan", _OURS, _SCAN, 1.5, 11.9),
-        by("quiet night, every step ÷ scan", _WHOLE, _SCAN, 2.5, 27),
-        by("quiet night, cold process ÷ scan", _COLD, _SCAN, 6, 47),
-        by("applyInPandas ÷ ours", "applyInPandas", _OURS, 4, 0.49, at_least=True),
-        by("Spark window ÷ ours", "window in Spark SQL", _OURS, 2, 0.23, at_least=True),
-        by("ours ÷ DuckDB window", _OURS, "DuckDB, window", 1.5, 14.3),
-    ]
+    seconds, _ = timed(sides, bench.rounds, warm_up=False)
+    return [Ratio(f"{len(parts)} runs of a day ÷ one nightly run", "hourly", "nightly", seconds, 2)]
 
 
-def stormy(fleets: Fleets, rounds: int) -> list[Measured]:
-    """A night with 5 % registrations and 1 % of the broker-hours with holes, by a scan."""
-    day = fleets.day("stormy")
-    beats = day.as_first_stored
-    sides = [_ours(day), Side(_SCAN, lambda: engines.scan(beats))]
-    return [_measured("stormy night ÷ scan", sides, rounds, 4, 24.6, heartbeats=day.heartbeats)]
+def reading(bench: Bench) -> list[Measured]:
+    """Packets a second of CPU, of captures as pcap and as pcapng: the bundled one, and a network's where there is one."""
+    found: list[Measured] = []
+    captures = {"loopback": DEMO_CAPTURE}
+    if bench.captures is not None and (bench.captures / "network-large").is_dir():
+        captures["network"] = bench.captures / "network-large" / "host.pcap.xz"
+    for name, capture in captures.items():
+        file = _unpacked(capture, bench.folder / f"{name}.pcap")
+        again = _as_pcapng(file)
 
+        def ingest(input_file: Path, version: str) -> tuple[Ran, object]:
+            house = bench.fresh("reading", version)
+            took = bench.run(version, "ingest", "--input", input_file, "--warehouse", house)
+            return took, _counts(took.printed)
 
-def java(fleets: Fleets, rounds: int) -> list[Measured]:
-    """The real RouteInfoManager 5.4.0, fed every beat as a full registration, by ours."""
-    name, day = "Java RouteInfoManager 5.4.0 ÷ ours", fleets.day("five")
-    # Its process has run since the evening before, when nobody was registered: who beats first at midnight comes back.
-    started_ms = day_start_us(day.date) // 1_000 - 500
-    beats = {namesrv_id: day.beats(namesrv_id) for namesrv_id in sorted(day.house().namesrvs_on(day.date))}
-    try:
-        fleet = JavaFleet(beats, day.fleet.topics, started_ms, day.fleet.profile.scan_period_ms)
-    except JvmUnavailableError as error:
-        return [NotMeasured(name, str(error).splitlines()[0])]
-    with closing(fleet):
-        return [_measured(name, [Side("Java", fleet.run), _ours(day)], rounds, 4, 0.44, at_least=True)]
-
-
-def wide(fleets: Fleets, rounds: int) -> list[Measured]:
-    """A quiet night of brokers with very many topics by a plain write of the slice of their queues."""
-    day = fleets.day("wide")
-    day.renew()
-    day.replayed()
-    slices = fleets.spark.read.parquet(*day.files(gold.TOPIC_QUEUE_HISTORY, day.copy)).persist()
-    rows, target = slices.count(), str(day.path.with_name(f"{day.path.name}-plain"))
-
-    def write() -> None:
-        slices.write.format("delta").mode("overwrite").save(target)
-
-    try:
-        return [
-            _measured("queue rows, night ÷ plain write", [_ours(day), Side("Spark", write)], rounds, 1, 5.6, rows=rows)
-        ]
-    finally:
-        slices.unpersist()
-
-
-def gate(fleets: Fleets, rounds: int) -> list[Measured]:
-    """What of a whole night is the gate, and what it takes to see that there is nothing to do."""
-    day, passes = fleets.day("quiet"), InProcess(fleets.passes.width)
-    values: dict[str, list[float]] = {"gate": [], "night in one process": [], "nothing to do": []}
-    for _ in range(rounds + 1):
-        day.renew()
-        with clocked(*_GATE) as spent:
-            values["night in one process"] += timed([Side("", partial(day.summary, passes))], 1, warm_up=False)[0][""]
-        values["gate"].append(sum(spent))
-        values["nothing to do"] += timed([Side("", partial(day.summary, passes))], 1, warm_up=False)[0][""]
-    counted = {name: took[1:] for name, took in values.items()}
-    return [
-        Ratio("gate ÷ night", "gate", "night in one process", counted, 0.15, first=0.44),
-        Ratio("nothing to do ÷ night", "nothing to do", "night in one process", counted, 0.05, first=0.003),
-    ]
-
-
-def pack(fleets: Fleets, rounds: int) -> list[Measured]:
-    """Events through the core in packs, Arrow to rows and back included, on one core by those of the first version."""
-    day, answers, rates = fleets.day("tenth"), [], []
-    for _ in range(rounds + 1):
-        for conf in (PipelineConf(), PipelineConf(quiet_road=False)):
-            watched = _Watched()
-            day.renew()
-            with patch.object(settling, "replay_units", watched), patch.object(night, "replay_units", watched):
-                answers.append(day.replayed(InProcess(), conf))
-        rates.append(watched.events / watched.seconds)
-    name = "events a second through a pack ÷ the first version's"
-    if len(set(answers)) != 1:
-        return [NotMeasured(name, "the roads differ")]
-    notes = {"events": watched.events}
-    return [
-        Ratio(name, "ours", _FIRST_EVENTS_A_SECOND, {"ours": rates[1:]}, 5, True, 1, "a second", len(answers[0]), notes)
-    ]
-
-
-def tenfold(fleets: Fleets, rounds: int) -> list[Measured]:
-    """Ten times the events by the events: the time of a night, and its memory in a process of its own."""
-    days = {name: fleets.day(name) for name in ("10x", "1x")}
-    # Other fleets, other answers.
-    seconds, _ = timed([_silent(name, day.replayed, day.renew) for name, day in days.items()], rounds)
-    peaks: dict[str, list[float]] = {}
-    notes: dict[str, Any] = {"heartbeats": [day.heartbeats for day in days.values()], "heap": HEAP}
-    for name, day in days.items():
-        day.renew()
-        peak = peak_mib(_nightly(day), fleets.folder)
-        peaks[name], notes[name] = [peak["all"]], {part: round(held) for part, held in peak.items()}
-    return [
-        Ratio("10^8 ÷ 10^7 beats", "10x", "1x", seconds, 10.5, first=2.94, notes=notes),
-        Ratio("peak memory, 10^8 ÷ 10^7 beats", "10x", "1x", peaks, 1.2, first=1.12, unit="MiB", notes=notes),
-    ]
-
-
-def long_history(fleets: Fleets, rounds: int) -> list[Measured]:
-    """The last of many nights by its share of a rebuild of all of them; both give the same tables."""
-    nights = 30 if fleets.scale == "full" else 4
-    last, whole = (fleets.day("long", nights, published=published) for published in (True, False))
-    sides = [Side(name, partial(_digests, day), day.renew) for name, day in (("last", last), ("all", whole))]
-    seconds, _ = timed(sides, rounds, warm_up=False)
-    share = {"share": [took / nights for took in seconds.pop("all")]}
-    return [Ratio(f"night {nights} ÷ its share of a rebuild", "last", "share", {**seconds, **share}, 1.2, first=1.14)]
-
-
-def captures(fleets: Fleets, rounds: int) -> list[Measured]:
-    """Captures as a user takes them in: whole processes, in seconds."""
-    house = str(fleets.folder / "captured")
-    asked = [("bundled capture, demo", ["demo", "--warehouse", house], 20.0, 73.0)]
-    network = "network capture, nightly"
-    if fleets.capture is not None:
-        asked.append((network, ["nightly", "--input", str(fleets.capture), "--warehouse", house], 30.0, 157.0))
-    found: list[Measured] = [] if fleets.capture is not None else [NotMeasured(network, "no --capture given")]
-    for name, arguments, bar, first in asked:
-        run = partial(seconds_of, arguments, fleets.folder)
-        took, _ = timed([_silent("process", run, partial(shutil.rmtree, house, ignore_errors=True))], rounds)
-        found.append(Ratio(name, "process", 1.0, took, bar, first=first))
+        took = bench.each(partial(ingest, file))
+        found += _figures(f"reading {name}, CPU", took, 60, _cpu, "s")
+        values = {
+            "pcap": [each.cpu_s for each in took[THIS]],
+            "pcapng": [ingest(again, THIS)[0].cpu_s for _ in range(bench.rounds)],
+        }
+        found.append(Ratio(f"reading {name}, speed as pcapng ÷ as pcap", "pcap", "pcapng", values, 0.85, at_least=True))
     return found
 
 
-def _digests(day: FleetDay) -> dict[str, str]:
-    return day.summary().digests
-
-
-def _silent(name: str, run: Callable[[], object], before: Callable[[], object]) -> Side:
-    """Return a side whose answer cannot be compared with the other's."""
-
-    def work() -> None:
-        run()
-
-    return Side(name, work, before)
-
-
-def _ours(day: FleetDay) -> Side:
-    return Side(_OURS, day.replayed, day.renew)
-
-
-def _nightly(day: FleetDay) -> list[str]:
-    return ["nightly", "--from", str(day.date), "--warehouse", str(day.copy)]
-
-
-def _cold(day: FleetDay) -> engines.Expiries:
-    seconds_of(_nightly(day), day.fleets.folder)
-    return day.expired()
-
-
-def _measured(
-    name: str, sides: Sequence[Side], rounds: int, bar: float, first: float, *, at_least: bool = False, **notes: Any
-) -> Ratio:
-    """Measure the first side by the second."""
-    seconds, answer = timed(sides, rounds)
-    count = len(answer) if isinstance(answer, frozenset) else None
-    return Ratio(name, sides[0].name, sides[1].name, seconds, bar, at_least, first, answers=count, notes=notes)
-
-
-class _Watched:
-    """Replays packs, and counts the events that their core takes and the seconds of CPU that they take."""
-
-    def __init__(self) -> None:
-        self.events, self.seconds = 0, 0.0
-
-    def __call__(self, pack: PackWork) -> PackReplayed:
-        """Replay one pack."""
-        began = time.process_time()
-        done = replay_units(pack)
-        self.seconds += time.process_time() - began
-        self.events += done.counters.get("events", 0)
-        return done
-
-
-FIGURES: dict[str, Callable[[Fleets, int], list[Measured]]] = {
-    function.__name__.replace("_", "-"): function
-    for function in (
-        *(quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures),
-        *(answers, mid_life, reading, captured_day, questions),
-    )
+FIGURES: dict[str, Callable[[Bench], list[Measured]]] = {
+    figure.__name__: figure for figure in (network, demo, quiet, unknown, queues, hourly, reading)
 }
-"""What can be measured, by the name for `--only`: figures with the same sides are taken together."""
+
+
+def versions_with(before: Path | None) -> dict[str, Path]:
+    """Return the checkouts that are compared."""
+    return {THIS: CHECKOUT} if before is None else {THIS: CHECKOUT, BEFORE: before}
+
+
+def _two_days(bench: Bench, version: str, name: str, fleet: Sequence[str]) -> None:
+    """Have a warehouse with a published day of a fleet, and the next one recorded: steady state."""
+    house = bench.fresh(name, version)
+    simulate = ("simulate", "--start", START, *fleet, "--warehouse", str(house))
+    bench.run(version, *simulate)
+    bench.run(version, "nightly", "--from", START, "--warehouse", house)
+    bench.run(version, *simulate, "--from", NEXT)
+
+
+def _heartbeats(bench: Bench, name: str) -> DataFrame:
+    """Return the heartbeats of the second day as Spark's own writer stores them."""
+    table = bench.spark().read.format("delta").load(str(bench.path(name) / "bronze" / "heartbeats"))
+    files = [file for file in table.inputFiles() if f"day={NEXT}" in file]
+    return plain.as_spark_stores(bench.spark(), files, bench.folder / f"{name}-as-spark-stores")
+
+
+def _files(folder: Path) -> dict[Path, int]:
+    return {path.relative_to(folder): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+def _counts(printed: str) -> list[str]:
+    """Return the lines in which a run says what became of what it read."""
+    return [line for line in printed.splitlines() if "events" in line and "=" in line]
+
+
+def _unpacked(capture: Path, target: Path) -> Path:
+    with capture.open("rb") as raw, target.open("wb") as out:
+        shutil.copyfileobj(unpacked(raw), out)
+    return target
+
+
+def _as_pcapng(file: Path) -> Path:
+    """Return a capture in the other format."""
+    path, resolution = file.with_suffix(".pcapng"), pack("<HHB3xHH", 9, 1, 9, 0, 0)
+    with path.open("wb") as out:
+        for number, records in enumerate(read_records(file)):
+            if not number:
+                out.write(_block(0x0A0D0D0A, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
+                out.write(_block(1, pack("<HHI", int(records.link_type[0]), 0, 0) + resolution))
+            for at, size, time_ns in zip(records.start, records.kept, records.time_ns, strict=True):
+                head = pack("<IIIII", 0, int(time_ns) >> 32, int(time_ns) & 0xFFFFFFFF, size, size)
+                out.write(_block(6, head + records.data[at : at + size] + bytes(-size % 4)))
+    return path
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    size = pack("<I", len(body) + 12)
+    return pack("<I", kind) + size + body + size

@@ -1,4 +1,4 @@
-"""How a figure is measured: all sides in one process, by turns, answers compared before a time counts.
+"""How a figure is measured: all sides in one run, by turns, answers compared before a time counts.
 
 What the sides do is not its business.
 """
@@ -14,11 +14,9 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 Answer = Any
@@ -43,7 +41,7 @@ class Ratio:
     """What was measured: what each side took in each round, in `unit`; the figure is the ratio of `over` to `under`.
 
     `under` may be a number that was measured elsewhere, 1 for a figure that is none. `bar`: at most, or with `at_least` at
-    least. `first`: what the first version had. `answers`: how many things all sides agree on.
+    least.
     """
 
     name: str
@@ -52,9 +50,7 @@ class Ratio:
     values: Mapping[str, Sequence[float]]
     bar: float
     at_least: bool = False
-    first: float | None = None
     unit: str = "s"
-    answers: int | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -149,21 +145,15 @@ def machine() -> dict[str, Any]:
 def markdown(results: Sequence[Measured], about: Mapping[str, Any]) -> str:
     """Return the results as a document: a table of figures, then what every side took."""
     lines = ["# Benchmarks", "", *(f"- {key}: {value}" for key, value in about.items()), ""]
-    lines += ["| figure | bar | median | of least | first version | |", "|---|---|---|---|---|---|"]
+    lines += ["| figure | bar | median | of least | |", "|---|---|---|---|---|"]
     sides, notes = [], []
     for result in results:
         if isinstance(result, NotMeasured):
-            lines.append(f"| {result.name} | | | | | not measured: {result.why} |")
+            lines.append(f"| {result.name} | | | | not measured: {result.why} |")
             continue
         bar = f"{'≥' if result.at_least else '≤'} {result.bar:g}"
-        cells = (
-            result.name,
-            bar,
-            f"{result.median:.3g}",
-            f"{result.best:.3g}",
-            "" if result.first is None else result.first,
-        )
-        lines.append(f"| {' | '.join(map(str, cells))} | {'met' if result.is_met else '**not met**'} |")
+        cells = (result.name, bar, f"{result.median:.3g}", f"{result.best:.3g}")
+        lines.append(f"| {' | '.join(cells)} | {'met' if result.is_met else '**not met**'} |")
         sides += [
             f"| {result.name} | {side} | {statistics.median(took):.3f} | {min(took):.3f} | {result.unit} | {len(took)} |"
             for side, took in result.values.items()
@@ -182,28 +172,3 @@ def as_json(results: Sequence[Measured], about: Mapping[str, Any]) -> str:
         for r in results
     ]
     return json.dumps({"about": dict(about), "results": rows}, indent=2, ensure_ascii=False, default=str) + "\n"
-
-
-@contextmanager
-def clocked(*places: tuple[ModuleType | type, str]) -> Iterator[list[float]]:
-    """Give the seconds of each call of some functions in this process, by the modules that call them or their classes."""
-    spent: list[float] = []
-
-    def clocked(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            began = time.perf_counter()
-            try:
-                return function(*arguments, **options)
-            finally:
-                spent.append(time.perf_counter() - began)
-
-        return call
-
-    before = [(module, name, getattr(module, name)) for module, name in places]
-    for module, name, function in before:
-        setattr(module, name, clocked(function))
-    try:
-        yield spent
-    finally:
-        for module, name, function in before:
-            setattr(module, name, function)

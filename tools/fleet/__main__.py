@@ -1,4 +1,4 @@
-"""Write the events of a simulated fleet, and the truth about it: into a warehouse's tables, or as packet captures."""
+"""Write the events of a simulated fleet into a warehouse's tables, and the truth about it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from jobs.errors import JobError
 from jobs.night.passes import InProcess
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
-from tools.fleet.asking import traffic_of
-from tools.fleet.capture import capture
 from tools.fleet.fleet import fleet_of
 from tools.fleet.simulate import simulate
 
@@ -42,13 +40,6 @@ _FLEET: dict[str, tuple[type, str]] = {
     "late": (float, "share of events that are delivered with the next day's (default: 0)"),
     "duplicates": (float, "share of events that are delivered with the next day's once more (default: 0)"),
     "seed": (int, "what all chance depends on (default: 1)"),
-}
-_TRAFFIC: dict[str, tuple[type, str]] = {
-    "clients": (int, "clients, each of one name server (default: 20)"),
-    "asks": (int, "questions of a client each time (default: 4)"),
-    "poll-s": (int, "seconds from one time to the next (default: 30)"),
-    "loss": (float, "share of packets that are lost and come again (default: 0.001)"),
-    "wrong-answers": (int, "wrong answers that each name server gives in a day, on average (default: 0)"),
 }
 
 
@@ -84,13 +75,6 @@ def parser() -> argparse.ArgumentParser:
         metavar=("MIN", "MAX"),
         help="seconds that outages and partitions last (default: 30 900)",
     )
-    recorded = job.add_argument_group("instead of tables: packet captures of the fleet and its clients")
-    text = (
-        "files to write, each an equal part of the time; .gz compresses; truth.jsonl beside the first: what was planted"
-    )
-    recorded.add_argument("--capture", nargs="+", action="extend", default=[], metavar="FILE", help=text)
-    for name, (of, text) in _TRAFFIC.items():
-        recorded.add_argument(f"--{name}", type=of, default=argparse.SUPPRESS, metavar="N", help=text)
     job.add_argument(
         "--from",
         dest="first",
@@ -110,11 +94,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         fleet = fleet_of({**vars(given), "start": given.start})
         first = given.first or fleet.start
         days = [first + dt.timedelta(days=n) for n in range(given.days)]
-        if given.capture:
-            files = [Path(name) for name in given.capture]
-            made = capture(fleet, traffic_of(vars(given)), days, files, files[0].with_name("truth.jsonl"))
-            sys.stdout.write(f"Captured     {made.packets} packets; {made.counts}\n")
-            return 0
         started = dt.datetime.now(dt.timezone.utc)
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         house = Warehouse(warehouse_at(given.warehouse), load_conf(Path(DEFAULT_CONF), ()), run_id, started)
