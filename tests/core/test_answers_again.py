@@ -336,7 +336,7 @@ ROUTES = st.fixed_dictionaries(
 def test_a_route_read_by_its_pieces_says_what_it_says_as_a_whole(
     route: dict[str, Any],
     random: Any,
-    is_old: bool,
+    is_old: bool,  # noqa: FBT001  drawn
     is_broken: bool,  # noqa: FBT001  drawn
 ) -> None:
     """As rows, as a value and as one without order; so is what is cut, repeated, or no JSON at all."""
