@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, answer, take
 from namesrv_core.asking import body_json, shown
 from namesrv_core.asking.body_json import SHORT_BODY, same_json
-from namesrv_core.asking.shown import ShownTopics, shown_by
+from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
@@ -302,6 +302,24 @@ def test_long_bodies_are_read_and_compared_as_short_ones() -> None:
     assert same_json(one, other, ordered=False)
     assert not same_json(one, other, ordered=True)
     assert shown_by(TOPIC_LIST, Answer(0, one)) == ShownTopics(frozenset(names))
+
+
+def test_an_answer_that_shows_nothing_leaves_what_the_last_one_said() -> None:
+    """An error between two equal answers: it teaches nothing, and the second one is looked up."""
+    server, said = Server(), server_with(register()).says(ROUTE)
+    for at_ms in (10, 20):
+        server.see(ROUTE, said, at_ms)
+    step = server.see(ROUTE, Answer(1, None, "busy"), 30)
+    assert (step.outcome, step.changes) == (Outcome.NO_EFFECT, ())
+    assert server.see(ROUTE, said, 40).result is None
+
+
+def test_a_name_that_looks_like_the_end_of_an_element_is_read_as_a_name() -> None:
+    """The text is cut within it, and no piece is an object: the route is read as a whole."""
+    said = server_with(register(name="a},{b")).says(ROUTE)
+    read = shown_by(ROUTE, said)
+    assert isinstance(read, ShownRoute)
+    assert list(read.groups) == ["a},{b"]
 
 
 # A route, as text: names that look like its own punctuation, elements in any order and with anything in them, a cut anywhere.
