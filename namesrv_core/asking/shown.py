@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from namesrv_core.asking.body_json import KEPT_BODIES, SHORT_BODY, read_json
+from namesrv_core.asking.body_json import KEPT_BODIES, KEPT_ELEMENTS, SHORT_BODY, read_element, read_json, route_read
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
@@ -57,7 +57,7 @@ def shown_by(question: Question, answered: Answer) -> Shown | None:
 
 def _read(code: int, body: str) -> Shown | None:
     try:
-        return _READERS[code](read_json(body))
+        return _READERS[code](body)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -65,29 +65,55 @@ def _read(code: int, body: str) -> Shown | None:
 _read_short = lru_cache(KEPT_BODIES)(_read)
 
 
-def _route_of(body: dict[str, Any]) -> ShownRoute:
+def _route_of(body: str) -> ShownRoute:
+    read = route_read(body, _group_in, _queue_data_in, read_element)
+    if read is None:
+        others = read_json(body)
+        groups = [_named_group_of(value) for value in others["brokerDatas"]]
+        queue_datas = [_named_queue_data_of(value) for value in others["queueDatas"]]
+    else:
+        groups, queue_datas, others = read
     return ShownRoute(
-        {_text(data["brokerName"]): _queue_data_of(data) for data in body["queueDatas"]},
-        {_text(group["brokerName"]): _group_of(group) for group in body["brokerDatas"]},
+        dict(queue_datas),
+        dict(groups),
         {
             addr: tuple(_required(server) for server in servers)
-            for addr, servers in (body.get("filterServerTable") or {}).items()
+            for addr, servers in (others.get("filterServerTable") or {}).items()
             if servers is not None
         },
-        _text(body.get("orderTopicConf")),
-        {name: _mapping_of(info) for name, info in (body.get("topicQueueMappingByBroker") or {}).items()},
+        _text(others.get("orderTopicConf")),
+        {name: _mapping_of(info) for name, info in (others.get("topicQueueMappingByBroker") or {}).items()},
     )
 
 
-def _cluster_of(body: dict[str, Any]) -> ShownCluster:
+@lru_cache(KEPT_ELEMENTS)
+def _group_in(text: str) -> tuple[str | None, BrokerData]:
+    return _named_group_of(read_json(text))
+
+
+@lru_cache(KEPT_ELEMENTS)
+def _queue_data_in(text: str) -> tuple[str | None, QueueData]:
+    return _named_queue_data_of(read_json(text))
+
+
+def _named_group_of(value: dict[str, Any]) -> tuple[str | None, BrokerData]:
+    return _text(value["brokerName"]), _group_of(value)
+
+
+def _named_queue_data_of(value: dict[str, Any]) -> tuple[str | None, QueueData]:
+    return _text(value["brokerName"]), _queue_data_of(value)
+
+
+def _cluster_of(text: str) -> ShownCluster:
+    body = read_json(text)
     return ShownCluster(
         {_text(name): _group_of(group) for name, group in body["brokerAddrTable"].items()},
         {_text(cluster): tuple(_text(name) for name in names) for cluster, names in body["clusterAddrTable"].items()},
     )
 
 
-def _topics_of(body: dict[str, Any]) -> ShownTopics:
-    return ShownTopics(frozenset(_text(topic) for topic in body["topicList"]))
+def _topics_of(text: str) -> ShownTopics:
+    return ShownTopics(frozenset(_text(topic) for topic in read_json(text)["topicList"]))
 
 
 def _group_of(value: dict[str, Any]) -> BrokerData:
@@ -134,7 +160,7 @@ def _integer(value: object) -> int:
     return value
 
 
-_READERS: dict[int, Callable[[dict[str, Any]], Shown]] = {
+_READERS: dict[int, Callable[[str], Shown]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
     RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topics_of,

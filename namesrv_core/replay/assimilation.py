@@ -8,7 +8,8 @@ in something known corrects nothing; that is for the verification to report.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Literal
 
 from namesrv_core.asking import queries
@@ -26,7 +27,18 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
-from namesrv_core.replay.readings import Difference, Evidence, Read, certainty_of, has_live_entry, rows_known
+from namesrv_core.replay.readings import (
+    WHOLE,
+    Difference,
+    Evidence,
+    Piece,
+    Read,
+    Whole,
+    certainty_of,
+    has_live_entry,
+    pieces_of,
+    rows_known,
+)
 from namesrv_core.replay.silence import is_known, knows_all_of, knows_members
 
 _KEPT_QUESTIONS = 10_000
@@ -42,29 +54,37 @@ def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, nam
     """
     if event.question.code not in SHOWING_CODES:
         return Step(_judged(registry, past, event, namesrv))
-    read = past.readings.get(event.question)
-    if isinstance(read, Read) and read.stands(registry, past, event, namesrv):
-        if read.learned_at == past.last_doubt:
-            return _NOTHING_NEW
-        if read.taught is not None:
-            return _NOTHING_NEW if past.last_effect_ms >= event.request_seq // NS_PER_MS else read.taught
-    else:
-        shown = shown_by(event.question, event.answered)
-        if shown is None:
-            return Step(Outcome.NO_EFFECT)
-        read = Read(event.answered, namesrv, shown, past.versions.number)
-        if event.question not in past.readings and len(past.readings) >= _KEPT_QUESTIONS:
-            del past.readings[next(iter(past.readings))]
-        past.readings[event.question] = read
-    return _Reading(registry, past, event, namesrv, read).step()
+    read = _read_of(past, event, namesrv)
+    return Step(Outcome.NO_EFFECT) if read is None else _Reading(registry, past, event, namesrv, read).step()
 
 
 def note_learned(past: Past, event: events.AnswerObserved) -> None:
     """Note that all is known that the answer shows; it teaches nothing until something becomes doubtful or changes."""
     read = past.readings.get(event.question)
     # A list of topics takes back what another list has said.
-    if isinstance(read, Read) and not read.differences and not isinstance(read.shown, ShownTopics):
-        read.learned_at = past.last_doubt
+    if isinstance(read, Read) and not read.differing and not isinstance(read.shown, ShownTopics):
+        read.unlearned.clear()
+
+
+def _read_of(past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Read | None:
+    """Return what is to be read of an answer, beside what was read of the last one to its question; None: it shows nothing."""
+    question, answered = event.question, event.answered
+    read = past.readings.get(question)
+    if isinstance(read, Read) and read.namesrv is namesrv:
+        if read.answered != answered:
+            shown = shown_by(question, answered)
+            if shown is None:
+                return None
+            read.say(answered, shown)
+        read.follow(past, question.subject)
+        return read
+    shown = shown_by(question, answered)
+    if shown is None:
+        return None
+    if question not in past.readings and len(past.readings) >= _KEPT_QUESTIONS:
+        del past.readings[next(iter(past.readings))]
+    read = past.readings[question] = Read(answered, namesrv, shown, past)
+    return read
 
 
 def _judged(
@@ -94,44 +114,62 @@ class _Reading:
     def step(self) -> Step:
         """Return what the answer corrects and makes known."""
         shown, past, read = self.read.shown, self.past, self.read
-        if read.differences is None:
-            read.differences = list(self.differences(shown))
-        differences = read.differences
-        if any(self.is_known(difference) for difference in differences):
+        self._compare()
+        if self._contradicts():
             return Step(Outcome.NO_EFFECT)
-        outcome = Outcome.UNKNOWN_PAST if differences else Outcome.NO_EFFECT
+        if not (read.differing or read.unlearned):
+            return _NOTHING_NEW
+        outcome = Outcome.UNKNOWN_PAST if read.differing else Outcome.NO_EFFECT
         if past.last_effect_ms >= self.asked_ms:
             return Step(outcome)
-        if read.marks is None:
-            read.marks = tuple(self.marks(shown))
-        marks = (*self.doubts(differences), *read.marks)
-        changes = tuple(self.corrections(shown, differences))
         listed = shown.topics if isinstance(shown, ShownTopics) else None
-        if differences:
-            return Step(outcome, changes, result=Evidence(marks, listed))
-        read.taught = Step(outcome, result=Evidence(marks, listed), certainty=certainty_of(rows_known(marks)))
-        return read.taught
+        if not read.differing:
+            marks = tuple(self.marks(read.unlearned))
+            return Step(outcome, result=Evidence(marks, listed), certainty=certainty_of(rows_known(marks)))
+        differences = list(chain.from_iterable(map(self.differences, pieces_of(shown))))
+        marks = (*self.doubts(differences), *self.marks(pieces_of(shown)))
+        return Step(outcome, tuple(self.corrections(shown, differences)), result=Evidence(marks, listed))
+
+    def _compare(self) -> None:
+        """Hold the stale pieces of the answer against the registry."""
+        read = self.read
+        for piece in read.stale:
+            found = tuple(self.differences(piece))
+            if found:
+                read.differing[piece] = found
+            else:
+                read.differing.pop(piece, None)
+            read.known = None
+        read.stale.clear()
+
+    def _contradicts(self) -> bool:
+        """Return whether the answer shows something otherwise that is known."""
+        read = self.read
+        if read.known is None or not self.is_known(read.known):
+            differences = chain.from_iterable(read.differing.values())
+            read.known = next((one for one in differences if self.is_known(one)), None)
+        return read.known is not None
 
     # -- differences -----------------------------------------------------------------------------------------------
 
-    def differences(self, shown: Shown) -> Iterator[Difference]:
-        """Yield what the answer shows otherwise than the registry has it."""
+    def differences(self, piece: Piece) -> Iterator[Difference]:
+        """Yield what a piece of the answer shows otherwise than the registry has it."""
+        shown = self.read.shown
         pairs: Iterator[Difference]
-        if isinstance(shown, ShownRoute):
-            pairs = self._route_pairs(shown)
-        elif isinstance(shown, ShownCluster):
+        if isinstance(shown, ShownCluster):
             pairs = self._cluster_pairs(shown)
-        else:
+        elif isinstance(shown, ShownTopics):
             pairs = self._list_pairs(shown)
+        elif isinstance(piece, Whole):
+            pairs = self._topic_pairs(shown)
+        elif self._may_act(piece, shown):
+            pairs = self._acting_pairs(piece, shown)
+        else:
+            pairs = _group_pairs(piece, self.registry.broker_addr_table.get(piece), shown.groups.get(piece))
         yield from (pair for pair in pairs if pair.held != pair.shown)
 
-    def _route_pairs(self, shown: ShownRoute) -> Iterator[Difference]:
+    def _topic_pairs(self, shown: ShownRoute) -> Iterator[Difference]:
         yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
-        for name in shown.queue_datas:
-            if self._may_act(name, shown):
-                yield from self._acting_pairs(name, shown)
-            else:
-                yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
         for key in self._keys_of(shown) if self.registry.filter_server_table or shown.filter_servers else ():
             servers = self.registry.filter_server_table.get(key)
             yield Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
@@ -145,7 +183,7 @@ class _Reading:
 
     def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[Difference]:
         """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known, or may go."""
-        self.read.until_ms = -math.inf
+        self.read.acting.add(name)
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
         if held is not None and knows_members(self.registry, self.past, name, self.namesrv):
             yield from _group_pairs(name, self._as_routed(name, held, shown), group)
@@ -197,23 +235,31 @@ class _Reading:
                 if entity.kind == "broker_addr" and held is not None and shown is None:
                     yield Mark(Entity("topic_queue", ANY, entity.one), known=False)
 
-    def marks(self, shown: Shown) -> Iterator[Mark]:
-        """Yield what the answer makes known, differences or not."""
+    def marks(self, pieces: Collection[Piece]) -> Iterator[Mark]:
+        """Yield what some pieces of the answer make known, differences or not."""
+        shown = self.read.shown
         if isinstance(shown, ShownRoute):
-            yield from self._route_marks(shown)
+            yield from self._route_marks(shown, pieces)
         elif isinstance(shown, ShownCluster):
+            self.read.waiting.clear()
             yield from self._cluster_marks(shown)
+        self.read.until_ms = min(self.read.waiting.values(), default=math.inf)
 
-    def _route_marks(self, shown: ShownRoute) -> Iterator[Mark]:
-        yield _known("topic_queue", self.topic, ANY)
-        for name in shown.queue_datas:
-            yield _known("topic_queue", self.topic, name)
-            yield _known(GROUP, name, ANY)
-            if not self._may_act(name, shown):
-                yield _known("broker_addr", name, ANY)
-            yield from self._member_marks(name, self._true_group(name, shown))
-        yield from (_known("filter_server", *key) for key in self._keys_of(shown))
-        if shown.queue_datas:
+    def _route_marks(self, shown: ShownRoute, pieces: Collection[Piece]) -> Iterator[Mark]:
+        is_whole = WHOLE in pieces
+        if is_whole:
+            yield _known("topic_queue", self.topic, ANY)
+        names = [name for name in shown.queue_datas if name in pieces]
+        for name in shown.queue_datas if is_whole else names:
+            if is_whole:
+                yield _known("topic_queue", self.topic, name)
+            if name in pieces:
+                yield _known(GROUP, name, ANY)
+                if not self._may_act(name, shown):
+                    yield _known("broker_addr", name, ANY)
+                yield from self._member_marks(name, name, self._true_group(name, shown))
+        yield from (_known("filter_server", *key) for key in self._keys_of(shown, names))
+        if is_whole and shown.queue_datas:
             yield _known("topic_queue_mapping", self.topic, ANY)
             yield from (_known("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
             if self.namesrv.config.order_message_enable:
@@ -223,29 +269,31 @@ class _Reading:
         for kind in ("broker_addr", GROUP, "cluster_addr"):
             yield _known(kind, ANY, ANY)
         for name, group in shown.groups.items():
-            yield from self._member_marks(name, group)
+            yield from self._member_marks(WHOLE, name, group)
         for name in self.registry.broker_addr_table:
             if name not in shown.groups:
                 yield _known("topic_queue", ANY, name)
         for cluster, names in shown.clusters.items():
             yield from (_known("cluster_addr", cluster, name) for name in names)
 
-    def _member_marks(self, name: str | None, group: BrokerData | None) -> Iterator[Mark]:
+    def _member_marks(self, piece: Piece, name: str | None, group: BrokerData | None) -> Iterator[Mark]:
+        read, past = self.read, self.past
+        if not isinstance(piece, Whole):
+            read.waiting.pop(piece, None)
         if group is None:
             return
         for broker_id, addr in group.broker_addrs:
             yield _known("broker_addr", name, broker_id)
             key = live_key_of(self.namesrv, group.cluster_name, addr)
-            self.read.members[key] = has_live_entry(self.registry, self.past, key)
-            if self.read.members[key]:
+            if has_live_entry(self.registry, past, key):
                 # A registration that may have been refused: it was not, for its address is there.
                 yield from (_known("broker_live", *key), _known(SETTLED, *key))
                 continue
-            # Beats make it later, nothing earlier.
-            gone_ms = self.past.silent_until_ms(key) + self.namesrv.scan_period_ms
-            self.read.until_ms = min(self.read.until_ms, gone_ms if self.past.now_ms <= gone_ms else -math.inf)
-            if self.past.now_ms > gone_ms:
+            gone_ms = past.silent_until_ms(key) + self.namesrv.scan_period_ms
+            if past.now_ms > gone_ms:
                 yield _known(SETTLED, *key)
+            else:
+                read.waiting[piece] = min(gone_ms, read.waiting.get(piece, gone_ms))
 
     # -- corrections -----------------------------------------------------------------------------------------------
 
@@ -302,11 +350,12 @@ class _Reading:
         route = queries.route_broker(name, group, shown.queue_datas.get(name))
         return group._replace(broker_addrs=route.broker_addrs)
 
-    def _keys_of(self, shown: ShownRoute) -> list[LiveKey]:
-        """Return the live keys of the addresses in a route, which shows their filter servers."""
+    def _keys_of(self, shown: ShownRoute, names: Collection[str | None] | None = None) -> list[LiveKey]:
+        """Return the live keys of the addresses in a route, or of some of its groups; it shows their filter servers."""
         return [
             live_key_of(self.namesrv, group.cluster_name, addr)
-            for group in shown.groups.values()
+            for name, group in shown.groups.items()
+            if names is None or name in names
             for _, addr in group.broker_addrs
         ]
 

@@ -70,7 +70,7 @@ def learn(registry: Registry, event: events.Event, step: Step, namesrv: Namesrv)
         past.last_effect_ms = past.now_ms
     past.note(marks)
     if step.changes:
-        past.versions.note(step.changes)
+        past.versions.note(change for change in step.changes if not _is_known_renewal(registry, past, change))
     return _certain(step, certainty_of(_rows_known(past, changed, marks), begun))
 
 
@@ -90,6 +90,16 @@ def _shown(past: Past, event: events.AnswerObserved | events.ResponseObserved, s
         return step
     changed = [entity for change in step.changes for entity in _entities_of(change)]
     return _certain(step, certainty_of(_rows_known(past, changed, marks)))
+
+
+def _is_known_renewal(registry: Registry, past: Past, change: Change) -> bool:
+    """Return whether a change replaces a live entry by a known one: answers show whether it is there, and nothing that is in it."""
+    return (
+        change.table == "broker_live_table"
+        and change.value is not None
+        and LiveKey(*change.key) in registry.broker_live_table
+        and past.knows("broker_live", *change.key)
+    )
 
 
 def _rows_known(past: Past, changed: Iterable[Entity], marks: Iterable[Mark]) -> set[Entity]:

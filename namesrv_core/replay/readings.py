@@ -1,14 +1,14 @@
-"""What was read of the last answer to a question: it stands until something changes that the answer was held against."""
+"""What was read of the last answer to a question: each piece stands until it changes, in the answer or in the registry."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
+from enum import Enum
 from typing import NamedTuple
 
-from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics
-from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty, Step
-from namesrv_core.machine.events import AnswerObserved
+from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics
+from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.profile import Namesrv
@@ -33,51 +33,104 @@ class Difference(NamedTuple):
     shown: object | None
 
 
-class Read:
-    """What was read of an answer; it stands until a part of the registry changes that the answer was held against.
+class Whole(Enum):
+    """A piece of an answer that is no group of a route: all that a route shows beside its groups, or an answer in one piece."""
 
-    `differences`: what it shows otherwise than the registry has it; `marks`: what it makes known; None: not looked for yet.
-    `taught`: what it does where nothing differs, as often as it comes. `members`: the live keys of the addresses shown, and
-    whether they have a live entry that is known of. `until_ms`: so long differences and marks hang on nothing but the registry,
-    or longer if these have beaten since. `learned_at`: the last doubt there was when all that the answer shows was noted as
-    known; None: it was not.
+    WHOLE = "whole"
+
+
+WHOLE = Whole.WHOLE
+Piece = str | None | Whole
+"""What of an answer is compared again by itself: a group of a route, by its broker name; or all else."""
+
+
+class Read:
+    """What the last answer to a question says, held against the registry piece by piece.
+
+    `stale`: the pieces that have changed, in the answer or in the registry, since they were compared; `differing`: what the others
+    show otherwise than the registry has it; `unlearned`: the pieces of which not all that they make known is noted, or was doubted
+    since (after the doubt `learned_at` any may have been). `acting`: the groups that may have an acting master, which hang on
+    more than the registry; `waiting`: those with a member that has no live entry, and when that settles, if it beats no more: at
+    `until_ms` the first of them. `known`: the difference in something known that was found last.
     """
 
     __slots__ = (
-        *("answered", "differences", "learned_at", "marks", "members", "namesrv", "shown", "since", "taught"),
-        "until_ms",
+        *("acting", "answered", "differing", "known", "learned_at", "namesrv", "shown", "since", "stale", "unlearned"),
+        *("until_ms", "waiting"),
     )
 
-    def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, since: int) -> None:
-        self.answered, self.namesrv, self.shown, self.since = answered, namesrv, shown, since
-        self.differences: list[Difference] | None = None
-        self.marks: tuple[Mark, ...] | None = None
-        self.taught: Step | None = None
-        self.members: dict[LiveKey, bool] = {}
+    def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, past: Past) -> None:
+        self.answered, self.namesrv, self.shown, self.since = answered, namesrv, shown, past.versions.number
+        self.stale, self.unlearned = set(pieces_of(shown)), set(pieces_of(shown))
+        self.differing: dict[Piece, tuple[Difference, ...]] = {}
+        self.acting: set[Piece] = set()
+        self.waiting: dict[Piece, int] = {}
         self.until_ms = math.inf
-        self.learned_at: int | None = None
+        self.learned_at = past.last_doubt
+        self.known: Difference | None = None
 
-    def stands(self, registry: Registry, past: Past, event: AnswerObserved, namesrv: Namesrv) -> bool:
-        """Return whether the same is to be read of another answer to the same question."""
-        stands = (
-            event.answered == self.answered
-            and namesrv is self.namesrv
-            and past.versions.stand_since(self.since, _parts(event.question.subject, self.shown))
-            and (past.now_ms <= self.until_ms or self._lasts(registry, past))
-        )
-        if stands:
+    def say(self, answered: Answer, shown: Shown) -> None:
+        """Take another answer to the same question: what it says anew is to be compared, and learned."""
+        old, self.answered, self.shown, self.known = self.shown, answered, shown, None
+        if not (isinstance(shown, ShownRoute) and isinstance(old, ShownRoute)):
+            self._touch((WHOLE,))
+            return
+        moved: set[Piece] = {name for name, group in shown.groups.items() if old.groups.get(name) != group}
+        moved |= old.groups.keys() - shown.groups.keys()
+        moved |= {name for name, data in shown.queue_datas.items() if old.queue_datas.get(name) != data}
+        moved |= old.queue_datas.keys() - shown.queue_datas.keys()
+        moved.add(WHOLE)
+        self._touch(moved)
+        for name in moved - shown.queue_datas.keys() - {WHOLE}:
+            for pieces in (self.stale, self.unlearned, self.acting):
+                pieces.discard(name)
+            self.differing.pop(name, None)
+            self.waiting.pop(name, None)
+
+    def follow(self, past: Past, topic: str | None) -> None:
+        """Note which pieces have changed in the registry since they were compared, or may be seen otherwise by now."""
+        if self.since != past.versions.number:
+            for part in past.versions.changed_since(self.since):
+                if touched := _touched(part, topic, self.shown):
+                    self._touch(touched)
             self.since = past.versions.number
-        return stands
+        if self.learned_at != past.last_doubt:
+            self.unlearned.update(pieces_of(self.shown))
+            self.learned_at = past.last_doubt
+        if past.now_ms > self.until_ms:
+            self.unlearned |= self.waiting.keys()
+        self.stale |= self.acting
 
-    def _lasts(self, registry: Registry, past: Past) -> bool:
-        """Return whether the members that only beat have beaten since, so that their leases may last; note how long."""
-        if self.until_ms == -math.inf or any(
-            has_live_entry(registry, past, key) is not has for key, has in self.members.items()
-        ):
-            return False
-        silent = (past.silent_until_ms(key) for key, has in self.members.items() if not has)
-        self.until_ms = min(silent, default=math.inf) + self.namesrv.scan_period_ms
-        return past.now_ms <= self.until_ms
+    def _touch(self, pieces: Collection[Piece]) -> None:
+        self.stale.update(pieces)
+        self.unlearned.update(pieces)
+
+
+def pieces_of(shown: Shown) -> Collection[Piece]:
+    """Return the pieces of an answer."""
+    return (*shown.queue_datas, WHOLE) if isinstance(shown, ShownRoute) else (WHOLE,)
+
+
+def _touched(part: Part, topic: str | None, shown: Shown) -> Collection[Piece]:
+    """Return the pieces of an answer that are held against a part of the registry."""
+    table, key = part[0], part[-1]
+    if isinstance(shown, ShownTopics):
+        return (WHOLE,) if table == "topic_queue_table" else ()
+    if isinstance(shown, ShownCluster):
+        return (WHOLE,) if table in _OF_CLUSTERS else ()
+    if len(part) == 1:
+        return pieces_of(shown) if table == "filter_server_table" else ()
+    if table == "broker_live_table":
+        of_addr = [name for name, group in shown.groups.items() if any(addr == key for _, addr in group.broker_addrs)]
+        return [name for name in of_addr if name in shown.queue_datas]
+    if table == "broker_addr_table":
+        return (key,) if key in shown.queue_datas else ()
+    is_own = key == (ORDER_TOPIC_CONFIG if table == "kv_config_table" else topic)
+    return (WHOLE,) if is_own and table in _OF_TOPIC else ()
+
+
+_OF_CLUSTERS = ("broker_addr_table", "cluster_addr_table", "broker_live_table")
+_OF_TOPIC = ("topic_queue_table", "topic_queue_mapping_info_table", "kv_config_table")
 
 
 def has_live_entry(registry: Registry, past: Past, key: LiveKey) -> bool:
@@ -86,22 +139,6 @@ def has_live_entry(registry: Registry, past: Past, key: LiveKey) -> bool:
     One without a mark is from before a gap: an answer that shows its address says nothing of it.
     """
     return key in registry.broker_live_table and past.has_mark("broker_live", *key)
-
-
-def _parts(topic: str | None, shown: Shown) -> Iterator[Part]:
-    """Yield the parts of the registry that an answer is held against."""
-    if isinstance(shown, ShownTopics):
-        yield ("topic_queue_table",)
-    elif isinstance(shown, ShownCluster):
-        yield from (("broker_addr_table",), ("cluster_addr_table",), ("broker_live_table",))
-    else:
-        yield from (("topic_queue_table", topic), ("topic_queue_mapping_info_table", topic))
-        yield from (("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG))
-        for name in {**shown.queue_datas, **shown.groups}:
-            yield ("broker_addr_table", name)
-        for group in shown.groups.values():
-            for _, addr in group.broker_addrs:
-                yield ("broker_live_table", addr)
 
 
 def rows_known(marks: Iterable[Mark]) -> set[Entity]:

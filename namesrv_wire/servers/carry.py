@@ -61,6 +61,7 @@ def dump(server: Server) -> str:
         "hole": server.recording.hole,
         "hole_end_ns": server.recording.hole_end_ns,
         "silence": server.recording.silence,
+        "whole_since_ns": server.recording.whole_since_ns,
         "is_behind": server.recording.is_behind,
         "syns": list(server.attempts.syns.items()),
         "provisional": server.ledger.provisional,
@@ -110,6 +111,7 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     recording.hole = None if state.get("hole") is None else Hole(state["hole"][0], *state["hole"][-3:])
     recording.hole_end_ns = int(state.get("hole_end_ns", 0))
     recording.silence = None if state.get("silence") is None else Silence(*state["silence"])
+    recording.whole_since_ns = int(state.get("whole_since_ns", server.last_packet_ns))
     recording.is_behind = bool(state.get("is_behind"))
     server.attempts.syns.update((str(client), int(seq)) for client, seq in state["syns"])
     ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}

@@ -50,6 +50,8 @@ class Recording:
         """Until when the last gap was that a hole has left: what was open before may have ended in it."""
         self.silence: Silence | None = None
         """The longest of late, of which connections may yet show that it was not recorded."""
+        self.whole_since_ns = 0
+        """Since when the beginning of each connection was recorded."""
         self.is_behind = False
         """The clock went back: until it is where it was, what comes has no place."""
         self._taken: tuple[int, int] | None = None
@@ -60,6 +62,8 @@ class Recording:
         if self.hole is not None:
             hole, self.hole = self.hole, None
             self._pass_hole(hole, time_ns, life, connections)
+        if not self.last_packet_ns:
+            self.whole_since_ns = time_ns
         silent_ns = time_ns - self.last_packet_ns if self.last_packet_ns else 0
         if silent_ns > self._idle.limit_ns + RECORDING_GAP_NS and self._pass_silence(time_ns, connections):
             return
@@ -90,6 +94,19 @@ class Recording:
         silence = self.silence
         if silence is None or connection.last_byte_ns > silence.begin_ns:
             return
+        self._pass_unrecorded(silence, connection, connections)
+
+    def begun_unseen(self, connection: Connection, connections: Collection[Connection]) -> None:
+        """Note that a connection is in use whose beginning nobody saw: if it was not open before, the silence was not recorded.
+
+        A connection that was open before all that was recorded is used, or closed, within the idle limit.
+        """
+        silence = self.silence
+        if silence is None or connection.opened_ns < max(silence.end_ns, self.whole_since_ns + self._idle.limit_ns):
+            return
+        self._pass_unrecorded(silence, connection, connections)
+
+    def _pass_unrecorded(self, silence: Silence, connection: Connection, connections: Collection[Connection]) -> None:
         self.silence = None
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
@@ -130,6 +147,7 @@ class Recording:
         ledger.at(time_ns)
         self.last_packet_ns = end_ns
         if life.state == UNKNOWN:
+            self.whole_since_ns = end_ns
             life.hide(ledger.reserve(end_ns), end_ns, ledger.source)
             return
         if life.state == DOWN:
@@ -184,6 +202,7 @@ class Recording:
             self._idle.heard(connection, end_ns)
 
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
+        self.whole_since_ns = max(self.whole_since_ns, end_ns)
         place = Place(*self._ledger.source, begin_ns)
         self._ledger.fact("recording_gap", seq, place, None, evidence, f"{UNTIL_MS}{end_ns // 1_000_000}")
 

@@ -127,6 +127,8 @@ class Server:
             advanced = mine.stream.position > before
             if advanced:
                 self.heard(connection, from_server=from_server)
+                if from_server and self.recording.silence is not None and self._began_unseen(connection):
+                    self.recording.begun_unseen(connection, self.connections.values())
             else:
                 self.ledger.tally.copied_segments += not mine.stream.chunks
             for cut in cuts:
@@ -137,6 +139,11 @@ class Server:
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
+
+    def _began_unseen(self, connection: Connection) -> bool:
+        """Return whether no part of the handshake of a connection was seen, over which its client has said something."""
+        is_asked = connection.from_client.stream.position > 0
+        return connection.syn_seq is None and is_asked and connection.client not in self.attempts.syns
 
     def _note_header(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Note what a segment tells beside its bytes: that a machine lives, what was not recorded, what was acknowledged."""
@@ -250,7 +257,14 @@ class Server:
         return connection
 
     def joined(self, client: str) -> Connection:
-        """Note traffic on a connection that was open before the capture began."""
+        """Note traffic on a connection that was open before the capture began, or that has begun in a silence not recorded."""
+        assert self.life is not None
+        silence = self.recording.silence
+        if self.life.state == DOWN and silence is not None and client not in self.attempts.syns:
+            self.life.hide(silence.seq, silence.begin_ns, self.ledger.source)
+            self.recording.silence = silence._replace(
+                begin_ns=silence.begin_ns + 1_000, seq=self.ledger.reserve(silence.begin_ns + 1_000)
+            )
         self._up("traffic on a connection opened before the first packet")
         connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
         self._add(connection)
@@ -277,6 +291,7 @@ class Server:
     def _add(self, connection: Connection) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
             self._drop(self._dispensable())
+            self.recording.whole_since_ns = self.ledger.time_ns  # it may be used again
         self.connections[connection.client] = connection
         self.idle.heard(connection, self.ledger.time_ns)
         self.ledger.tally.connections += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -11,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, answer, take
+from namesrv_core.asking import body_json, shown
 from namesrv_core.asking.body_json import SHORT_BODY, same_json
-from namesrv_core.asking.shown import ShownTopics, shown_by
+from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
@@ -23,7 +26,7 @@ from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.versions import Versions
 from namesrv_core.replay import assimilation
-from namesrv_core.replay.readings import Read
+from namesrv_core.replay.readings import WHOLE, Difference, Piece
 from tests.core.adversary import EVENTS, PAUSES_MS, understood_by
 from tests.core.test_bootstrap import (
     CLUSTER_INFO,
@@ -81,12 +84,19 @@ def recorded(namesrv: Namesrv, log: list[tuple[int, Any]]) -> list[tuple[int, ev
     return found
 
 
-def replayed(namesrv: Namesrv, log: list[tuple[int, events.Event]]) -> tuple[list[object], set[Fact], Registry]:
-    """Return what each event did and left in the histories, what is known at the end, and the registry then."""
+def replayed(
+    namesrv: Namesrv, log: list[tuple[int, events.Event]], *, alone: bool = False
+) -> tuple[list[object], set[Fact], Registry]:
+    """Return what each event did and left in the histories, what is known at the end, and the registry then.
+
+    `alone`: nothing is kept of an answer for the next one.
+    """
     registry, histories = Registry(namesrv.profile), Histories()
     registry.past = Past(1_000)
     found: list[object] = []
     for seq, (at_ms, event) in enumerate(log):
+        if alone and registry.past is not None:
+            registry.past.readings.clear()
         step = take(registry, event, at_ms, namesrv)
         closed = histories.record(
             step.changes, seq=seq, event_id=str(seq), at_us=at_ms * 1_000 + seq, certainty=step.certainty
@@ -103,8 +113,7 @@ def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: lis
     """Every step, interval, mark and row is the same as where each answer is looked at alone."""
     taken = recorded(namesrv, log)
     found, known, registry = replayed(namesrv, taken)
-    with patch.object(Read, "stands", lambda *_: False):
-        alone, known_alone, registry_alone = replayed(namesrv, taken)
+    alone, known_alone, registry_alone = replayed(namesrv, taken, alone=True)
     assert found == alone
     assert known == known_alone
     assert registry.holds_the_same_as(registry_alone)
@@ -137,16 +146,16 @@ def test_an_answer_that_stands_changes_no_verdict(namesrv: Namesrv, log: list[tu
 ORDERED = Namesrv(V4_9_7, NamesrvConfig(order_message_enable=True))
 BEAT = events.QueryDataVersion("C", A, V1)
 ANOTHER = register(addr=B, name="b", table=topics(U=FOUR))
-ALTERING = {
-    "queue data": events.WipeWritePerm("a"),
-    "group": register(addr=B)._replace(broker_id=1),
-    "live entry": register(version=V2),
-    "filter servers": register()._replace(filter_servers=("10.0.0.9:30000",)),
-    "order conf": events.PutKvConfig("ORDER_TOPIC_CONFIG", "T", "a:4"),
-    "restart": events.NamesrvStarted(),
+ALTERING: dict[str, tuple[events.Event, set[Piece]]] = {
+    "queue data": (events.WipeWritePerm("a"), {WHOLE}),
+    "group": (register(addr=B)._replace(broker_id=1), {"a"}),
+    "filter servers": (register()._replace(filter_servers=("10.0.0.9:30000",)), {"a", WHOLE}),
+    "order conf": (events.PutKvConfig("ORDER_TOPIC_CONFIG", "T", "a:4"), {WHOLE}),
+    "restart": (events.NamesrvStarted(), {"a", WHOLE}),
 }
 HARMLESS = {
     "beat": events.BrokerHeartbeat("C", A),
+    "version of a live entry": register(version=V2),
     "another broker": ANOTHER,
     "another topic": events.DeleteTopic("U", None),
     "another namespace": events.PutKvConfig("N", "T", "v"),
@@ -154,45 +163,66 @@ HARMLESS = {
 }
 
 
-def seen_again(event: events.Event, question: Question, asked: list[Answer]) -> Step:
-    """Return what an answer does that is seen before and after an event; `asked` takes the answers that were read."""
-    server = Server(ORDERED)
+def seen_again(event: events.Event, question: Question) -> tuple[Step, set[Piece]]:
+    """Return what an answer does that is seen before and after an event, and which pieces of it were compared again then."""
+    server, compared = Server(ORDERED), set[Piece]()
     said = server_with(register(), namesrv=ORDERED).says(question)
     server.take(register(), 10)
     server.see(question, said, 20)
     server.take(event, 30)
+    plain = assimilation._Reading.differences
 
-    def noted(what: Question, answered: Answer) -> object:
-        asked.append(answered)
-        return shown_by(what, answered)
+    def noted(reading: assimilation._Reading, piece: Piece) -> Iterator[Difference]:
+        compared.add(piece)
+        return plain(reading, piece)
 
-    with patch.object(assimilation, "shown_by", noted):
-        return server.see(question, said, 40)
-
-
-@pytest.mark.parametrize("event", ALTERING.values(), ids=ALTERING)
-def test_what_may_alter_an_answer_makes_it_be_read_anew(event: events.Event) -> None:
-    """Each part of the registry that a route is held against."""
-    asked: list[Answer] = []
-    seen_again(event, ROUTE, asked)
-    assert asked
+    with (
+        patch.object(assimilation._Reading, "differences", noted),
+        patch.object(assimilation, "shown_by", side_effect=AssertionError("it says the same")),
+    ):
+        return server.see(question, said, 40), compared
 
 
-@pytest.mark.parametrize("event", [ALTERING["group"], ANOTHER, ALTERING["live entry"]])
-def test_cluster_info_hangs_on_all_groups(event: events.Event) -> None:
-    """Any group, any set of names, and whether a member has a live entry."""
-    asked: list[Answer] = []
-    seen_again(event, CLUSTER_INFO, asked)
-    assert asked
+@pytest.mark.parametrize(("event", "pieces"), ALTERING.values(), ids=ALTERING)
+def test_what_has_changed_in_the_registry_is_compared_again(event: events.Event, pieces: set[Piece]) -> None:
+    """Each part of the registry that a route is held against, and nothing else."""
+    assert seen_again(event, ROUTE)[1] == pieces
+
+
+@pytest.mark.parametrize(
+    ("event", "is_compared"),
+    [(ALTERING["group"][0], True), (ANOTHER, True), (HARMLESS["version of a live entry"], False)],
+)
+def test_cluster_info_hangs_on_all_groups(event: events.Event, *, is_compared: bool) -> None:
+    """Any group, and any set of names; not on what a live entry says."""
+    assert seen_again(event, CLUSTER_INFO)[1] == ({WHOLE} if is_compared else set())
 
 
 @pytest.mark.parametrize("event", HARMLESS.values(), ids=HARMLESS)
-def test_an_answer_that_says_the_same_again_is_not_read_again(event: events.Event) -> None:
+def test_an_answer_that_says_the_same_again_is_looked_up(event: events.Event) -> None:
     """What happens elsewhere alters nothing, and the answer teaches nothing new."""
-    asked: list[Answer] = []
-    step = seen_again(event, ROUTE, asked)
-    assert not asked
+    step, compared = seen_again(event, ROUTE)
+    assert not compared
     assert (step.outcome, step.changes) == (Outcome.NO_EFFECT, ())
+
+
+def test_of_another_answer_what_it_says_anew_is_compared() -> None:
+    """A broker that was gone from a route is in it again: that group is compared, and the lists, not the other one."""
+    server, compared = Server(), set[Piece]()
+    both = server_with(register(), register(addr=B, name="b"))
+    plain = assimilation._Reading.differences
+
+    def noted(reading: assimilation._Reading, piece: Piece) -> Iterator[Difference]:
+        compared.add(piece)
+        return plain(reading, piece)
+
+    for at_ms, true in ((10, both), (30, server_with(register(addr=B, name="b")))):
+        for _ in range(2):  # what it corrects changes the registry, which is looked at once more
+            server.see(ROUTE, true.says(ROUTE), at_ms)
+    with patch.object(assimilation._Reading, "differences", noted):
+        server.see(ROUTE, both.says(ROUTE), 50)
+    assert compared == {"a", WHOLE}
+    assert server.members("a") == {0: A}
 
 
 def test_after_a_doubt_an_answer_teaches_again() -> None:
@@ -207,49 +237,47 @@ def test_after_a_doubt_an_answer_teaches_again() -> None:
     assert past_of(server).knows("topic_queue", "T", "a")
 
 
-def test_what_hangs_on_more_than_the_registry_is_read_again() -> None:
-    """A member without a live entry settles when its lease must have ended; under an acting master each answer is read."""
+def test_what_hangs_on_more_than_the_registry_is_looked_at_again() -> None:
+    """A member without a live entry settles when its lease must have ended; a group that may act is compared each time."""
     server, said = Server(), server_with(register()).says(ROUTE)
     server.see(ROUTE, said, 10)
     for at_ms, settled in ((20, False), (SETTLED_MS, True)):
         assert server.see(ROUTE, said, at_ms).outcome == Outcome.NO_EFFECT
         until_ms = past_of(server).readings[ROUTE].until_ms
-        assert until_ms == -math.inf if settled else at_ms < until_ms < SETTLED_MS
+        assert until_ms == math.inf if settled else at_ms < until_ms < SETTLED_MS
         assert past_of(server).knows("settled", None, A) is settled
     namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))
     slave = register()._replace(broker_id=1, enable_acting_master=True)
     acting = Server(namesrv)
     acting.take(slave, 10)
     acting.see(ROUTE, server_with(slave, namesrv=namesrv).says(ROUTE), 20)
-    assert past_of(acting).readings[ROUTE].until_ms == -math.inf
+    assert past_of(acting).readings[ROUTE].acting == {"a"}
 
 
-def test_members_that_beat_meanwhile_make_no_answer_be_read_again() -> None:
+def test_members_that_beat_meanwhile_settle_later() -> None:
     """Their leases may last longer than when they were looked at first."""
     server, said = Server(), server_with(register()).says(ROUTE)
     for at_ms in (10, 20):
         server.see(ROUTE, said, at_ms)
-    read = past_of(server).readings[ROUTE]
-    until_ms = read.until_ms
+    until_ms = past_of(server).readings[ROUTE].until_ms
     server.take(BEAT, 100_000)
     assert server.see(ROUTE, said, SETTLED_MS).result is not None  # silence made doubtful what it shows
-    assert past_of(server).readings[ROUTE] is read
+    read = past_of(server).readings[ROUTE]
     assert (read.until_ms, past_of(server).knows("settled", None, A)) == (until_ms + 100_000, False)
 
 
-def test_a_member_whose_live_entry_has_become_known_is_looked_at_again() -> None:
+def test_a_member_whose_live_entry_has_become_known_settles() -> None:
     """It was there before a gap, and a registration told nothing new: the registry is as it was, what is known is not."""
     server, true = Server(), server_with(register())
     live = true.registry.broker_live_table[LiveKey(None, A)]
     server.registry.apply([Change("broker_live_table", (None, A), live)], 0)
     for at_ms in (10, 20):
         server.see(ROUTE, true.says(ROUTE), at_ms)
-    read = past_of(server).readings[ROUTE]
-    assert read.members == {LiveKey(None, A): False}
+    assert list(past_of(server).readings[ROUTE].waiting) == ["a"]
     past_of(server).note([Mark(Entity("broker_live", None, A))])
     server.take(BEAT, 100_000)
     server.see(ROUTE, true.says(ROUTE), SETTLED_MS)
-    assert past_of(server).readings[ROUTE].members == {LiveKey(None, A): True}
+    assert not past_of(server).readings[ROUTE].waiting
     assert past_of(server).knows("settled", None, A)
 
 
@@ -274,3 +302,80 @@ def test_long_bodies_are_read_and_compared_as_short_ones() -> None:
     assert same_json(one, other, ordered=False)
     assert not same_json(one, other, ordered=True)
     assert shown_by(TOPIC_LIST, Answer(0, one)) == ShownTopics(frozenset(names))
+
+
+def test_an_answer_that_shows_nothing_leaves_what_the_last_one_said() -> None:
+    """An error between two equal answers: it teaches nothing, and the second one is looked up."""
+    server, said = Server(), server_with(register()).says(ROUTE)
+    for at_ms in (10, 20):
+        server.see(ROUTE, said, at_ms)
+    step = server.see(ROUTE, Answer(1, None, "busy"), 30)
+    assert (step.outcome, step.changes) == (Outcome.NO_EFFECT, ())
+    assert server.see(ROUTE, said, 40).result is None
+
+
+def test_a_name_that_looks_like_the_end_of_an_element_is_read_as_a_name() -> None:
+    """The text is cut within it, and no piece is an object: the route is read as a whole."""
+    said = server_with(register(name="a},{b")).says(ROUTE)
+    read = shown_by(ROUTE, said)
+    assert isinstance(read, ShownRoute)
+    assert list(read.groups) == ["a},{b"]
+
+
+# A route, as text: names that look like its own punctuation, elements in any order and with anything in them, a cut anywhere.
+NASTY = st.sampled_from(["a", "b", '"', "\\", "},{", "}]", '],"filterServerTable":', ',"queueDatas":[{', "{1:2,", "ä"])
+NAMES = st.lists(NASTY, max_size=3).map("".join)
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-1, 9), NAMES, st.lists(NAMES, max_size=2))
+ELEMENTS = st.lists(
+    st.one_of(
+        st.fixed_dictionaries(
+            {"brokerName": NAMES, "brokerAddrs": st.dictionaries(st.sampled_from("012x"), NAMES, max_size=2)}
+        ),
+        st.fixed_dictionaries(
+            {
+                "brokerName": NAMES,
+                "perm": VALUES,
+                "readQueueNums": st.integers(0, 9),
+                "writeQueueNums": st.integers(0, 9),
+            }
+        ),
+        st.dictionaries(NAMES, VALUES, max_size=2),
+    ),
+    max_size=4,
+)
+ROUTES = st.fixed_dictionaries(
+    {"brokerDatas": ELEMENTS, "filterServerTable": st.dictionaries(NAMES, VALUES, max_size=2), "queueDatas": ELEMENTS},
+    optional={"orderTopicConf": NAMES, "brokerDatas ": ELEMENTS},
+)
+
+
+@settings(max_examples=examples(300))
+@given(ROUTES, st.randoms(use_true_random=False), st.booleans(), st.booleans())
+def test_a_route_read_by_its_pieces_says_what_it_says_as_a_whole(
+    route: dict[str, Any],
+    random: Any,
+    is_old: bool,  # noqa: FBT001  drawn
+    is_broken: bool,  # noqa: FBT001  drawn
+) -> None:
+    """As rows, as a value and as one without order; so is what is cut, repeated, or no JSON at all."""
+    body = json.dumps(route, separators=(",", ":"), ensure_ascii=False).replace('"brokerDatas "', '"brokerDatas"')
+    if is_old:
+        body = body.replace('{"0":', "{0:").replace(',"1":', ",1:")
+    if is_broken:
+        at = random.randrange(len(body))
+        body = body[:at] + random.choice(["", "}", "},{", '"']) + body[at + random.choice([0, 1]) :]
+    shuffled = {**route, "queueDatas": route["queueDatas"][::-1]}
+    other = random.choice([body, json.dumps(shuffled, separators=(",", ":"), ensure_ascii=False)])
+
+    def said() -> tuple[object, ...]:
+        compared = [same_json(body, other, ordered=ordered) for ordered in (True, False)]
+        return shown_by(ROUTE, Answer(0, body)), *compared
+
+    found = said()
+    caches = (shown._read_short, body_json._canonical_short)
+    with patch.object(body_json, "route_read", lambda *_: None), patch.object(shown, "route_read", lambda *_: None):
+        for kept in caches:
+            kept.cache_clear()
+        assert said() == found
+    for kept in caches:
+        kept.cache_clear()

@@ -82,9 +82,15 @@ def file_of(name: str) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("damage", [b"\xff" * 700, b""], ids=["damaged", "clean"])
 @pytest.mark.parametrize(("since_s", "until_s"), [(176, 342), (120.8, 208.6), (591.4, 611.9)])
-def test_a_hole_that_hides_a_life_makes_no_answer_wrong(tmp_path: Path, since_s: float, until_s: float) -> None:
-    """A start, a whole restart, changes of permissions: behind damage the next file's answers are right, or of an unknown past."""
+def test_a_hole_that_hides_a_life_makes_no_answer_wrong(
+    tmp_path: Path, since_s: float, until_s: float, damage: bytes
+) -> None:
+    """A start, a whole restart, changes of permissions: behind it the next file's answers are right, or of an unknown past.
+
+    Where the file before ends in damage, and where it just ends, and connections show that something is missing.
+    """
     data = gzip.decompress(file_of("v5-two-namesrv").read_bytes())
     parts, at, begin = ([data[:24]], [data[:24]]), 24, None
     while at < len(data):
@@ -94,7 +100,7 @@ def test_a_hole_that_hides_a_life_makes_no_answer_wrong(tmp_path: Path, since_s:
             parts[passed >= until_s].append(data[at : at + 16 + size])
         at += 16 + size
     files = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
-    for file, part in zip(files, ([*parts[0], b"\xff" * 700], parts[1]), strict=True):
+    for file, part in zip(files, ([*parts[0], damage], parts[1]), strict=True):
         file.write_bytes(b"".join(part))
     said = night(tmp_path / "w", *files)
     assert (said.verify["mismatched"], said.findings["LOG_GAP"]) == (0, 2)

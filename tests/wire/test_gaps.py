@@ -108,6 +108,53 @@ def test_a_packet_lost_behind_a_silence_is_no_gap() -> None:
     assert facts(rows, "recording_gap") == []
 
 
+def begun_in_silence(*, alone_s: int, seen: int, silent_s: int = 20) -> list[AnyRow]:
+    """Return the rows of a capture with a silence in which a connection began, read as two files that part there.
+
+    `alone_s`: after how many seconds; `seen`: so many packets of its handshake are recorded.
+    """
+    first = broker()
+    for _ in range(alone_s):
+        first.wait(SECOND_NS // 2).ask(REGISTER).answer(response(3)).wait(SECOND_NS // 2)
+    end_ns = first.segments[-1].time_ns
+    begun = broker("10.0.0.3:40000", end_ns + silent_s * SECOND_NS)
+    begun.wait(SECOND_NS).ask(REGISTER).answer(response(3)).wait(SECOND_NS).ask(REGISTER).answer(response(3))
+    transcript = Transcript(namesrv=[NAMESRV])
+    rows = rows_of(first.segments, transcript)
+    behind = [*begun.segments[:seen], *begun.segments[3:]]
+    return rows + rows_of(behind, Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
+
+
+def test_a_silence_is_a_gap_if_a_connection_is_used_that_nobody_saw_begin() -> None:
+    """It was not open before: the idle limit would have closed it, or it would have been used."""
+    rows = begun_in_silence(alone_s=125, seen=0)
+    (gap,) = facts(rows, "recording_gap")
+    assert str(gap["evidence"]).startswith("no packet for 20.")
+    assert str(gap["properties"]).startswith("until_ms=")
+
+
+@pytest.mark.parametrize(("alone_s", "seen"), [(100, 0), (125, 1), (125, 3)])
+def test_a_connection_that_was_open_before_or_was_seen_to_begin_makes_no_gap(alone_s: int, seen: int) -> None:
+    """Within the idle limit from the first packet on it may just not have been used; its SYN shows that it began later."""
+    assert facts(begun_in_silence(alone_s=alone_s, seen=seen), "recording_gap") == []
+
+
+def test_who_had_stopped_before_a_silence_and_answers_behind_it_started_in_it() -> None:
+    """Nobody saw the start: from where it was silent it is known to run, and nothing else."""
+    first = broker()
+    for _ in range(125):
+        first.wait(SECOND_NS // 2).ask(REGISTER).answer(response(3)).wait(SECOND_NS // 2)
+    first.server_fin().client_fin()
+    end_ns = first.segments[-1].time_ns
+    refused = Talk(client="10.0.0.4:40000", start_ns=end_ns + SECOND_NS).refused()
+    begun = broker("10.0.0.3:40000", end_ns + 22 * SECOND_NS).wait(SECOND_NS).ask(REGISTER).answer(response(3))
+    rows = rows_of([*first.segments, *refused.segments, *begun.segments[3:]])
+    (stopped,), (started,), (gap,) = (facts(rows, kind) for kind in ("stopped", "started", "recording_gap"))
+    seqs = [int(str(fact["seq"])) for fact in (stopped, started, gap)]
+    assert seqs == sorted(seqs)
+    assert seqs[-1] < end_ns + 2 * SECOND_NS
+
+
 def test_who_does_not_come_back_after_a_gap_is_closed_by_the_idle_limit_from_its_end() -> None:
     """Its silence counts from then on: whether it was there before is not known."""
     alive = broker().wait(200 * SECOND_NS)
