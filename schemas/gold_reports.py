@@ -221,7 +221,7 @@ ORDER_DECISIONS = Table(
         required(
             "answers_for",
             LONG,
-            "Answers that only the chosen order explains, of those that were looked at until one decided",
+            "Answers that only the chosen order explains, of those looked at until one decided",
         ),
         required("answers_against", LONG, "Answers of these that only another order explains"),
         required("evidence_for", STRINGS, "Those answers (event ids)"),
