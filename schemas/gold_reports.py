@@ -211,16 +211,19 @@ ORDER_DECISIONS = Table(
             "register_and_close (a request without response on a connection that closes at once), "
             "removal_and_registration (a broker's new registration while its old connection ends), "
             "ends_of_shared_channel (each event of its end takes down one of the brokers of a connection, or finds the same one "
-            "again), overlapping_requests, one_way_and_request (nothing answers the first of them), "
-            "burst_order (a name server that stood still and goes on)",
+            "again), overlapping_requests, one_way_and_request (nothing answers the first of them)",
         ),
         required("effect_time", TIMESTAMP, "When"),
         required("channel_ids", STRINGS, "Connections concerned"),
         required("event_ids", STRINGS, "The events, in the default order"),
         required("alternatives", STRINGS, "The orders in words, the default first"),
         required("chosen", INT, "Which alternative was taken, from 0"),
-        required("answers_for", LONG, "Answers that only the chosen order explains"),
-        required("answers_against", LONG, "Answers that only another order explains"),
+        required(
+            "answers_for",
+            LONG,
+            "Answers that only the chosen order explains, of those looked at until one decided",
+        ),
+        required("answers_against", LONG, "Answers of these that only another order explains"),
         required("evidence_for", STRINGS, "Those answers (event ids)"),
         required("evidence_against", STRINGS, "The answers that only another order explains (event ids)"),
         DAY,

@@ -91,6 +91,13 @@ class Race(NamedTuple):
         return self.timed_events[0].seq
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Return the first and the last position at which one of the orders has any of its events."""
+        moves = (move.seq for alternative in self.alternatives for move in alternative.moves)
+        seqs = [*(timed.seq for timed in self.timed_events), *moves]
+        return min(seqs), max(seqs)
+
+    @property
     def decision_id(self) -> str:
         """Return the id of the decision that this race asks for, 32 hex digits."""
         named = " ".join((self.kind, *(timed.event_id for timed in self.timed_events)))

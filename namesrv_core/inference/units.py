@@ -15,12 +15,15 @@ from namesrv_core.asking.body_json import read_json
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer, Question
-from namesrv_core.machine.registry import Change, Registry, TableName
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import KvValue
 from namesrv_core.replay.loop import TimedEvent
 
-_Node = tuple[str, str | None]  # a kind (name, addr, channel) and what is called so
+Node = tuple[str, str | None]
+"""A kind (name, addr, channel) and what is called so."""
 _NO_ROWS = "{}"
-_NOBODYS = (events.AnswerObserved, events.ResponseObserved, events.PutKvConfig, events.DeleteKvConfig)
+_SEEN = (events.AnswerObserved, events.ResponseObserved)
+_OF_KV = (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE)
 
 
 class Unit(NamedTuple):
@@ -34,28 +37,42 @@ class Unit(NamedTuple):
 
     def concerns(self, event: events.Event) -> bool:
         """Return whether an event may do something to the unit: one of its own does, and one that names no broker."""
-        node = next(_nodes(event), None)
-        if node is None:
-            return type(event) not in _NOBODYS
+        nodes = nodes_of(event)
+        return any(map(self._has, nodes)) if nodes else not isinstance(event, _SEEN)
+
+    def _has(self, node: Node) -> bool:
         kind, value = node
         return value in {"name": self.names, "addr": self.addrs, "channel": self.channels}[kind]
 
     def own(self, registry: Registry) -> Registry:
         """Return a registry with the rows of this unit, and KV entries; all of it is taken to be known."""
-        twin = registry.copy()
-        twin.past = None
-        twin.apply([Change(table, key, None) for table, key in _rows(registry) if not self._has(table, key)], 0)
-        return twin
+        own = Registry(registry.profile)
+        own.apply(_kv_rows(registry), 0)
+        own.pending_unregister, own.scan_halted = registry.pending_unregister, registry.scan_halted
+        own.apply(self._rows(registry), 0, registry.last_update_ms)
+        return own
 
-    def _has(self, table: TableName, key: tuple[str | None, ...]) -> bool:
-        if table in ("broker_live_table", "filter_server_table"):
-            return key[1] in self.addrs
-        return key[-1] in self.names
+    def _rows(self, registry: Registry) -> Iterator[Change]:
+        for name in self.names:
+            for topic in registry.topic_queue_table.topics_of_name(name):
+                yield Change("topic_queue_table", (topic, name), registry.queue_data(topic, name))
+            for cluster in registry.cluster_addr_table.clusters_of_name(name):
+                yield Change("cluster_addr_table", (cluster, name), value=True)
+            yield Change("broker_addr_table", (name,), registry.broker_addr_table.get(name))
+        for topic, mappings in registry.topic_queue_mapping_info_table.items():
+            for name in self.names.intersection(mappings):
+                yield Change("topic_queue_mapping_info_table", (topic, name), mappings[name])
+        for key, live in registry.broker_live_table.items():
+            if key.broker_addr in self.addrs:
+                yield Change("broker_live_table", key, live)
+        for key, servers in registry.filter_server_table.items():
+            if key.broker_addr in self.addrs:
+                yield Change("filter_server_table", key, servers)
 
     def part_of(self, question: Question | events.Event, answered: Answer) -> str | None:
         """Return what an answer says of this unit, for comparisons; None: it says nothing, or nothing of it alone."""
         if not isinstance(question, Question):
-            if not self.concerns(question) or next(_nodes(question), None) is None:
+            if not any(map(self._has, nodes_of(question))):
                 return None
             is_registration = isinstance(question, events.RegisterBroker)  # its body shows KV entries
             return repr((answered.code, answered.fields, None if is_registration else answered.body))
@@ -66,6 +83,8 @@ class Unit(NamedTuple):
 
     def _shown(self, question: Question, answered: Answer) -> str | None:
         code = question.code
+        if code in _OF_KV:
+            return repr((answered.code, answered.body))
         if code == RequestCode.GET_BROKER_MEMBER_GROUP:
             return repr((answered.code, answered.body)) if question.subject in self.names else None
         if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and (question.subject not in self.topics or question.scope):
@@ -116,67 +135,56 @@ def _sorted(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def units_of(registry: Registry, timed_events: Sequence[TimedEvent]) -> list[Unit]:
-    """Return the units of the brokers that stand in a registry or register."""
-    topics: dict[str | None, set[str | None]] = {}
-    for topic, rows in registry.topic_queue_table.java_items():
-        topics.setdefault(topic, set()).update(rows.java_keys())
-    for timed in timed_events:
-        if isinstance(timed.event, events.RegisterBroker) and timed.event.topics is not None:
-            for topic in timed.event.topics.names:
-                topics.setdefault(topic, set()).add(timed.event.broker_name)
-    found = []
-    for nodes in _together(_edges(registry, timed_events)):
-        names, addrs, channels = (
-            frozenset(value for kind, value in nodes if kind == wanted) for wanted in ("name", "addr", "channel")
-        )
-        served = frozenset(topic for topic, of in topics.items() if of & names)
-        own = frozenset(topic for topic in served if topics[topic] <= names)
-        if names:
-            found.append(Unit(names, addrs, channels, served, own))
-    return found
+def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[TimedEvent]) -> Unit:
+    """Return the unit of some brokers as a registry has them, with what meets them in the events behind it."""
+    nodes, edges = set(met), {*_edges(registry), *(nodes_of(timed.event) for timed in timed_events)}
+    while joined := {node for edge in edges if not edge.isdisjoint(nodes) for node in edge} - nodes:
+        nodes |= joined
+    names, addrs, channels = (
+        frozenset(value for kind, value in nodes if kind == wanted) for wanted in ("name", "addr", "channel")
+    )
+    topics = {topic for name in names for topic in registry.topic_queue_table.topics_of_name(name)}
+    others = set[str | None]()
+    for tables, is_own in _registered(timed_events, names):
+        (topics if is_own else others).update(tables)
+    own = {t for t in topics if t not in others and names.issuperset(registry.topic_queue_table.get(t) or ())}
+    return Unit(names, addrs, channels, frozenset(topics), frozenset(own))
 
 
-def _edges(registry: Registry, timed_events: Iterable[TimedEvent]) -> Iterator[list[_Node]]:
-    """Yield what belongs together: what an event mentions, a group, a live entry and its connection."""
-    yield from (list(_nodes(timed.event)) for timed in timed_events)
-    for name, group in registry.broker_addr_table.java_items():
-        yield [("name", name), *(("addr", addr) for _, addr in group.broker_addrs)]
-    for key, live in registry.broker_live_table.java_items():
-        yield [("addr", key.broker_addr), ("channel", live.channel_id)]
+def _kv_rows(registry: Registry) -> Iterator[Change]:
+    for namespace, values in registry.kv_config_table.java_items():
+        yield Change("kv_config_table", (namespace, None), KvValue(None))
+        yield from (Change("kv_config_table", (namespace, key), value) for key, value in values.java_items())
 
 
-def _together(edges: Iterable[Sequence[_Node]]) -> Iterable[set[_Node]]:
-    """Return the connected components."""
-    found: dict[_Node, set[_Node]] = {}
-    for edge in edges:
-        joined = {node for met in edge for node in found.get(met, {met})}
-        found.update(dict.fromkeys(joined, joined))
-    return {id(nodes): nodes for nodes in found.values()}.values()
-
-
-def _nodes(event: events.Event) -> Iterator[_Node]:
-    """Yield the broker names, addresses and connections that an event mentions."""
+def nodes_of(event: events.Event) -> frozenset[Node]:
+    """Return the broker names, addresses and connections that an event mentions."""
     if isinstance(event, events.RefreshRun):
         event = event.beat
     if isinstance(event, events.RegisterTopic):
-        yield from (("name", name) for name, _ in event.queue_datas or ())
-        return
-    for node_kind, field in (("name", "broker_name"), ("addr", "broker_addr"), ("channel", "channel_id")):
-        if hasattr(event, field):
-            yield node_kind, getattr(event, field)
+        return frozenset(("name", name) for name, _ in event.queue_datas or ())
+    fields = (("name", "broker_name"), ("addr", "broker_addr"), ("channel", "channel_id"))
+    found = {(kind, getattr(event, field)) for kind, field in fields if hasattr(event, field)}
     if isinstance(event, events.ChannelDestroyed):
-        yield "addr", event.remote_addr  # 4.x takes it for a broker's
+        found.add(("addr", event.remote_addr))  # 4.x takes it for a broker's
+    return frozenset(found - {("channel", None)})
 
 
-def _rows(registry: Registry) -> Iterator[tuple[TableName, tuple[str | None, ...]]]:
-    """Yield the table and key of each row that belongs to a broker."""
-    for topic, rows in registry.topic_queue_table.java_items():
-        yield from (("topic_queue_table", (topic, name)) for name in rows.java_keys())
-    for topic, mappings in registry.topic_queue_mapping_info_table.java_items():
-        yield from (("topic_queue_mapping_info_table", (topic, name)) for name in mappings.java_keys())
-    for cluster, names in registry.cluster_addr_table.java_items():
-        yield from (("cluster_addr_table", (cluster, name)) for name in names.java_keys())
-    yield from (("broker_addr_table", (name,)) for name in registry.broker_addr_table.java_keys())
-    yield from (("broker_live_table", key) for key in registry.broker_live_table.java_keys())
-    yield from (("filter_server_table", key) for key in registry.filter_server_table.java_keys())
+def _edges(registry: Registry) -> Iterator[frozenset[Node]]:
+    """Yield what belongs together in a registry: a group, a live entry and its connection."""
+    for name, group in registry.broker_addr_table.items():
+        yield frozenset({("name", name), *(("addr", addr) for _, addr in group.broker_addrs)})
+    for key, live in registry.broker_live_table.items():
+        yield frozenset({("addr", key.broker_addr), ("channel", live.channel_id)} - {("channel", None)})
+
+
+def _registered(
+    timed_events: Iterable[TimedEvent], names: frozenset[str | None]
+) -> Iterator[tuple[frozenset[str], bool]]:
+    """Yield what topics registrations bring, each table once, and whether it is a broker's of one of `names`."""
+    told = {
+        (id(event.topics), event.broker_name in names): event.topics.names
+        for event in (timed.event for timed in timed_events)
+        if isinstance(event, events.RegisterBroker) and event.topics is not None
+    }
+    return ((topics, is_own) for (_, is_own), topics in told.items())

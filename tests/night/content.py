@@ -2,7 +2,7 @@
 
 A table is known by its rows and by the SHA-256 of them in order, as `tests.compare_gold` makes them comparable. `expected/` has
 what the first version of this software made of five captures; of `network` it did not know that two addresses are one process,
-and took light heartbeats for known to 4.9.7.
+and took light heartbeats for known to 4.9.7. Of `order_decisions` the evidence is less: the first answers that tell decide.
 Left out are the ledger and `findings`, which are told otherwise now.
 """
 
