@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -80,3 +81,10 @@ def _around(step: str, passed: Callable[[str], None]) -> Iterator[None]:
     passed(f"{step}:before")
     yield
     passed(f"{step}:after")
+
+
+if __name__ == "__main__":  # python -m tests.boundaries POINT COMMAND ...
+    from jobs.__main__ import main
+
+    killed_at(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))

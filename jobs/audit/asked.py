@@ -105,7 +105,7 @@ def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
     replayed |= {table.name: rows(table, _ALIVE, **span) for table in gold.HISTORY_TABLES}
     beats = {table.name: of_day(table) for table in BEATS}
     observed = connection().from_arrow(of_day(bronze.ROUTE_OBSERVATIONS))
-    unread = answers.ask(_UNREAD, id=namesrv_id, reason=Reason.TLS.value).rows
+    unread = [*answers.ask(_UNREAD, id=namesrv_id, reason=Reason.TLS.value).rows]
 
     def raw_beats(kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         found = beats[kind] if where is None else beats[kind].filter(where)
@@ -120,7 +120,7 @@ def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
         {table.name: of_day(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
         raw_beats,
         replayed,
-        [(from_us, until_us) for from_us, until_us in unread],
+        unread,
         rows(gold.MAP_CAPACITIES, _CAPACITIES, day=day),
     )
 

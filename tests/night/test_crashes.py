@@ -156,11 +156,7 @@ def test_a_process_that_is_killed_frees_the_warehouse(
 ) -> None:
     """The process ends as by a power cut; the next one holds the lock, and does the rest."""
     path = Path(shutil.copytree(nights.path, tmp_path / "w"))
-    script = (
-        "import sys; from jobs.__main__ import main; from tests.boundaries import killed_at; "
-        "killed_at(sys.argv[1]); main(sys.argv[2:])"
-    )
-    command = [sys.executable, "-c", script, point, "nightly", "--in-process", "--input", str(deaths.late)]
+    command = [sys.executable, "-m", "tests.boundaries", point, "nightly", "--in-process", "--input", str(deaths.late)]
     killed = subprocess.run(
         [*command, "--warehouse", str(path)],
         cwd=CHECKOUT,
