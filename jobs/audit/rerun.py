@@ -81,12 +81,10 @@ def configured(answers: Answers, conf: PipelineConf) -> PipelineConf:
     namesrvs = dict(conf.namesrvs)
     for one in given(answers):
         said, name, text = namesrvs.get(one["namesrv_id"], NamesrvConf()), one["setting"], one["value"]
-        settings = {} if name == VERSION else {name: value_of(name, text)}
-        namesrvs[one["namesrv_id"]] = dataclasses.replace(
-            said,
-            version=text if name == VERSION else said.version,
-            settings={**said.settings, **settings},  # type: ignore[dict-item]  what conf/ may say
-        )
+        changed: dict[str, Any] = {"version": text}
+        if name != VERSION:
+            changed = {"settings": {**said.settings, name: value_of(name, text)}}
+        namesrvs[one["namesrv_id"]] = dataclasses.replace(said, **changed)
     return dataclasses.replace(conf, namesrvs=namesrvs, join_addresses=False)
 
 
