@@ -54,12 +54,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
         sys.stdout.write(text())
         return 0
-    if arguments.job in ("ask", "audit", "report"):
+    if arguments.job in ("ask", "report"):
         from jobs.cli.ask import ask as job  # noqa: PLC0415  as above
 
-        if arguments.job == "audit":
-            from jobs.cli.audit import audit as job  # noqa: PLC0415  as above
-        elif arguments.job == "report":
+        if arguments.job == "report":
             from jobs.cli.pages import report as job  # noqa: PLC0415  as above
         return job(arguments)
     judge(arguments)

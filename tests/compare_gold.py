@@ -12,138 +12,18 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from namesrv_day.arrow.sql import ask
+from namesrv_day.audit.content import SHOWN, compare
 from schemas import bronze, gold
 from schemas.table import Table
 
-Tables = Mapping[str, pa.Table]
-SHOWN = 5
-KEYS = {table.name: table.key for table in (*bronze.TABLES, *gold.TABLES)}
 RUN_COLUMNS = ("ingest_run", "run_id", "previous_run")
 """Columns that name a run: other ones in every warehouse."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How one table differs between two sides; rows count as often as they are there.
-
-    `columns`: those that only one side has, with its name. The samples are the first few rows as dicts; `changed` pairs rows
-    that have the same key: (key, {column: (left, right)}).
-    """
-
-    table: str
-    both: int
-    only_left: int = 0
-    only_right: int = 0
-    columns: tuple[str, ...] = ()
-    left: list[dict[str, Any]] = field(default_factory=list)
-    right: list[dict[str, Any]] = field(default_factory=list)
-    changed: list[tuple[dict[str, Any], dict[str, tuple[Any, Any]]]] = field(default_factory=list)
-
-    @property
-    def is_equal(self) -> bool:
-        """Return whether there is none."""
-        return not (self.only_left or self.only_right or self.columns)
-
-    def __str__(self) -> str:
-        """Return the table's line, and the samples below it."""
-        if self.is_equal:
-            return f"{self.table:30}{self.both:>10,} equal"
-        lines = [
-            f"{self.table:30}{self.both:>10,} equal {self.only_left:>9,} only left {self.only_right:>9,} only right"
-        ]
-        lines += [f"    column {name}" for name in self.columns]
-        for key, values in self.changed:
-            lines.append(f"    changed {_json(key)}")
-            lines += [f"        {name}: {_json(one)} -> {_json(other)}" for name, (one, other) in values.items()]
-        lines += [f"    {side} {_json(row)}" for side in ("left", "right") for row in getattr(self, side)]
-        return "\n".join(lines)
-
-
-def compare(
-    left: Tables, right: Tables, *, without: Iterable[str] = (), ignore: Iterable[str] = (), shown: int = SHOWN
-) -> list[Difference]:
-    """Return how each table of either side differs, in order of their names; a table that a side lacks is empty there.
-
-    `without`: tables left out; `ignore`: columns left out (`column`, or `table.column`). Both sides are made comparable first.
-    """
-    ignored = set(ignore)
-    found = []
-    for name in sorted({*left, *right} - set(without)):
-        one, other = left.get(name), right.get(name)
-        one = other.slice(0, 0) if one is None and other is not None else one
-        other = one.slice(0, 0) if other is None and one is not None else other
-        found.append(compare_tables(name, one, other, ignored, shown))
-    return found
-
-
-def compare_tables(
-    name: str, left: pa.Table, right: pa.Table, ignore: Iterable[str] = (), shown: int = SHOWN
-) -> Difference:
-    """Return how two tables differ."""
-    ignored = set(ignore)
-    sides = [
-        table.select([c for c in sorted(table.column_names) if not {c, f"{name}.{c}"} & ignored])
-        for table in map(comparable, (left, right))
-    ]
-    common = [column for column in sides[0].column_names if column in sides[1].column_names]
-    lonely = tuple(
-        f"{column} only {which}"
-        for table, which in zip(sides, ("left", "right"), strict=True)
-        for column in table.column_names
-        if column not in common
-    )
-    if not common:
-        return Difference(name, 0, left.num_rows, right.num_rows, lonely)
-    left_rows, right_rows = (
-        _surplus(table.select(common), other.select(common)) for table, other in (sides, sides[::-1])
-    )
-    both = left.num_rows - left_rows.num_rows
-    key = [column for column in KEYS.get(name, ()) if column in common]
-    ones, others = (rows.slice(0, 100 * shown).to_pylist() for rows in (left_rows, right_rows))
-    changed = _changed(ones, others, key)[:shown]
-    paired = [k for k, _ in changed]
-    return Difference(
-        name,
-        both,
-        left_rows.num_rows,
-        right_rows.num_rows,
-        lonely,
-        [row for row in ones if _key(row, key) not in paired][:shown],
-        [row for row in others if _key(row, key) not in paired][:shown],
-        changed,
-    )
-
-
-def comparable(table: pa.Table) -> pa.Table:
-    """Return a table with one type for each kind of value: instants as text in UTC, bytes as hex digits, maps as JSON."""
-    parts = []
-    for column in table.schema:
-        kind, name = column.type, f'"{column.name}"'
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        if pa.types.is_timestamp(kind):
-            name = f"strftime({name}, '%Y-%m-%dT%H:%M:%S.%f') AS {name}"
-        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-            name = f"lower(hex({name})) AS {name}"
-        elif pa.types.is_null(kind):
-            name = f"CAST({name} AS VARCHAR) AS {name}"
-        elif pa.types.is_integer(kind):
-            name = f"CAST({name} AS BIGINT) AS {name}"
-        elif pa.types.is_map(kind):
-            pairs = f"list_sort(map_entries({name}))"
-            name = f"CAST(to_json({pairs}) AS VARCHAR) AS {name}"
-        elif pa.types.is_nested(kind):
-            name = f"CAST(to_json({name}) AS VARCHAR) AS {name}"
-        parts.append(name)
-    return ask(f"SELECT {', '.join(parts)} FROM t", {"t": table}) if parts else table
 
 
 def tables_of(warehouse: Path | str, *, layers: Sequence[str] = ("gold",)) -> dict[str, pa.Table]:
@@ -230,36 +110,6 @@ def _said(number: int, run: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": rows_of(run["inputs"]),
         "outputs": rows_of(run["outputs"]),
     }
-
-
-def _surplus(these: pa.Table, those: pa.Table) -> pa.Table:
-    """Return the rows of `these` that are not among `those`, or are there less often; the first in order of all columns."""
-    columns = ", ".join(f'"{name}"' for name in these.column_names)
-    return ask(
-        f"""
-        WITH mine AS (SELECT *, row_number() OVER (PARTITION BY _hash) AS _no
-                      FROM (SELECT *, hash({columns}) AS _hash FROM these)),
-        counted AS (SELECT hash({columns}) AS _hash, count(*) AS _count FROM those GROUP BY ALL)
-        SELECT {columns} FROM mine LEFT JOIN counted USING (_hash) WHERE _no > coalesce(_count, 0) ORDER BY ALL
-        """,
-        {"these": these, "those": those},
-    )
-
-
-def _changed(
-    ones: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], key: Sequence[str]
-) -> list[tuple[dict[str, Any], dict[str, tuple[Any, Any]]]]:
-    after = {_json(_key(row, key)): row for row in others}
-    pairs = [(_key(row, key), row, after[_json(_key(row, key))]) for row in ones if _json(_key(row, key)) in after]
-    return [(k, {c: (one[c], other[c]) for c in one if one[c] != other[c]}) for k, one, other in pairs if key]
-
-
-def _key(row: Mapping[str, Any], key: Sequence[str]) -> dict[str, Any]:
-    return {name: row[name] for name in key}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def main(arguments: Sequence[str]) -> int:

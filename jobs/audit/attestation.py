@@ -1,10 +1,15 @@
-"""The attestation: what was rebuilt, from which bytes, by which code, and what differs. Made, and verified later."""
+"""The attestation: what is published, from which bytes, by which code, and what of it does not follow from what was recorded.
+
+Two proofs: every recorded answer is asked of the published tables (`asked`), and a night from the recorded events alone is held
+against them (`rerun`).
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -12,48 +17,71 @@ from typing import Any, Final
 
 from jobs import __version__
 from jobs.ask.engine import Answers
-from jobs.audit.rebuilt import Rebuilt, rebuild
+from jobs.ask.tables import FUNCTIONS
+from jobs.audit import asked, rerun
 from jobs.errors import TamperedError, UsageError
-from jobs.store.published import sha256_of_file
-from namesrv_core.history.snapshot import Snapshot, SnapshotError, snapshot_of
-from namesrv_day.audit.attested import SHOWN_DIFFERENCES, Rows, only_in, sha256_of
+from jobs.night.nightly import Shows
+from jobs.store.coverage import require_covered
+from jobs.store.warehouse import Warehouse
+from namesrv_day.audit.attested import SHOWN_DIFFERENCES, Rows, only_in, rows_of_table, sha256_of
+from namesrv_day.audit.content import Difference
 
-FORMAT: Final = "namesrv-attestation/1"
+FORMAT: Final = "namesrv-attestation/2"
 _CODE = ("namesrv_core", "namesrv_wire", "namesrv_day", "schemas", "jobs")
 _SUFFIXES = frozenset({".py", ".sql", ".json"})
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _ITSELF = "sha256"
 # What is to be the same when an attestation is verified.
-_SAME = ("asked", "run", "sources", "settings", "events", "wrong")
-_BY_TABLE = ("inputs", "tables")
+_SAME = ("asked", "run", "sources", "given", "answers", "wrong")
+_BY_TABLE = ("inputs", "contents", "tables")
+_RUN = "SELECT run_id, CAST(finished_time AS VARCHAR) AS finished_time, config_sha256, code_version FROM runs WHERE run_id = $run"
+_SOURCES = "SELECT source_file, ingest_run, kind, content_sha256 FROM sources ORDER BY ALL"
 
 Json = dict[str, Any]
 
 
 def attest(
-    answers: Answers, namesrv_id: str, at: dt.datetime, tables: Sequence[str], snapshot: Path | None = None
+    answers: Answers,
+    house: Warehouse,
+    at: tuple[str, dt.datetime] | None,
+    tables: Sequence[str],
+    console: Shows,
 ) -> Json:
-    """Rebuild tables of a name server at an instant and return the attestation.
+    """Prove what is published and return the attestation.
 
-    `tables`: names of `jobs.ask.tables.FUNCTIONS`; `snapshot`: a file to start from instead of the first event. Raises as
-    `rebuild`.
+    `answers`, `house`: the warehouse as of a run, and with the settings that the night is to have; `at`: a name server and an
+    instant of which `tables` (names of `jobs.ask.tables.FUNCTIONS`) are attested row by row. Raises NotRecordedError for an
+    instant of which nothing is recorded, SnapshotUnknownError for an unknown name server, TamperedError where what was recorded
+    is not what was read, or cannot be replayed.
     """
-    read = None if snapshot is None else _snapshot(snapshot)
-    rebuilt = rebuild(answers, namesrv_id, at, tables, read)
-    start = {"from": "the first event"} if read is None else {"from": f"snapshot {sha256_of_file(str(snapshot))}"}
-    at_text = at.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
+    if at is not None:
+        require_covered(answers.coverage, *at)
+    told, again = asked.published(answers), asked.asked_again(answers)
+    (run,) = answers.ask(_RUN, run=answers.known.run_id).dicts()
+    with tempfile.TemporaryDirectory(prefix="namesrv-audit-") as folder:
+        files = rerun.linked(house, answers.known.run_id, Path(folder))
+        conf = rerun.configured(answers, house.conf)
+        made = rerun.rerun(conf, Path(folder), console)
+        contents = rerun.differing(answers, made)
+        rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
+    differing = asked.differing(again, told)
     body = {
         "format": FORMAT,
-        "asked": {"namesrv_id": namesrv_id, "at": at_text, "tables": list(tables), **start},
-        "made_at": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "asked": None if at is None else {"namesrv_id": at[0], "at": _text(at[1]), "tables": list(tables)},
+        "made_at": _text(dt.datetime.now(dt.timezone.utc).replace(microsecond=0)),
         "code": {"version": __version__, "sha256": code_sha256(), "python": sys.version.partition(" ")[0]},
-        "run": {"run_id": answers.known.run_id, "finished_time": f"{answers.known.finished_time.isoformat()}"},
-        "inputs": _inputs(answers, rebuilt),
-        "sources": rebuilt.sources,
-        "settings": _settings(rebuilt),
-        "events": _events(rebuilt),
-        "tables": {name: _compared(rebuilt.replayed[name], rebuilt.published[name]) for name in tables},
-        "wrong": _wrong(rebuilt),
+        "run": run,
+        "config_sha256": conf.sha256,
+        "given": rerun.given(answers),
+        "inputs": {
+            name: {"version": answers.known.versions.get(name), "files": dict(sorted(of.items()))}
+            for name, of in sorted(files.items())
+        },
+        "sources": answers.ask(_SOURCES).dicts(),
+        "answers": {**asked.summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
+        "contents": {one.table: _content(one) for one in contents},
+        "tables": {name: _compared(*of) for name, of in rows.items()},
+        "wrong": [*differing, *(_told(one) for one in contents if not one.is_equal)],
     }
     return {**body, _ITSELF: sha256_of([body])}
 
@@ -88,39 +116,15 @@ def code_sha256() -> str:
     return sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(found))
 
 
-def _snapshot(path: Path) -> Snapshot:
-    try:
-        return snapshot_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, SnapshotError) as error:
-        raise UsageError(f"snapshot {path}: {error}") from error
+def _text(at: dt.datetime) -> str:
+    return at.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
 
 
-def _inputs(answers: Answers, rebuilt: Rebuilt) -> Json:
-    """Return what was read, by table: its version, digests of slices, and SHA-256 of the files."""
-    found: dict[str, Json] = {}
-    for name, paths in sorted(rebuilt.files.items()):
-        found[name] = {"version": answers.known.versions.get(name), "slices": {}, "files": dict(sorted(paths.items()))}
-    for cut, digest in sorted(rebuilt.read.items(), key=lambda one: one[0].day):
-        found[cut.table]["slices"][str(cut.day)] = str(digest)
-    return found
-
-
-def _settings(rebuilt: Rebuilt) -> list[Json]:
-    return [
-        {name: row[name] for name in ("setting", "value", "source", "from_seq")}
-        for row in sorted(rebuilt.settings, key=lambda row: (row["from_seq"], row["setting"]))
-    ]
-
-
-def _events(rebuilt: Rebuilt) -> Json:
-    sequence = rebuilt.sequence
-    ends = {
-        name: None if timed is None else {"event_id": timed.event_id, "seq": timed.seq}
-        for name, timed in (("first", sequence.first), ("last", sequence.last))
-    }
-    decided = [{"decision_id": name, "chosen": chosen} for name, chosen in sequence.decisions.items()]
-    by_operation = dict(sorted(sequence.applied.items()))
-    return {"applied": sum(by_operation.values()), "by_operation": by_operation, **ends, "order_decisions": decided}
+def _rows(answers: Answers, name: str, namesrv_id: str, at: dt.datetime) -> Rows:
+    """Return the rows of a name server's table at an instant."""
+    of_rows = "WHERE namesrv_id = $id AND opened_by IS NOT NULL"
+    sql = f"SELECT * EXCLUDE (known, coverage) FROM {FUNCTIONS[name]}($t) {of_rows}"  # noqa: S608  a name of ours
+    return rows_of_table(answers.table(sql, t=at, id=namesrv_id))
 
 
 def _compared(replayed: Rows, published: Rows) -> Json:
@@ -139,20 +143,19 @@ def _compared(replayed: Rows, published: Rows) -> Json:
     }
 
 
-def _wrong(rebuilt: Rebuilt) -> list[str]:
-    """Return a sentence for each input that is not as published, and each table that is not as replayed."""
-    found = [
-        f"{cut.table} of {cut.day}: its rows have digest {digest}, the ledger says {rebuilt.expected[cut]}"
-        for cut, digest in sorted(rebuilt.read.items(), key=lambda one: (one[0].day, one[0].table))
-        if digest != rebuilt.expected[cut]
-    ]
-    if rebuilt.published_decisions is not None and rebuilt.published_decisions != rebuilt.sequence.decisions:
-        found.append("order_decisions: other orders than published")
-    for name, replayed in rebuilt.replayed.items():
-        published = rebuilt.published[name]
-        if replayed.sha256 != published.sha256:
-            sides = len(only_in(replayed.rows, published.rows)), len(only_in(published.rows, replayed.rows))
-            found.append(
-                f"{name}: {sides[0]} row(s) follow from the events and are not published, {sides[1]} the other way"
-            )
-    return found
+def _content(of: Difference) -> Json:
+    shown = [{"key": of.key_of(left or right or {}), "published": left, "replayed": right} for left, right in of.rows]
+    return {
+        "same": of.both,
+        "only_published": of.only_left,
+        "only_replayed": of.only_right,
+        "differences": json.loads(json.dumps(shown, default=str)),
+    }
+
+
+def _told(of: Difference) -> str:
+    first = ", ".join(f"{name} {value}" for name, value in of.key_of(of.rows[0][0] or of.rows[0][1] or {}).items())
+    return (
+        f"{of.table}: {of.only_right} row(s) follow from the events and are not published, {of.only_left} the other way; "
+        f"the first: {first}"
+    )

@@ -156,7 +156,7 @@ def _add_readers(jobs: Jobs) -> None:
     _warehouse_options(names)
     _add_ask(jobs.add_parser("ask", help="ask the published tables, without Spark and Java"))
     _add_audit(
-        jobs.add_parser("audit", help="rebuild an instant from the recorded events, and attest what is published of it")
+        jobs.add_parser("audit", help="prove what is published from what was recorded, and attest tables at an instant")
     )
     _add_report(
         jobs.add_parser("report", help="write what happened in a stretch of time as one HTML file, without Java")
@@ -173,12 +173,12 @@ def _add_readers(jobs: Jobs) -> None:
 
 def _add_audit(audit: argparse.ArgumentParser) -> None:
     """Add the options of an attestation."""
+    audit.add_argument("--at", metavar="TIME", help=f"attest a name server's tables at an {_WHEN}")
+    audit.add_argument("--namesrv", dest="of", metavar="ADDR", help="that name server, ip:port")
     audit.add_argument("--table", default="all", metavar="TABLE", help=f"{_ASKED_FOR['table']}, or all (default: all)")
-    audit.add_argument("--at", metavar="TIME", help=f"{_WHEN}")
-    audit.add_argument("--namesrv", metavar="ADDR", help="name server, ip:port")
-    audit.add_argument("--snapshot", metavar="FILE", help="state to start from (default: from the first event on)")
     audit.add_argument("--check", metavar="FILE", help="verify an attestation: the same again, and the same result")
     _warehouse_options(audit)
+    _conf_option(audit)
     audit.add_argument("--as-known-at", metavar="RUN|TIME", help="of an earlier run: its id, or an instant")
     audit.add_argument(
         "--output", metavar="FILE", help="write the attestation to a file; .gz compresses (default: standard output)"
@@ -292,6 +292,10 @@ def _warehouse_options(job: argparse.ArgumentParser) -> None:
 def _namesrv_options(job: argparse.ArgumentParser) -> None:
     """Add the settings; look-ups use none."""
     _several(job, "--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
+    _conf_option(job)
+
+
+def _conf_option(job: argparse.ArgumentParser) -> None:
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
 
 

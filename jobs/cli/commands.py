@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime as dt
+import json
 import logging
 import shutil
 import sys
@@ -13,8 +14,13 @@ from collections.abc import Callable
 from functools import cache, cached_property, partial
 from pathlib import Path
 
+from jobs.ask.engine import Answers
+from jobs.ask.instants import instant
 from jobs.ask.saved import time_of
+from jobs.ask.tables import FUNCTIONS
+from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli import report
+from jobs.cli.ask import table_named
 from jobs.cli.console import Console
 from jobs.cli.export import export
 from jobs.cli.output import opened
@@ -260,6 +266,46 @@ def _register(command: Command) -> int:
     return EXIT_OK
 
 
+def _audit(command: Command) -> int:
+    """Make an attestation, or verify one.
+
+    Raises TamperedError where what is published does not follow from what was recorded, or is not what was attested.
+    """
+    given, house = command.arguments, command.house
+    if "://" in house.path:
+        raise UsageError(f"{house.path}: `audit` reads local folders")
+    if given.check is not None:
+        return _check_attestation(command)
+    if (given.at is None) != (given.of is None) or (given.at is None and given.table != "all"):
+        raise UsageError("audit: a table at an instant needs both --at TIME and --namesrv ADDR")
+    tables = list(FUNCTIONS) if given.table == "all" else [table_named(given.table)]
+    at = None if given.at is None else (given.of, given.at)
+    made = attest(Answers(house.path, given.as_known_at), house, at, tables, command.console)
+    with opened(Path(given.output)) if given.output else contextlib.nullcontext(sys.stdout) as out:
+        out.write(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
+    if given.output:
+        report.show_attested(made, command.console)
+    if made["wrong"]:
+        raise TamperedError("; ".join(made["wrong"]))
+    return EXIT_OK
+
+
+def _check_attestation(command: Command) -> int:
+    given, house = command.arguments, command.house
+    told = read_attestation(Path(given.check))
+    asked = told["asked"]
+    at = None if asked is None else (asked["namesrv_id"], instant(asked["at"]))
+    tables = [] if asked is None else asked["tables"]
+    again = attest(Answers(house.path, told["run"]["run_id"]), house, at, tables, command.console)
+    report.show_attested(told, command.console)
+    if told["code"]["sha256"] != again["code"]["sha256"]:
+        command.console.line(f"  other code    attested by {told['code']['version']} ({told['code']['sha256'][:16]})")
+    if wrong := differing(told, again):
+        raise TamperedError(f"attestation {given.check}: {'; '.join(wrong)}")
+    command.console.line("  verified      the same inputs give the same tables")
+    return EXIT_OK
+
+
 def _export(command: Command) -> int:
     lines = export(command.house, Path(command.arguments.output))
     command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.house.coverage())}")
@@ -284,6 +330,7 @@ _COMMANDS: dict[str, Callable[[Command], int]] = {
     "refused": _refused,
     "sql": _sql,
     "register": _register,
+    "audit": _audit,
     "export": _export,
     "snapshot": _snapshot,
 }

@@ -277,3 +277,23 @@ def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> Non
         console.line(f"Left over    {', '.join(name for name in done.staging)} in _staging, of runs that crashed")
     if dry_run:
         console.line("Nothing was changed (--dry-run).")
+
+
+def show_attested(made: Mapping[str, Any], console: Console) -> None:
+    """Show an attestation in a few lines."""
+    asked, answers, contents = made["asked"], made["answers"], made["contents"]
+    where = "" if asked is None else f"{asked['namesrv_id']} at {asked['at']}, "
+    console.line(f"{where}as run {made['run']['run_id']} published it")
+    counted = ", ".join(f"{answers[name]:,} {name}" for name in ("matched", "explained", "unknown_past", "mismatched"))
+    verdict = f"{len(answers['differing'])} counts differ" if answers["differing"] else "as published"
+    console.line(f"  answers       {answers['answers']:,} asked of the published tables: {counted}; {verdict}")
+    other = [name for name, of in contents.items() if of["only_published"] or of["only_replayed"]]
+    rows = sum(of["same"] for of in contents.values())
+    verdict = f"{', '.join(other)} differ" if other else "as published"
+    console.line(f"  events        replayed from nothing: {rows:,} rows of {len(contents)} tables, {verdict}")
+    for source in made["sources"]:
+        console.line(f"  recorded in   {source['source_file']}, SHA-256 {source['content_sha256']}")
+    for name, table in made["tables"].items():
+        differs = f"{table['only_replayed']} only replayed, {table['only_published']} only published"
+        verdict = "as published" if table["sha256"] == table["published_sha256"] else differs
+        console.line(f"  {name:<17} {len(table['rows']):,} rows, {verdict}, SHA-256 {table['sha256']}")

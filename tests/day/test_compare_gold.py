@@ -10,8 +10,9 @@ import pytest
 from deltalake import write_deltalake
 
 from namesrv_day.arrow.rows import table_of
+from namesrv_day.audit.content import compare
 from schemas import gold
-from tests.compare_gold import compare, main, tables_of
+from tests.compare_gold import main, tables_of
 
 DAY = dt.date(2026, 3, 1)
 AT = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
@@ -37,8 +38,9 @@ def test_equal_rows_count_as_often_as_they_are_there() -> None:
 def test_rows_with_the_same_key_are_shown_as_changed() -> None:
     """What else is on one side only is shown whole."""
     (found,) = compare(changes(change("T", 1), change("U", 2)), changes(change("T", 1, "other"), change("V", 2)))
-    assert [values for _, values in found.changed] == [{"caused_by": ("e", "other")}]
-    assert [[row["topic"] for row in rows] for rows in (found.left, found.right)] == [["U"], ["V"]]
+    shown = [[row and (row["topic"], row["caused_by"]) for row in pair] for pair in found.rows]
+    assert shown == [[("T", "e"), ("T", "other")], [("U", "e"), None], [None, ("V", "e")]]
+    assert found.key_of(found.rows[0][0] or {}) == {"day": str(DAY), "namesrv_id": "n", "topic": "T", "seq": 1}
     (ignored,) = compare(changes(change("T", 1)), changes(change("T", 1, "other")), ignore=["route_changes.caused_by"])
     assert ignored.is_equal
 

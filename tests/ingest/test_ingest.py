@@ -169,10 +169,13 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path,
         read_in(tmp_path / name, paths[0])
     whole = read_in(tmp_path / "whole", paths[1])
     before = house_at(tmp_path / "w", "look").versions()
-    script = "import sys; from pathlib import Path; from tests.ingest.given import read_in; read_in(*map(Path, sys.argv[1:]))"
+    script = (
+        "import sys; from pathlib import Path; from tests.boundaries import killed_at; from tests.ingest.given import read_in; "
+        "killed_at(sys.argv[1]); read_in(*map(Path, sys.argv[2:]))"
+    )
     died = subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "w", paths[1]],
-        env={**os.environ, "NAMESRV_CRASH": point, "PYTHONPATH": os.pathsep.join(sys.path)},
+        [sys.executable, "-c", script, point, tmp_path / "w", paths[1]],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         check=False,
     )
     assert died.returncode == -signal.SIGKILL

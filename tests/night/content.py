@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from namesrv_day.audit.content import comparable
 from schemas import gold
-from tests.compare_gold import comparable, tables_of
+from tests.compare_gold import tables_of
 
 EXPECTED = Path(__file__).parent / "expected"
 _LEFT_OUT = {table.name for table in (gold.RUNS, gold.RESTATEMENTS, gold.FINDINGS)}

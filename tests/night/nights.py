@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from jobs.ask.engine import Answers
+from jobs.audit.attestation import Json, attest
 from jobs.cli.console import Console
 from jobs.conf import PipelineConf
 from jobs.night import gate, nightly
@@ -97,11 +99,27 @@ def night(
 ) -> Summary:
     """Run a night with a name of its own and return its summary; `asked`: further fields of `Asked`."""
     house = house_at(warehouse, f"run-{next(_numbers):04}", conf)
-    console = Console(io.StringIO(), io.StringIO())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gate, "judge", judge or counted)
         paths = [str(path) for path in inputs]
-        return nightly.run(house, passes or InProcess(), Asked(paths, **asked), console)
+        return nightly.run(house, passes or InProcess(), Asked(paths, **asked), silent())
+
+
+def audited(
+    warehouse: Path,
+    at: tuple[str, dt.datetime] | None = None,
+    tables: Iterable[str] = (),
+    known_at: str | None = None,
+) -> Json:
+    """Return the attestation of what is published, and of tables of a name server at an instant."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gate, "judge", counted)
+        return attest(Answers(str(warehouse), known_at), house_at(warehouse), at, list(tables), silent())
+
+
+def silent() -> Console:
+    """Return a console that nobody reads."""
+    return Console(io.StringIO(), io.StringIO())
 
 
 def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:

@@ -1,4 +1,4 @@
-"""Attestations: an instant rebuilt event by event, held against what is published, and verified later."""
+"""Attestations: what is published proved from what was recorded, at any instant, and verified later."""
 
 from __future__ import annotations
 
@@ -7,19 +7,30 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.ask.tables import FUNCTIONS
-from jobs.audit.attestation import Json, attest
-from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError
+from jobs.audit import asked, rerun
+from jobs.audit.attestation import Json
+from jobs.conf import NamesrvConf, PipelineConf
+from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, TamperedError
+from jobs.night import gate
+from jobs.store.check import check
+from jobs.store.files import write_file
+from namesrv_day.arrow.rows import with_columns
+from namesrv_day.audit.attested import rows_of_table
+from namesrv_day.verify.verify import Verified, verdicts
+from schemas import gold
 from tests.ingest.given import FIRST
 from tests.ingest.given import NAMESRV as LATE_NAMESRV
-from tests.night.nights import Capture, Nights, night
+from tests.night.nights import CAPTURE, Capture, Nights, audited, counted, house_at, night, silent
 from tests.night.test_late import LATE, ORDERLY, run
 from tests.night.three_days import DAYS, LOGS, NAMESRV, write_log
 
@@ -27,9 +38,32 @@ SERVER = "127.0.0.1:9876"
 TIMES = ["08:55:40", "08:57:12.345678", "08:58:00", "09:00:01.5", "09:03:00", "09:05:59.9"]
 
 
-def attested(warehouse: Path, at: str, namesrv_id: str = SERVER, tables: Sequence[str] = tuple(FUNCTIONS)) -> Json:
+@pytest.fixture(autouse=True)
+def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the gate of nights from events alone write nothing down."""
+    monkeypatch.setattr(gate, "judge", counted)
+
+
+def attested(
+    warehouse: Path, at: str, namesrv_id: str = SERVER, tables: Sequence[str] = tuple(FUNCTIONS), known_at: Any = None
+) -> Json:
     """Return the attestation of an instant."""
-    return attest(Answers(str(warehouse)), namesrv_id, dt.datetime.fromisoformat(f"{at}+00:00"), list(tables))
+    instant = dt.datetime.fromisoformat(f"{at}+00:00")
+    return audited(warehouse, (namesrv_id, instant), tables, known_at)
+
+
+def again_from_events(warehouse: Path, folder: Path, conf: PipelineConf | None = None) -> tuple[Answers, Answers]:
+    """Return a warehouse, and what a night from its recorded events alone makes of them."""
+    answers = Answers(str(warehouse))
+    rerun.linked(house_at(warehouse), answers.known.run_id, folder)
+    return answers, rerun.rerun(rerun.configured(answers, conf or PipelineConf()), folder, silent())
+
+
+def tables_at(answers: Answers, at: str, namesrv_id: str) -> list[list[list[Any]]]:
+    """Return the rows of all tables of a name server at an instant."""
+    t = dt.datetime.fromisoformat(f"{at}+00:00")
+    sql = "SELECT * FROM {}($t) WHERE namesrv_id = $id"
+    return [rows_of_table(answers.table(sql.format(name), t=t, id=namesrv_id)).rows for name in FUNCTIONS.values()]
 
 
 def ran(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
@@ -48,31 +82,56 @@ def rewritten(warehouse: Path, table: str, column: str, value: object) -> None:
         pq.write_table(rows.set_column(at, rows.schema.field(at), pa.array(values, rows.schema.field(at).type)), path)
 
 
-# -- rebuilding ----------------------------------------------------------------------------------------------------------
+# -- from events, and from answers ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("time", TIMES)
-def test_every_table_follows_from_the_events_at_any_instant(whole: Capture, time: str) -> None:
-    """Rows, since when they are so, and the events behind them, in all six tables; orders are decided as published."""
-    made = attested(whole.path, f"2026-11-21T{time}")
+def test_every_table_follows_from_the_events_at_any_instant(whole: Capture, tmp_path: Path) -> None:
+    """A night from the recorded events alone gives all gold tables, and what readers see of the six tables at any time."""
+    answers, again = again_from_events(whole.path, tmp_path)
+    found = rerun.differing(answers, again)
+    assert [str(one) for one in found if not one.is_equal] == []
+    assert sum(one.both for one in found) > 500
+    for time in TIMES:
+        rows = tables_at(answers, f"2026-11-21T{time}", SERVER)
+        assert rows == tables_at(again, f"2026-11-21T{time}", SERVER)
+        assert all(rows[number] for number in range(4))
+
+
+def test_one_night_over_all_days_gives_what_three_gave(nights: Nights, tmp_path: Path) -> None:
+    """A lease of a month, a scan before midnight, a day of one heartbeat: the tables follow at once from all events."""
+    answers, again = again_from_events(nights.path, tmp_path)
+    assert [str(one) for one in rerun.differing(answers, again) if not one.is_equal] == []
+    for time in ("01T10:01", "01T23:59", "02T23:58:30", "02T23:59:59.999999", "03T00:00", "03T11:59", "03T12:00"):
+        rows = tables_at(answers, f"2026-03-{time}", NAMESRV)
+        assert rows == tables_at(again, f"2026-03-{time}", NAMESRV)
+        brokers = [row[1] for row in rows[1]]
+        assert brokers == (["broker-a", "broker-b"] if time == "02T23:58:30" else ["broker-a"])
+
+
+@pytest.mark.slow
+def test_a_day_without_an_event_follows_from_those_around_it(tmp_path: Path) -> None:
+    """Nobody recorded the second day: two nights, and one from the events alone, give the same."""
+    night(tmp_path / "w", *(write_log(tmp_path, DAYS[day], LOGS[day]) for day in (0, 2)))
+    made = attested(tmp_path / "w", "2026-03-02T12:00", NAMESRV)
     assert made["wrong"] == []
-    assert all(table["sha256"] == table["published_sha256"] for table in made["tables"].values())
-    assert len(made["tables"]["brokerLiveTable"]["rows"]) > 0
-    assert made["events"]["applied"] > 10
-    assert {one["setting"]: one["value"] for one in made["settings"]}["version"] == "4.9.7"
+    assert [row[1] for row in made["tables"]["brokerAddrTable"]["rows"]] == ["broker-a"]
 
 
-@pytest.mark.parametrize(
-    "time", ["01T10:00:30", "01T23:59", "02T23:58:30", "02T23:59:59.999999", "03T00:00", "03T11:59", "03T12:00"]
-)
-def test_the_registry_goes_on_over_midnight(nights: Nights, time: str) -> None:
-    """A lease of a month, a scan before midnight, a day of one heartbeat: one registry through all of it."""
-    made = attested(nights.path, f"2026-03-{time}", NAMESRV)
-    assert made["wrong"] == []
-    brokers = [row[1] for row in made["tables"]["brokerAddrTable"]["rows"]]
-    assert brokers == (
-        [] if time == "01T10:00:30" else ["broker-a", "broker-b"] if time == "02T23:58:30" else ["broker-a"]
-    )
+def test_every_recorded_answer_is_what_the_published_tables_say(whole: Capture) -> None:
+    """13,990 of the bundled capture, asked of a registry that is rebuilt from what readers see: all are right."""
+    again, told = asked.asked_again(Answers(str(whole.path))), asked.published(Answers(str(whole.path)))
+    assert asked.differing(again, told) == []
+    counts = asked.summed(again)
+    assert counts["answers"] == counts["matched"] == counts["same_bytes"] == 13_990
+
+
+def test_what_a_night_was_told_of_a_name_server_is_believed(tmp_path: Path) -> None:
+    """A version that was given on the command line: the attestation names it, and the night from the events alone has it."""
+    conf = PipelineConf(namesrvs={NAMESRV: NamesrvConf("5.3.1", settings={"scan_period_ms": 7_000})})
+    night(tmp_path / "w", write_log(tmp_path, DAYS[0], LOGS[0]), conf=conf)
+    made = attested(tmp_path / "w", "2026-03-01T10:01", NAMESRV, ["kvConfigTable"])
+    assert (made["wrong"], made["config_sha256"]) == ([], made["run"]["config_sha256"])
+    assert {one["setting"]: one["value"] for one in made["given"]} == {"version": "5.3.1", "scan_period_ms": "7000"}
 
 
 @pytest.mark.parametrize("time", ["03T12:00:00.000001", "03T13:00", "09T00:00"])
@@ -82,66 +141,67 @@ def test_beyond_the_last_thing_that_was_read_nothing_is_attested(nights: Nights,
         attested(nights.path, f"2026-03-{time}", NAMESRV)
 
 
-@pytest.mark.slow
-def test_the_registry_goes_on_over_a_day_without_an_event(tmp_path: Path) -> None:
-    """Nobody recorded the second day: the tables before, within and after it follow from the events."""
-    night(tmp_path / "w", *(write_log(tmp_path, DAYS[day], LOGS[day]) for day in (0, 2)))
-    for time in ("01T10:01", "01T23:59", "02T12:00", "03T00:00", "03T12:00"):
-        made = attested(tmp_path / "w", f"2026-03-{time}", NAMESRV)
-        assert made["wrong"] == [], time
-        assert [row[1] for row in made["tables"]["brokerAddrTable"]["rows"]] == ["broker-a"], time
+# -- what is found -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_a_snapshot_can_be_what_it_starts_from(
-    nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Fewer events are applied, and the tables are the same; an attestation of it wants the same file again."""
-    state, file = tmp_path / "state.json", tmp_path / "a.json"
-    where = ["--warehouse", nights.path]
-    words = ["snapshot", NAMESRV, "--at", "2026-03-02T12:00:00Z", "--output", state, *where]
-    assert main([*map(str, words)]) == EXIT_OK
-    asked = ["--at", "2026-03-03T12:00", "--namesrv", NAMESRV, *where]
-    code, told, _ = ran(capsys, *asked, "--snapshot", state, "--output", file)
-    assert (code, "as published" in told) == (EXIT_OK, True)
-    assert (
-        json.loads(file.read_text())["events"]["applied"]
-        < attested(nights.path, "2026-03-03T12:00", NAMESRV)["events"]["applied"]
-    )
-    assert ran(capsys, "--check", file, *where)[0] == EXIT_USAGE
-    assert ran(capsys, "--check", file, "--snapshot", state, *where)[0] == EXIT_OK
-    early = ran(capsys, "--at", "2026-03-01T13:00", "--namesrv", NAMESRV, "--snapshot", state, *where)
-    assert (early[0], "later than the instant" in early[2]) == (EXIT_USAGE, True)
+def test_what_was_forged_with_digests_that_fit_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run writes other rows than follow, and a ledger that says so: `check` finds nothing, the two proofs do, by day and key.
 
+    No answer shows over which connection a broker registered: the night from the events does. A count of answers is found by both.
+    """
 
-# -- what an attestation shows -------------------------------------------------------------------------------------------
+    def forged(rows: pa.Table, root: str, table: Any, day: dt.date | None, name: str) -> Any:
+        if table is gold.BROKER_LIVE_HISTORY:
+            rows = with_columns(rows, channel_id=pa.array(["192.0.2.1:1#1"] * rows.num_rows))
+        return write_file(rows, root, table, day, name)
+
+    def miscounted(given: Any) -> Verified:
+        found = verdicts(given)
+        names, one = ("same_order", "same_bytes"), pc.cast(pc.equal(found.answer_checks["code"], 105), pa.int64())
+        fewer = {name: pc.subtract(found.answer_checks[name], one) for name in names}
+        return found._replace(answer_checks=with_columns(found.answer_checks, **fewer))
+
+    with monkeypatch.context() as lying:
+        lying.setattr("jobs.night.work.write_file", forged)
+        lying.setattr("jobs.night.judging.verdicts", miscounted)
+        night(tmp_path / "w", CAPTURE)
+    assert check(house_at(tmp_path / "w")).wrong == []
+    made = attested(tmp_path / "w", "2026-11-21T08:58:00", tables=["brokerLiveTable"])
+    (answers,) = (one for one in made["wrong"] if one.startswith("answers "))
+    assert answers.startswith(f"answers of {SERVER} to 105 on 2026-11-21: published are ")
+    (live,) = (one for one in made["wrong"] if one.startswith("broker_live_history: "))
+    assert "55 row(s) follow from the events and are not published, 55 the other way" in live
+    assert f"the first: day 2026-11-21, namesrv_id {SERVER}, " in live
+    assert any(one.startswith("answer_checks: 1 row(s) follow") for one in made["wrong"])
+    shown = made["contents"]["broker_live_history"]["differences"][0]
+    assert shown["published"]["channel_id"] == "192.0.2.1:1#1" != shown["replayed"]["channel_id"]
+    assert {row[7] for row in made["tables"]["brokerLiveTable"]["differences"]["only_published"]} == {"192.0.2.1:1#1"}
 
 
 @pytest.mark.slow
-def test_a_published_slice_that_does_not_follow_is_found(
+def test_a_row_that_was_rewritten_past_all_logs_is_found(
     whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody rewrites a permission in a data file: the row is shown from both sides, and the exit code says so."""
+    """Somebody rewrites a permission in a data file: answers and events say otherwise, and the exit code says so."""
     shutil.copytree(whole.path, tmp_path / "w")
     rewritten(tmp_path / "w", "gold/topic_queue_history", "perm", 1)
-    made = attested(tmp_path / "w", "2026-11-21T08:58:00")
-    perms = {(row[1], row[2]): row[5] for row in made["tables"]["topicQueueTable"]["rows"]}
-    differences = made["tables"]["topicQueueTable"]["differences"]
-    assert {row[5] for row in differences["only_published"]} == {1}
-    assert all(row[5] == perms[row[1], row[2]] for row in differences["only_replayed"])
     words = ["--table", "topic_queue", "--at", "2026-11-21 08:58", "--namesrv", SERVER, "--warehouse", tmp_path / "w"]
     code, told, said = ran(capsys, *words)
     assert (code, json.loads(told)["tables"].keys()) == (EXIT_TAMPERED, {"topicQueueTable"})
-    assert "43 row(s) follow from the events and are not published" in said
+    table = json.loads(told)["tables"]["topicQueueTable"]
+    assert (table["only_replayed"], table["only_published"]) == (43, 43)
+    assert {row[5] for row in table["differences"]["only_published"]} == {1}
+    assert f"answers of {SERVER} to 105 on 2026-11-21: published are " in said
+    assert "topic_queue_history: 164 row(s) follow from the events and are not published" in said
 
 
-def test_events_that_are_not_those_that_were_read_are_found(whole: Capture, tmp_path: Path) -> None:
-    """The slice's digest is another one than the ledger's, even where the tables come out the same."""
+def test_from_events_that_are_not_those_that_were_read_nothing_is_proved(whole: Capture, tmp_path: Path) -> None:
+    """The slice's digest is another one than the ledger's: that is said, and nothing is attested."""
     shutil.copytree(whole.path, tmp_path / "w")
     rewritten(tmp_path / "w", "bronze/registrations", "ha_server_addr", "192.0.2.1:1")
-    made = attested(tmp_path / "w", "2026-11-21T08:58:00", tables=["kvConfigTable"])
-    (sentence,) = made["wrong"]
-    assert sentence.startswith("registrations of 2026-11-21: its rows have digest 128-")
+    with pytest.raises(TamperedError, match=r"^registrations of 2026-11-21 .*: its rows have digest 128-"):
+        attested(tmp_path / "w", "2026-11-21T08:58:00", tables=["kvConfigTable"])
 
 
 @pytest.mark.slow
@@ -167,11 +227,24 @@ def test_an_attestation_is_verified_and_what_was_changed_is_named(
     assert (code, "tables of kvConfigTable" in said, "inputs" in said) == (EXIT_TAMPERED, True, False)
 
 
+@pytest.mark.slow
+def test_without_an_instant_all_is_proved_and_no_table_listed(
+    nights: Nights, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The attestation has both proofs, and is verified as any other."""
+    file, where = tmp_path / "a.json", ["--warehouse", nights.path]
+    code, told, _ = ran(capsys, "--output", file, *where)
+    assert (code, "replayed from nothing: " in told, "20 tables, as published" in told) == (EXIT_OK, True, True)
+    assert json.loads(file.read_text())["tables"] == {}
+    assert ran(capsys, "--check", file, *where)[0] == EXIT_OK
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--at", "2026-11-21T08:58", "--namesrv", "10.9.9.9:1"], "no such name server; there are 127.0.0.1:9876"),
         (["--at", "2026-11-21T08:58"], "--namesrv"),
+        (["--table", "topicQueueTable"], "--at TIME"),
         (["--at", "2026-11-21T08:58", "--namesrv", SERVER, "--table", "topics"], "expected one of topicQueueTable"),
         (["--check", "/nowhere/a.json"], "cannot be read"),
         (["--check", __file__], "cannot be read"),
@@ -211,10 +284,7 @@ def test_what_late_events_changed_in_an_earlier_report_is_a_question(
     assert main(["ask", *words]) == EXIT_USAGE
 
     for known_at in (None, first.run_id):
-        answers = Answers(str(tmp_path / "w"), known_at)
-        made = attest(
-            answers, LATE_NAMESRV, dt.datetime.fromisoformat(noon.replace("Z", "+00:00")), ["topicQueueTable"]
-        )
+        made = attested(tmp_path / "w", noon.removesuffix("Z"), LATE_NAMESRV, ["topicQueueTable"], known_at)
         perms = {row[2]: row[5] for row in made["tables"]["topicQueueTable"]["rows"]}
         assert (made["wrong"], perms["broker-b"]) == ([], 6 if known_at else 4)
     assert night(tmp_path / "w").status == "nothing_to_do"

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import pytest
 
 from jobs.night.nightly import Summary
-from jobs.store import crash
 from jobs.store.check import check
-from jobs.store.crash import VARIABLE
 from jobs.store.warehouse import DATA_TABLES
 from schemas import bronze, gold
+from tests.boundaries import CrashError, at_commits, at_steps
 from tests.night.nights import CHECKOUT, Nights, house_at, night, rows, topics
 from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 
@@ -69,7 +68,7 @@ def deaths(nights: Nights, tmp_path_factory: pytest.TempPathFactory) -> Deaths:
         disks[point] = Path(shutil.copytree(path, folder / point, copy_function=os.link))
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(crash, "_pass", keep)
+        at_steps(patched, keep)
         undisturbed = night(path, late)
     return Deaths(disks, late, undisturbed, restatements(path, undisturbed.run_id), counts(path), {})
 
@@ -130,10 +129,6 @@ def test_once_its_row_is_in_the_ledger_a_night_is_published(deaths: Deaths, poin
     assert (again.status, again.digests) == ("nothing_to_do", deaths.undisturbed.digests)
 
 
-class DeadError(BaseException):
-    """Stands for the end of the process."""
-
-
 def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
     deaths: Deaths, nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,13 +137,13 @@ def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
     def die(point: str) -> None:
         if point in left:
             left.remove(point)
-            raise DeadError
+            raise CrashError
 
     left, path = ["sources:before", "answer_checks:before", "ledger:before"], tmp_path / "w"
     shutil.copytree(nights.path, path)
-    monkeypatch.setattr(crash, "_pass", die)
+    at_commits(monkeypatch, die)
     while left:
-        with pytest.raises(DeadError):
+        with pytest.raises(CrashError):
             night(path, deaths.late)
         assert topics(path, AT) == KNOWN
     assert night(path, deaths.late).digests == deaths.undisturbed.digests
@@ -159,13 +154,12 @@ def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
 def test_a_process_that_is_killed_frees_the_warehouse(
     deaths: Deaths, nights: Nights, tmp_path: Path, point: str
 ) -> None:
-    """NAMESRV_CRASH ends the process as a power cut would; the next one holds the lock, and does the rest."""
+    """The process ends as by a power cut; the next one holds the lock, and does the rest."""
     path = Path(shutil.copytree(nights.path, tmp_path / "w"))
-    command = [sys.executable, "-m", "jobs", "nightly", "--in-process", "--input", str(deaths.late)]
+    command = [sys.executable, "-m", "tests.boundaries", point, "nightly", "--in-process", "--input", str(deaths.late)]
     killed = subprocess.run(
         [*command, "--warehouse", str(path)],
         cwd=CHECKOUT,
-        env={**os.environ, VARIABLE: point},
         capture_output=True,
         text=True,
         check=False,

@@ -20,11 +20,11 @@ from jobs.__main__ import main
 from jobs.cli import commands
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE, LedgerBehindError, TamperedError
 from jobs.store.check import check
-from jobs.store.crash import VARIABLE
 from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from schemas import bronze, gold
 from schemas.table import Table
+from tests.boundaries import CrashError, Dying
 from tests.night.nights import Nights, heads, house_at, night, rows
 from tests.night.three_days import DAYS, beat, write_log
 
@@ -258,14 +258,9 @@ def test_a_crash_between_the_ledger_and_its_note_harms_nobody(
 ) -> None:
     """The note then names the run before the last one: readers see the last, and the next run, whatever it does, notes it."""
     before = last_run(copied)
-
-    def die(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as dying:
-        dying.setattr("os.kill", die)
-        dying.setenv(VARIABLE, "runs:after")
-        with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
+        Dying(patched).point = "runs:after"
+        with pytest.raises(CrashError):
             night(copied, more)
     assert (last_run(copied), len(rows(copied, gold.RUNS))) == (before, 4)
     assert check(house_at(copied)).wrong == []

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jobs.store.check import check
-from jobs.store.crash import VARIABLE
 from jobs.store.maintain import maintain
 from jobs.store.warehouse import Warehouse
 from schemas import gold
+from tests.boundaries import CrashError, Dying
 from tests.store.tiny import DAY, FINDINGS, HEARTBEATS, NOW, ONE, beat, finding, house_at, ingest, opened, publish, put
 
 DAYS = [DAY + dt.timedelta(days=number) for number in range(4)]
 STEPS = ("heartbeats", "sources", "findings", "orphaned_topics", "ledger")
 POINTS = [f"{step}:{when}" for step in STEPS for when in ("before", "after")]
-
-
-class CrashError(BaseException):
-    """Stands for the end of the process."""
-
-
-@pytest.fixture
-def dying(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Make crash points raise instead of killing the tests; the point is set with `setenv`."""
-
-    def die(*_: object) -> None:
-        raise CrashError
-
-    monkeypatch.setattr("os.kill", die)
-    yield monkeypatch
-    monkeypatch.delenv(VARIABLE, raising=False)
 
 
 def run(house: Warehouse, day: dt.date, number: int) -> set[dt.date]:
@@ -64,18 +47,20 @@ def published(path: Path) -> dict[str, set[tuple[dt.date, str]]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_runs_that_die_anywhere_leave_what_is_published(tmp_path: Path, dying: pytest.MonkeyPatch, seed: int) -> None:
+def test_runs_that_die_anywhere_leave_what_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Most of twenty runs die, some compact, somebody optimizes: readers see the last published run of each day, all the time.
 
     A beat is in the table once its run has noted its file, whether that run was published or not.
     """
-    chance = random.Random(seed)
+    chance, dying = random.Random(seed), Dying(monkeypatch)
     expected: dict[dt.date, str] = {}
     beats: list[int] = []
     for number in range(20):
         day, point = chance.choice(DAYS), chance.choice(["", "", *POINTS])
         house = house_at(tmp_path, f"run-{number:02}", NOW + dt.timedelta(hours=number))
-        dying.setenv(VARIABLE, point)
+        dying.point = point
         days: set[dt.date] = set()
         try:
             days = run(house, day, number)
@@ -83,7 +68,7 @@ def test_runs_that_die_anywhere_leave_what_is_published(tmp_path: Path, dying: p
             if point == "ledger:after":
                 last = house_at(tmp_path).ledger().last
                 days = set(last.days) if last is not None and last.run_id == house.run_id else days
-        dying.delenv(VARIABLE)
+        dying.point = ""
         expected |= dict.fromkeys(days, f"{number}")
         if point not in ("heartbeats:before", "heartbeats:after", "sources:before"):
             beats.append(number)

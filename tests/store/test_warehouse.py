@@ -14,12 +14,12 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from jobs.errors import BrokenLogError, TableFeatureError, TamperedError, WarehouseBusyError
 from jobs.store import delta_log
-from jobs.store.crash import VARIABLE
 from jobs.store.delta_log import head_of
 from jobs.store.places import table_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
+from tests.boundaries import CrashError, Dying
 from tests.store.tiny import (
     DAY,
     FINDINGS,
@@ -168,25 +168,10 @@ def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
 # -- runs that died --------------------------------------------------------------------------------------------------
 
 
-class CrashError(BaseException):
-    """Stands for the end of the process."""
-
-
-@pytest.fixture
-def dying(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Make crash points raise instead of killing the tests; the point is set with `setenv`."""
-
-    def die(*_: object) -> None:
-        raise CrashError
-
-    monkeypatch.setattr("os.kill", die)
-    return monkeypatch
-
-
 @pytest.mark.parametrize(
     "point", ["findings:before", "findings:after", "route_changes:before", "ledger:before", "runs:before"]
 )
-def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, dying: pytest.MonkeyPatch, point: str) -> None:
+def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     """Wherever it died: readers see the night before, the next night starts from that, and its commit leaves out the rest."""
 
     def change(house: Warehouse, code: str) -> Warehouse:
@@ -199,10 +184,11 @@ def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, dying: pytest
         return house
 
     night(tmp_path, "run-1", DAY, finding("first"))
-    dying.setenv(VARIABLE, point)
+    dying = Dying(monkeypatch)
+    dying.point = point
     with pytest.raises(CrashError):
         change(house_at(tmp_path, "run-2", LATER), "second")
-    dying.delenv(VARIABLE)
+    dying.point = ""
     looking = house_at(tmp_path, "look")
     assert codes(looking, published=True) == ["first"]
     looking.start_from_published()

@@ -1,0 +1,158 @@
+"""Tables compared by what they say: whole rows, as often as they are there, whatever their order, files and types of text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from namesrv_day.arrow.sql import ask
+from schemas import bronze, gold
+
+Tables = Mapping[str, pa.Table]
+SHOWN = 5
+"""So many of the rows that differ are shown of a table."""
+_KEYS = {table.name: table.key for table in (*bronze.TABLES, *gold.TABLES)}
+
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one table differs between two sides; rows count as often as they are there.
+
+    `columns`: those that only one side has, with its name. `rows`: the first few that differ, left and right beside each other
+    where both have the key.
+    """
+
+    table: str
+    both: int
+    only_left: int = 0
+    only_right: int = 0
+    columns: tuple[str, ...] = ()
+    rows: Sequence[tuple[Row | None, Row | None]] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """Return whether there is none."""
+        return not (self.only_left or self.only_right or self.columns)
+
+    def key_of(self, row: Row) -> Row:
+        """Return what names one of the rows: its day and the columns of its table's key."""
+        day = row.get("day") or (row.get("valid_from") or "")[:10]
+        return {
+            "day": str(day),
+            **{name: row[name] for name in _KEYS.get(self.table, ()) if name in row and name != "day"},
+        }
+
+    def __str__(self) -> str:
+        """Return the table's line, and the samples below it."""
+        if self.is_equal:
+            return f"{self.table:30}{self.both:>10,} equal"
+        lines = [
+            f"{self.table:30}{self.both:>10,} equal {self.only_left:>9,} only left {self.only_right:>9,} only right"
+        ]
+        lines += [f"    column {name}" for name in self.columns]
+        for left, right in self.rows:
+            if left is not None and right is not None:
+                lines.append(f"    changed {_json(self.key_of(left))}")
+                lines += [f"        {n}: {_json(left[n])} -> {_json(right[n])}" for n in left if left[n] != right[n]]
+            else:
+                lines.append(f"    {'right' if left is None else 'left'} {_json(left or right)}")
+        return "\n".join(lines)
+
+
+def compare(
+    left: Tables, right: Tables, *, without: Iterable[str] = (), ignore: Iterable[str] = (), shown: int = SHOWN
+) -> list[Difference]:
+    """Return how each table of either side differs, in order of their names; a table that a side lacks is empty there.
+
+    `without`: tables left out; `ignore`: columns left out (`column`, or `table.column`). Both sides are made comparable first.
+    """
+    ignored = set(ignore)
+    found = []
+    for name in sorted({*left, *right} - set(without)):
+        one, other = left.get(name), right.get(name)
+        one = other.slice(0, 0) if one is None and other is not None else one
+        other = one.slice(0, 0) if other is None and one is not None else other
+        found.append(compare_tables(name, one, other, ignored, shown))
+    return found
+
+
+def compare_tables(
+    name: str, left: pa.Table, right: pa.Table, ignore: Iterable[str] = (), shown: int = SHOWN
+) -> Difference:
+    """Return how two tables differ."""
+    ignored = set(ignore)
+    sides = [
+        table.select([c for c in sorted(table.column_names) if not {c, f"{name}.{c}"} & ignored])
+        for table in map(comparable, (left, right))
+    ]
+    common = [column for column in sides[0].column_names if column in sides[1].column_names]
+    lonely = tuple(
+        f"{column} only {which}"
+        for table, which in zip(sides, ("left", "right"), strict=True)
+        for column in table.column_names
+        if column not in common
+    )
+    if not common:
+        return Difference(name, 0, left.num_rows, right.num_rows, lonely)
+    left_rows, right_rows = (
+        _surplus(table.select(common), other.select(common)) for table, other in (sides, sides[::-1])
+    )
+    both = left.num_rows - left_rows.num_rows
+    key = [column for column in _KEYS.get(name, ()) if column in common]
+    ones, others = (rows.slice(0, 100 * shown).to_pylist() for rows in (left_rows, right_rows))
+    pairs = _paired(ones, others, key)[:shown]
+    return Difference(name, both, left_rows.num_rows, right_rows.num_rows, lonely, pairs)
+
+
+def comparable(table: pa.Table) -> pa.Table:
+    """Return a table with one type for each kind of value: instants as text in UTC, bytes as hex digits, maps as JSON."""
+    parts = []
+    for column in table.schema:
+        kind, name = column.type, f'"{column.name}"'
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        if pa.types.is_timestamp(kind):
+            name = f"strftime({name}, '%Y-%m-%dT%H:%M:%S.%f') AS {name}"
+        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            name = f"lower(hex({name})) AS {name}"
+        elif pa.types.is_null(kind):
+            name = f"CAST({name} AS VARCHAR) AS {name}"
+        elif pa.types.is_integer(kind):
+            name = f"CAST({name} AS BIGINT) AS {name}"
+        elif pa.types.is_map(kind):
+            pairs = f"list_sort(map_entries({name}))"
+            name = f"CAST(to_json({pairs}) AS VARCHAR) AS {name}"
+        elif pa.types.is_nested(kind):
+            name = f"CAST(to_json({name}) AS VARCHAR) AS {name}"
+        parts.append(name)
+    return ask(f"SELECT {', '.join(parts)} FROM t", {"t": table}) if parts else table  # noqa: S608  columns of ours
+
+
+def _surplus(these: pa.Table, those: pa.Table) -> pa.Table:
+    """Return the rows of `these` that are not among `those`, or are there less often; the first in order of all columns."""
+    sql = "SELECT * FROM these EXCEPT ALL SELECT * FROM those ORDER BY ALL"
+    return ask(sql, {"these": these, "those": those})
+
+
+def _paired(ones: Sequence[Row], others: Sequence[Row], key: Sequence[str]) -> list[tuple[Row | None, Row | None]]:
+    """Return rows of both sides that have the same key beside each other, then those that have none."""
+    waiting: dict[str, list[Row]] = {}
+    for row in others:
+        waiting.setdefault(_json([row[name] for name in key] if key else row), []).append(row)
+    found: list[tuple[Row | None, Row | None]] = []
+    for row in ones:
+        same = waiting.get(_json([row[name] for name in key] if key else row))
+        found.append((row, same.pop(0) if same else None))
+    found += [(None, row) for rows in waiting.values() for row in rows]
+    return sorted(found, key=lambda pair: None in pair)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)

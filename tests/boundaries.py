@@ -1,0 +1,90 @@
+"""Where a run can be made to die, to prove that the next one makes good what it left: `step:before` and `step:after`.
+
+Steps are the names of tables, of which each is committed in one step, and `ledger`, the writing of the run's row; of a night also
+those that it shows.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from jobs.store.warehouse import Warehouse
+from schemas.table import Table
+
+
+class CrashError(BaseException):
+    """Stands for the end of the process."""
+
+
+class Dying:
+    """Raises CrashError at one boundary: `point`, if there is one."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.point = ""
+        at_commits(patched, self._passed)
+
+    def _passed(self, point: str) -> None:
+        if point == self.point:
+            raise CrashError
+
+
+def killed_at(point: str) -> None:
+    """Have this process killed at a boundary, as a power cut would end it."""
+
+    def passed(at: str) -> None:
+        if at == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    at_commits(pytest.MonkeyPatch(), passed)
+
+
+def at_commits(patched: pytest.MonkeyPatch, passed: Callable[[str], None]) -> None:
+    """Call `passed` with each boundary of what warehouses commit."""
+    committed, note_run = Warehouse._committed, Warehouse.note_run
+
+    def around_table(house: Warehouse, table: Table) -> int:
+        with _around(table.name, passed):
+            return committed(house, table)
+
+    def around_ledger(house: Warehouse, *said: Any) -> None:
+        with _around("ledger", passed):
+            note_run(house, *said)
+
+    patched.setattr(Warehouse, "_committed", around_table)
+    patched.setattr(Warehouse, "note_run", around_ledger)
+
+
+def at_steps(patched: pytest.MonkeyPatch, passed: Callable[[str], None]) -> None:
+    """Call `passed` with each boundary of the steps of nights, and of what they commit."""
+    from jobs.night import nightly  # noqa: PLC0415  a store is tested without nights
+
+    timed = nightly.timed
+
+    @contextmanager
+    def around_step(*given: Any) -> Iterator[None]:
+        with timed(*given), _around(given[-1], passed):
+            yield
+
+    patched.setattr(nightly, "timed", around_step)
+    at_commits(patched, passed)
+
+
+@contextmanager
+def _around(step: str, passed: Callable[[str], None]) -> Iterator[None]:
+    passed(f"{step}:before")
+    yield
+    passed(f"{step}:after")
+
+
+if __name__ == "__main__":  # python -m tests.boundaries POINT COMMAND ...
+    from jobs.__main__ import main
+
+    killed_at(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))
