@@ -48,6 +48,7 @@ _SOURCE = (
     _SOURCE_FILE,
     Rule("source_offset_counts_from_1", "source_offset >= 1", "Packets and lines are counted from 1."),
 )
+_TIMED = frozenset(table.name for table in bronze.EVENT_TABLES if table.derived) | {bronze.ROUTE_OBSERVATIONS.name}
 _ADDRESS, _ADDRESS_SAYS = has_form("namesrv_id", ".+:[0-9]{1,5}"), "namesrv_id looks like host:port."
 
 
@@ -55,8 +56,10 @@ def _envelope(table: str) -> tuple[Rule, ...]:
     """Return the rules of what all tables of events have."""
     # Millions of events come over a few thousand connections: each of these has its form once.
     connections = f"SELECT DISTINCT namesrv_id, channel_id FROM {table}"
+    # An id that follows from its row has its form: it is not made for it.
+    is_digest = f"stated_id IS NULL OR {is_hex('stated_id', 32)}" if table in _TIMED else is_hex("event_id", 32)
     return (
-        Rule("event_id_is_a_digest", is_hex("event_id", 32), "event_id is 32 hex digits."),
+        Rule("event_id_is_a_digest", is_digest, "event_id is 32 hex digits."),
         DAY_OF_EFFECT,
         *_SOURCE,
         warn(

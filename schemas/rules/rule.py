@@ -68,8 +68,8 @@ def words(values: Iterable[str | int]) -> str:
 
 
 def present(table: Table) -> Rule:
-    """Return the rule that the required columns of `table` are never NULL."""
-    required = [column.name for column in table.columns if column.required]
+    """Return the rule that the required columns of `table`, which are stored, are never NULL."""
+    required = [column.name for column in table.columns if column.required and column.derived is None]
     return Rule(
         "required_columns_present",
         " AND ".join(f"{name} IS NOT NULL" for name in required),
@@ -107,7 +107,7 @@ def is_one_of(column: str, values: Iterable[str | int]) -> str:
 
 def is_code(column: str, codes: Iterable[int]) -> str:
     """Return the SQL condition that `column` is one of `codes`."""
-    # The statistics in a file's footer prove ranges, and neither lists nor equations.
+    # DuckDB's statistics prove ranges, and neither lists nor equations.
     return " OR ".join(f"{column} BETWEEN {code} AND {code}" for code in codes)
 
 

@@ -9,7 +9,6 @@ from itertools import count
 import pyarrow as pa
 
 from namesrv_day.arrow.rows import table_of
-from namesrv_day.gate import keys
 from schemas.rules import TABLES
 
 DAY = dt.date(2026, 3, 2)
@@ -19,6 +18,7 @@ SEQ = 1_772_452_800_000_000_000
 MINUTE = dt.timedelta(minutes=1)
 ONE_DAY = dt.timedelta(days=1)
 NAMESRV = "10.0.0.9:9876"
+TIMED = {name for name, table in TABLES.items() if "event_id" in (column.name for column in table.derived)}
 VERSION = {"state_version": 0, "timestamp": 1, "counter": 1}
 
 
@@ -366,6 +366,6 @@ def frames(rows: dict[str, list[dict]]) -> dict[str, pa.Table]:
     if answers:
         recorded = [row("route_observations", event_id=event_id) for event_id in sorted(answers)]
         rows = rows | {"route_observations": rows["route_observations"] + recorded}
-    for name in keys.TIMED.keys() & rows.keys():
+    for name in TIMED & rows.keys():
         rows = rows | {name: [of | {"stated_id": of["event_id"]} for of in rows[name]]}
     return {name: table_of(of, TABLES[name]) for name, of in rows.items()}

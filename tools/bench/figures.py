@@ -14,7 +14,6 @@ from unittest.mock import patch
 from jobs.conf import PipelineConf
 from jobs.night import condensing, judging, night, publish, settling
 from jobs.night.passes import InProcess
-from jobs.night.together import Comparison
 from jobs.night.work import PackReplayed, PackWork, replay_units
 from schemas import bronze, gold
 from schemas.times import day_start_us
@@ -31,8 +30,7 @@ from tools.bench.reading import captured_day, reading
 _OURS, _WHOLE, _COLD, _SCAN = "replay and flags", "whole night", "nightly, cold", "noop scan"
 _FIRST_EVENTS_A_SECOND = 14_000.0
 _GATE: tuple[tuple[ModuleType | type, str], ...] = (
-    *((condensing, name) for name in ("scanned", "what_is_left", "to_compare")),
-    *((night, "compare_keys"), (Comparison, "judged")),
+    *((condensing, "counted"), (night, "count_together")),
     *((judging, name) for name in ("measure", "_recorded")),
     *((publish, name) for name in ("measured_small", "require_sound")),
 )
