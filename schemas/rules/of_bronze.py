@@ -11,9 +11,8 @@ from namesrv_wire.errors import PIECES, Reason
 from namesrv_wire.logs.event_fields import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze
-from schemas.rules.rule import (
+from schemas.rule import (
     DAY_OF_EFFECT,
-    Rule,
     each,
     has_form,
     is_code,
@@ -26,6 +25,7 @@ from schemas.rules.rule import (
     warn,
     words,
 )
+from schemas.table import Rule
 
 EVENTS = tuple(table.name for table in bronze.EVENT_TABLES)
 REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")

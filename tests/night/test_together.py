@@ -22,8 +22,9 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.gate.rules import Measurement, counted, measure, merged, row_rules
 from schemas import bronze
 from schemas.rules import TABLES
-from tests.day.good_rows import MINUTE, NOON, SEQ, frames, row
+from tests.day.good_rows import frames, row
 from tests.day.planted_rows import planted_rows
+from tests.day.row_values import MINUTE, NOON, SEQ
 
 RECORDED = [table.name for table in bronze.RECORDED_TABLES]
 Written = Mapping[str, list[DataFile]]

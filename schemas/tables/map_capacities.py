@@ -1,0 +1,29 @@
+"""The table map_capacities: one map of a name server that had, at the end of the day, more buckets than the keys in it need."""
+
+from __future__ import annotations
+
+from schemas.bronze import NAMESRV_ID
+from schemas.gold_histories import DAY
+from schemas.table import BOOLEAN, INT, STRING, Column, Rule, Table, required
+
+MAP_CAPACITIES = Table(
+    "map_capacities",
+    "gold",
+    "one map of a name server that had, at the end of the day, more buckets than the keys in it need",
+    (
+        NAMESRV_ID,
+        required("map_table", STRING, "Table of the registry: topic_queue_table, broker_live_table ..."),
+        required("is_inner", BOOLEAN, "It is the map under outer_key; FALSE: the table's own"),
+        Column(
+            "outer_key", STRING, "Topic, cluster or namespace whose map it is; NULL: the table's own, or a null key"
+        ),
+        required("capacity", INT, "Number of buckets: it grew with what the map held, and never shrinks"),
+        DAY,
+    ),
+    key=("day", "namesrv_id", "map_table", "is_inner", "outer_key"),
+    made_by="outcomes",
+    rules=(
+        Rule("capacity_is_a_power_of_two", "bit_count(capacity) = 1", "capacity is a power of two."),
+        Rule("only_inner_maps_lie_under_a_key", "is_inner OR outer_key IS NULL", "A table's own map has no outer_key."),
+    ),
+)
