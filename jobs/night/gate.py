@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 from jobs.conf import PipelineConf
 from jobs.errors import GateError
 from jobs.night.docs import judge
-from jobs.store.files import DataFile
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.gate.rules import Measurement, measure
-from schemas import bronze, gold
+from schemas import bronze
 
 SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
 """The tables that are not cut by day: the driver judges them."""
@@ -25,25 +24,6 @@ RARE = (bronze.SNAPSHOTS, bronze.QUARANTINE)
 """Tables of which a day has few rows: the driver judges them, too."""
 
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
-
-
-def require_replayed(house: Warehouse, days: Sequence[dt.date]) -> None:
-    """Raise GateError if one of `days` has not been replayed since the last published run."""
-    each = gold.NAMESRV_SETTINGS  # every replay of a day writes it, and it is never without rows
-
-    def paths(files: Iterable[DataFile]) -> dict[dt.date | None, set[str]]:
-        found: dict[dt.date | None, set[str]] = {day: set() for day in days}
-        for file in files:
-            found[file.day].add(file.path)
-        return found
-
-    now, then = paths(house.files(each, days)), paths(house.published_files(each, days))
-    missing = [day.isoformat() for day in sorted(days) if now[day] <= then[day]]
-    if missing:
-        raise GateError(
-            f"{len(missing)} day(s) have rows that were not replayed, or were replayed otherwise, {missing[0]} first: run "
-            f"`nightly`, or `replay`, `flag` and `verify` of {missing[0]} to {missing[-1]} before `publish`"
-        )
 
 
 def measured_small(house: Warehouse, days: Collection[dt.date]) -> list[Measurement]:

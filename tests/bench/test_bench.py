@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from jobs.night.passes import InProcess
-from schemas import bronze, truth
+from schemas import bronze
 from tools.bench.fleets import FleetDay, Fleets
 from tools.bench.harness import AnswersDifferError, NotMeasured, Ratio, Side, as_json, machine, markdown, timed
 from tools.fleet.fleet import Fleet
+from tools.fleet.holes import HOLES
 from tools.fleet.simulate import simulate
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_all_sides_find_what_was_planted(spark: SparkSession, tmp_path: Path) ->
     fleet = Fleet(DAY, brokers=3, namesrvs=2, beats_per_minute=1, outages=0.1, outage_s=(200, 900))
     day = FleetDay(Fleets(spark, InProcess(), tmp_path, "small"), "planted", fleet, DAY, tmp_path / "planted")
     simulate(day.house(), InProcess(), fleet, [DAY])
-    holes = day.house().rows(truth.HOLES)
+    holes = day.house().rows(HOLES)
     ms = holes["last_beat_time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
     planted = frozenset(
         zip(*(column.to_pylist() for column in (holes["namesrv_id"], holes["broker_addr"], ms)), strict=True)
