@@ -14,10 +14,9 @@ from schemas.table import Step, Table
 
 __all__ = ("HISTORY_TABLES", "INTERVAL", "REPORT_TABLES", "TABLES", "made_by")
 
-_DEFINED: tuple[Table, ...] = tuple(
-    getattr(import_module(f"{tables.__name__}.{module.name}"), module.name.upper())
-    for module in iter_modules(tables.__path__)
-)
+_MODULES = (import_module(f"{tables.__name__}.{module.name}") for module in iter_modules(tables.__path__))
+_FOUND: tuple[Table, ...] = tuple(of for module in _MODULES for of in vars(module).values() if isinstance(of, Table))
+_DEFINED = tuple(table for table in _FOUND if table.layer != "bronze")
 REPORT_TABLES = tuple(table for table in _DEFINED if table.made_by is not None)
 """The tables of a day that are no histories: what became of events, and what an operator should know about it."""
 TABLES = (*HISTORY_TABLES, *REPORT_TABLES, *(table for table in _DEFINED if table.made_by is None))

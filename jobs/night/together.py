@@ -21,8 +21,8 @@ from namesrv_day.gate.rules import Measurement, measure
 from schemas import bronze
 from schemas.rules import RULES, TABLES, Rule, Scope
 
-# What is more is spilled.
-_MEMORY = "256MB"
+# What is more is spilled: so many keys take a gigabyte of a disk.
+_MEMORY, _KEYS_AT_A_TIME = "256MB", 20_000_000
 _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 
@@ -30,7 +30,8 @@ _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 class TogetherWork:
     """The rules of one `scope` of some recorded `tables`, over `rows` rows in `files`: of name servers, or of all (none named).
 
-    What does not fit into memory is spilled below `staging`.
+    Of keys a `part`, as `measure` has it; the first has all other rules, too. What does not fit into memory is spilled below
+    `staging`.
     """
 
     files: Files
@@ -38,6 +39,7 @@ class TogetherWork:
     tables: tuple[str, ...]
     namesrv_ids: tuple[str, ...]
     rows: int
+    part: tuple[int, int]
     staging: str
 
 
@@ -50,10 +52,17 @@ def to_count(files: Files, rows: Mapping[Slice, int], staging: str) -> Iterator[
             of_namesrv[cut.namesrv_id] += count
     for table, count in of_table.items():
         needed = {name: files.named.get(name, ()) for name in _needed([table], "table")}
-        yield TogetherWork(Files(files.root, needed), "table", (table,), (), count, staging)
+        for part in _parts(count):
+            yield TogetherWork(Files(files.root, needed), "table", (table,), (), count, part, staging)
     for name, count in of_namesrv.items():
         recorded = Files(files.root, {table: files.named.get(table, ()) for table in _RECORDED})
-        yield TogetherWork(recorded.of(name).narrowed(), "namesrv", _RECORDED, (name,), count, staging)
+        for part in _parts(count):
+            yield TogetherWork(recorded.of(name).narrowed(), "namesrv", _RECORDED, (name,), count, part, staging)
+
+
+def _parts(keys: int) -> list[tuple[int, int]]:
+    count = 1 + keys // _KEYS_AT_A_TIME
+    return [(number, count) for number in range(count)]
 
 
 def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
@@ -79,7 +88,13 @@ def _needed(tables: Sequence[str], scope: Scope) -> list[str]:
 def _counted(work: TogetherWork, needed: Sequence[str], rows: dict[str, Rows]) -> list[Measurement]:
     """Count once all tables that are `needed` are among the `rows` at hand."""
     if not needed:
-        return measure(rows, work.tables, which=lambda rule: _is_asked(rule, work.scope))
+        is_first = work.part[0] == 0
+        return measure(
+            rows,
+            work.tables,
+            which=lambda rule: _is_asked(rule, work.scope) and (is_first or rule.kind == "unique"),
+            part=work.part,
+        )
     (name, *others), table = needed, TABLES[needed[0]]
 
     def counted(found: duckdb.DuckDBPyRelation) -> list[Measurement]:

@@ -53,19 +53,21 @@ def measure(
     only: Collection[str] | None = None,
     days: Collection[dt.date] | None = None,
     which: Callable[[Rule], bool] = lambda _: True,
+    part: tuple[int, int] = (0, 1),
 ) -> list[Measurement]:
     """Return a measurement for every rule of every table in `frames`, in the order of `RULES`.
 
     Rules may read other tables of `frames`; with `only`, just these tables are judged, with `days`, of what has a day just
     these days, and with `which` just these rules. Frames that are relations (of this thread's `connection`) are read as often as
-    rules are asked; what does not fit into its memory_limit is spilled. Raises KeyError for a table without rules.
+    rules are asked; what does not fit into its memory_limit is spilled. Of their keys just those are counted whose hash is of
+    `part`: its number, and how many there are. Raises KeyError for a table without rules.
     """
     asked = {name: RULES[name] for name in (frames if only is None else only)}
     return [
         found
         for name in RULES
         if name in asked
-        for found in _measure_table(frames, name, list(filter(which, asked[name])), days)
+        for found in _measure_table(frames, name, list(filter(which, asked[name])), days, part)
     ]
 
 
@@ -161,7 +163,11 @@ def _sample_sql(table: str, rule: Rule, columns: Sequence[str]) -> str:
 
 
 def _measure_table(
-    frames: Mapping[str, Rows], table: str, rules: Sequence[Rule], days: Collection[dt.date] | None
+    frames: Mapping[str, Rows],
+    table: str,
+    rules: Sequence[Rule],
+    days: Collection[dt.date] | None,
+    part: tuple[int, int],
 ) -> list[Measurement]:
     found: dict[str, Measurement] = {}
     passes: dict[str | None, list[Rule]] = {}
@@ -177,7 +183,7 @@ def _measure_table(
     for over, together in passes.items():
         read, others = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}, 0
         if together[0].kind == "unique" and any(isinstance(rows, duckdb.DuckDBPyRelation) for rows in read.values()):
-            read, others = _repeated(read, together[0])
+            read, others = _repeated(read, together[0], part)
         rows = f"FROM ({over or f'FROM {table}'})"
         if days is not None and "day" in _columns(rows, read):
             rows += f" WHERE day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})"
@@ -191,22 +197,21 @@ def _may_have_rows(rows: Rows) -> bool:
     return not isinstance(rows, pa.Table) or rows.num_rows > 0
 
 
-def _repeated(read: Mapping[str, Rows], rule: Rule) -> tuple[dict[str, Rows], int]:
-    """Return the rows whose key may be there twice, since its hash is, and how many others there are.
+def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tuple[dict[str, Rows], int]:
+    """Return the rows whose key may be there twice, since its hash is, and of a part of the hashes; and how many others there are.
 
-    Numbers are grouped several times as fast as texts, and an id that follows from its row need not be made for it.
+    The first part counts the others of all. Numbers are grouped several times as fast as texts, and an id that follows from its
+    row need not be made for it.
     """
-    con = connection()
-    printed = {
-        name: (con.from_arrow(rows) if isinstance(rows, pa.Table) else rows).project(
-            f"*, {_print(name, rule)} AS print"
-        )
-        for name, rows in read.items()
-    }
+    con, (number, parts) = connection(), part
+    given = {name: con.from_arrow(rows) if isinstance(rows, pa.Table) else rows for name, rows in read.items()}
+    printed = {name: rows.project(f"*, {_print(name, rule)} AS print") for name, rows in given.items()}
+    if parts > 1:
+        printed = {name: rows.filter(f"print % {parts} = {number}") for name, rows in printed.items()}
     prints: Mapping[str, Rows] = {name: rows.project("print") for name, rows in printed.items()}
     every = " UNION ALL ".join(f"FROM {name}" for name in prints)
     _asked(f"SELECT print FROM ({every}) GROUP BY print HAVING count(*) > 1", prints, into="repeated")
-    [count] = _asked(f"SELECT count(*) FROM ({every})", prints)[0].to_pylist()
+    count = 0 if number else sum(rows.count("*").fetchall()[0][0] for rows in given.values())
     if not con.table("repeated").limit(1).fetchall():
         return {name: TABLES[name].schema.empty_table() for name in read}, count
     found = {name: rows.join(con.table("repeated"), "print", how="semi") for name, rows in printed.items()}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import query, warn
 from schemas.table import INT, LONG, Rule, Table, required
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import BROKER_ADDR, BROKER_NAME, CLUSTER_NAME, DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import is_day_of, known_event, warn
 from schemas.table import LONG, STRING, STRINGS, TIMESTAMP, Column, Rule, Table, required
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.table import BOOLEAN, INT, STRING, Column, Rule, Table, required
 
 MAP_CAPACITIES = Table(

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from namesrv_core.inference.settings import ADDRESSES, CONFIGURATION, OPTIONS, SCAN_PHASE, VERSION, Source
 from namesrv_core.machine.profile import COMPARED
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import is_one_of, query, warn
 from schemas.table import LONG, STRING, STRINGS, TIMESTAMP, Column, Rule, Table, required
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import INTERVAL_DOES_NOT_RUN_BACK, LIVES_IN_ITS_SLICE, is_one_of, known_event, query
 from schemas.table import STRING, TIMESTAMP, Column, Rule, Table, required
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import is_one_of
 from schemas.table import BOOLEAN, LONG, STRING, Column, Rule, Table, required
 

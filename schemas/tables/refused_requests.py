@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from namesrv_core.machine.draft import Outcome
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import is_day_of, is_one_of, known_event, words
 from schemas.table import LONG, STRING, TIMESTAMP, Column, Rule, Table, required
 

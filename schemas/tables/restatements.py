@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.bronze import NAMESRV_ID
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import each
 from schemas.table import DATE, LONG, STRING, STRINGS, Rule, Table, list_of, required, struct_of
 

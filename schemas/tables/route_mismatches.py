@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from schemas.bronze import NAMESRV_ID
 from schemas.gold_histories import DAY
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import is_day_of, reference, union, warn
 from schemas.table import INT, STRING, TIMESTAMP, Column, Rule, Table, required
 
