@@ -34,8 +34,9 @@ from namesrv_day.settle.evidence import scan_closes
 from namesrv_day.settle.races import Replayable
 from namesrv_day.settle.settings import IDLE_LIMIT, phases_of, settings_of, under_idle_limit
 from namesrv_day.settle.stalls import stalls
-from schemas import bronze, codec, gold
+from schemas import bronze, gold
 from schemas.table import TIMESTAMP
+from schemas.tables.event_outcomes import operation_of
 from schemas.times import day_of, day_start_seq
 
 SNAPSHOT_ID = "snapshot"
@@ -142,7 +143,7 @@ class Sequential:
             namesrv_id=self._namesrv_id,
             span=(context.from_seq, until_seq),
         ):
-            self.applied[codec.operation_of(timed.event, None)] += 1
+            self.applied[operation_of(timed.event, None)] += 1
             self.first, self.last = self.first or timed, timed
             self._note_beats(timed, step)
             for _ in self._histories.record(

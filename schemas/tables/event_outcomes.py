@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from namesrv_core.machine.draft import Outcome
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Outcome, Step
 from schemas.bronze import EVENT_TABLES, NAMESRV_ID, ROUTE_OBSERVATIONS, SNAPSHOTS
 from schemas.gold_histories import BROKER, DAY, NOTIFICATION
 from schemas.rule import DAY_OF_EFFECT, has_form, is_one_of, reference, union, unique, words
@@ -76,3 +77,41 @@ EVENT_OUTCOMES = Table(
         ),
     ),
 )
+
+_OPERATIONS: dict[type, str] = {
+    events.RegisterBroker: "register_broker",
+    events.UnregisterBroker: "unregister_broker",
+    events.BrokerHeartbeat: "broker_heartbeat",
+    events.QueryDataVersion: "query_data_version",
+    events.ScanNotActiveBroker: "scan",
+    events.ChannelDestroyed: "channel_close",
+    events.WipeWritePerm: "wipe_write_perm",
+    events.AddWritePerm: "add_write_perm",
+    events.DeleteTopic: "delete_topic",
+    events.RegisterTopic: "register_topic",
+    events.PutKvConfig: "put_kv_config",
+    events.DeleteKvConfig: "delete_kv_config",
+    events.UpdateNamesrvConfig: "update_namesrv_config",
+    events.RefusedRequest: "register_broker",
+    events.AnswerObserved: "observed_answer",
+    events.ResponseObserved: "observed_answer",
+    events.StateKnown: "snapshot",
+    events.NamesrvStarted: "namesrv_started",
+    events.NamesrvStopped: "namesrv_stopped",
+    events.RecordingGap: "recording_gap",
+}
+
+
+def operation_of(event: events.Event, channel_kind: str | None) -> str:
+    """Return what `event_outcomes` calls an event; `channel_kind`: how a connection ended."""
+    refused = event.asked if isinstance(event, events.RefusedRequest) else None
+    operation = _OPERATIONS[type(refused or event)]
+    return f"channel_{channel_kind or 'close'}" if operation == "channel_close" else operation
+
+
+def detail_of(step: Step) -> str | None:
+    """Return what `event_outcomes` says of a step beside its outcome: an exception, a reason or a count."""
+    detail = step.exception or (step.swallowed[0] if step.swallowed else None)
+    if detail is None and isinstance(step.result, (int, str)) and not isinstance(step.result, bool):
+        detail = str(step.result)
+    return detail

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from namesrv_core.history.intervals import MapCapacity
 from schemas.gold_histories import DAY
 from schemas.recorded import NAMESRV_ID
 from schemas.table import BOOLEAN, INT, STRING, Column, Rule, Table, required
@@ -27,3 +31,13 @@ MAP_CAPACITIES = Table(
         Rule("only_inner_maps_lie_under_a_key", "is_inner OR outer_key IS NULL", "A table's own map has no outer_key."),
     ),
 )
+
+
+def map_capacity_row(of: MapCapacity) -> dict[str, Any]:
+    """Return the row of a map in `map_capacities`, without `namesrv_id` and `day`."""
+    return {"map_table": of.table, "is_inner": of.is_inner, "outer_key": of.outer, "capacity": of.capacity}
+
+
+def map_capacity_of(row: Mapping[str, Any]) -> MapCapacity:
+    """Return what a row of `map_capacities` says."""
+    return MapCapacity(row["map_table"], row["is_inner"], row["outer_key"], row["capacity"])

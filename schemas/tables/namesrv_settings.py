@@ -4,7 +4,20 @@
 
 from __future__ import annotations
 
-from namesrv_core.inference.settings import ADDRESSES, CONFIGURATION, OPTIONS, SCAN_PHASE, VERSION, Source
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from namesrv_core.inference.settings import (
+    ADDRESSES,
+    CONFIGURATION,
+    OPTIONS,
+    SCAN_PHASE,
+    VERSION,
+    Setting,
+    Source,
+    text_of,
+    value_of,
+)
 from namesrv_core.machine.profile import COMPARED
 from schemas.gold_histories import DAY
 from schemas.recorded import NAMESRV_ID
@@ -95,3 +108,42 @@ NAMESRV_SETTINGS = Table(
         ),
     ),
 )
+
+
+def setting_rows(settings: Sequence[Setting], namesrv_id: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `namesrv_settings`, without `day`; times are microseconds."""
+    starts: dict[str, list[int]] = {}
+    for setting in settings:
+        starts.setdefault(setting.name, []).append(setting.from_seq)
+    for setting in settings:
+        until_seq = min((seq for seq in starts[setting.name] if seq > setting.from_seq), default=None)
+        yield {
+            "namesrv_id": namesrv_id,
+            "setting": setting.name,
+            "value": text_of(setting.value),
+            "source": setting.source.value,
+            "valid_from": setting.from_seq // 1_000 or None,
+            "valid_to": None if until_seq is None else until_seq // 1_000,
+            "from_seq": setting.from_seq,
+            "process_seq": setting.life_seq,
+            "restart_value": text_of(setting.restart_value),
+            "answers_for": setting.answers_for,
+            "answers_against": setting.answers_against,
+            "evidence": list(setting.evidence),
+        }
+
+
+def setting_of(row: Mapping[str, Any]) -> Setting:
+    """Return the setting of a row of `namesrv_settings`."""
+    name = row["setting"]
+    return Setting(
+        name,
+        value_of(name, row["value"]),
+        Source(row["source"]),
+        row["from_seq"],
+        row["process_seq"],
+        value_of(name, row["restart_value"]),
+        tuple(row["evidence"]),
+        row["answers_for"],
+        row["answers_against"],
+    )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from namesrv_core.machine.past import ANY, Entity, Fact
 from schemas.gold_histories import DAY
 from schemas.recorded import NAMESRV_ID
 from schemas.rule import is_one_of
@@ -37,3 +41,27 @@ PAST_KNOWLEDGE = Table(
         ),
     ),
 )
+
+
+def past_row(fact: Fact, namesrv_id: str) -> dict[str, Any]:
+    """Return the row of `fact` in `past_knowledge`, without `day`."""
+    kind, one, other = fact.entity
+    return {
+        "namesrv_id": namesrv_id,
+        "what": fact.what,
+        "about": kind,
+        "one": None if one is ANY or one is None else str(one),
+        "other": None if other is ANY or other is None else str(other),
+        "any_one": one is ANY,
+        "any_other": other is ANY,
+        "number": fact.number,
+    }
+
+
+def fact_of(row: Mapping[str, Any]) -> Fact:
+    """Return the fact of a row of `past_knowledge`."""
+    other = row["other"]
+    if row["about"] == "broker_addr" and other is not None:
+        other = int(other)
+    entity = Entity(row["about"], ANY if row["any_one"] else row["one"], ANY if row["any_other"] else other)
+    return Fact(row["what"], entity, row["number"])
