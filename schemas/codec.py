@@ -1,4 +1,4 @@
-"""Rows to core values and back; intervals have a module of their own, `schemas.intervals`.
+"""Rows of recorded events and answers to core values. Intervals: `schemas.intervals`; other gold rows: `schemas.tables`.
 
 Rows are plain dicts by column name, as Arrow gives and takes them; times are microseconds since the epoch (UTC).
 """
