@@ -1,4 +1,4 @@
-"""Rows to core values and back; intervals have a module of their own, `schemas.intervals`.
+"""Rows of recorded events and answers to core values. Intervals: `schemas.intervals`; other gold rows: `schemas.tables`.
 
 Rows are plain dicts by column name, as Arrow gives and takes them; times are microseconds since the epoch (UTC).
 """
@@ -6,17 +6,13 @@ Rows are plain dicts by column name, as Arrow gives and takes them; times are mi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from namesrv_core.history.intervals import MapCapacity
 from namesrv_core.history.snapshot import snapshot_of
 from namesrv_core.history.verification import Observed
-from namesrv_core.inference.settings import Setting, Source, text_of, value_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode
-from namesrv_core.machine.draft import Step
-from namesrv_core.machine.past import ANY, Entity, Fact
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
@@ -178,126 +174,3 @@ _ADMIN: dict[int, Callable[[Row], events.Event]] = {
     318: lambda row: events.UpdateNamesrvConfig(row["config_value"]),
     327: lambda row: events.AddWritePerm(row["broker_name"]),
 }
-
-
-# -- outcomes ----------------------------------------------------------------------------------------------------------
-
-_OPERATIONS: dict[type, str] = {
-    events.RegisterBroker: "register_broker",
-    events.UnregisterBroker: "unregister_broker",
-    events.BrokerHeartbeat: "broker_heartbeat",
-    events.QueryDataVersion: "query_data_version",
-    events.ScanNotActiveBroker: "scan",
-    events.ChannelDestroyed: "channel_close",
-    events.WipeWritePerm: "wipe_write_perm",
-    events.AddWritePerm: "add_write_perm",
-    events.DeleteTopic: "delete_topic",
-    events.RegisterTopic: "register_topic",
-    events.PutKvConfig: "put_kv_config",
-    events.DeleteKvConfig: "delete_kv_config",
-    events.UpdateNamesrvConfig: "update_namesrv_config",
-    events.RefusedRequest: "register_broker",
-    events.AnswerObserved: "observed_answer",
-    events.ResponseObserved: "observed_answer",
-    events.StateKnown: "snapshot",
-    events.NamesrvStarted: "namesrv_started",
-    events.NamesrvStopped: "namesrv_stopped",
-    events.RecordingGap: "recording_gap",
-}
-
-
-def operation_of(event: events.Event, channel_kind: str | None) -> str:
-    """Return what `event_outcomes` calls an event; `channel_kind`: how a connection ended."""
-    refused = event.asked if isinstance(event, events.RefusedRequest) else None
-    operation = _OPERATIONS[type(refused or event)]
-    return f"channel_{channel_kind or 'close'}" if operation == "channel_close" else operation
-
-
-def detail_of(step: Step) -> str | None:
-    """Return what `event_outcomes` says of a step beside its outcome: an exception, a reason or a count."""
-    detail = step.exception or (step.swallowed[0] if step.swallowed else None)
-    if detail is None and isinstance(step.result, (int, str)) and not isinstance(step.result, bool):
-        detail = str(step.result)
-    return detail
-
-
-# -- a past that was not recorded ---------------------------------------------------------------------------------------
-
-
-def past_row(fact: Fact, namesrv_id: str) -> dict[str, Any]:
-    """Return the row of `fact` in `past_knowledge`, without `day`."""
-    kind, one, other = fact.entity
-    return {
-        "namesrv_id": namesrv_id,
-        "what": fact.what,
-        "about": kind,
-        "one": None if one is ANY or one is None else str(one),
-        "other": None if other is ANY or other is None else str(other),
-        "any_one": one is ANY,
-        "any_other": other is ANY,
-        "number": fact.number,
-    }
-
-
-def fact_of(row: Row) -> Fact:
-    """Return the fact of a row of `past_knowledge`."""
-    other = row["other"]
-    if row["about"] == "broker_addr" and other is not None:
-        other = int(other)
-    entity = Entity(row["about"], ANY if row["any_one"] else row["one"], ANY if row["any_other"] else other)
-    return Fact(row["what"], entity, row["number"])
-
-
-# -- the capacities of maps ---------------------------------------------------------------------------------------------
-
-
-def map_capacity_row(of: MapCapacity) -> dict[str, Any]:
-    """Return the row of a map in `map_capacities`, without `namesrv_id` and `day`."""
-    return {"map_table": of.table, "is_inner": of.is_inner, "outer_key": of.outer, "capacity": of.capacity}
-
-
-def map_capacity_of(row: Row) -> MapCapacity:
-    """Return what a row of `map_capacities` says."""
-    return MapCapacity(row["map_table"], row["is_inner"], row["outer_key"], row["capacity"])
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
-
-
-def setting_rows(settings: Sequence[Setting], namesrv_id: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of `namesrv_settings`, without `day`; times are microseconds."""
-    starts: dict[str, list[int]] = {}
-    for setting in settings:
-        starts.setdefault(setting.name, []).append(setting.from_seq)
-    for setting in settings:
-        until_seq = min((seq for seq in starts[setting.name] if seq > setting.from_seq), default=None)
-        yield {
-            "namesrv_id": namesrv_id,
-            "setting": setting.name,
-            "value": text_of(setting.value),
-            "source": setting.source.value,
-            "valid_from": setting.from_seq // 1_000 or None,
-            "valid_to": None if until_seq is None else until_seq // 1_000,
-            "from_seq": setting.from_seq,
-            "process_seq": setting.life_seq,
-            "restart_value": text_of(setting.restart_value),
-            "answers_for": setting.answers_for,
-            "answers_against": setting.answers_against,
-            "evidence": list(setting.evidence),
-        }
-
-
-def setting_of(row: Row) -> Setting:
-    """Return the setting of a row of `namesrv_settings`."""
-    name = row["setting"]
-    return Setting(
-        name,
-        value_of(name, row["value"]),
-        Source(row["source"]),
-        row["from_seq"],
-        row["process_seq"],
-        value_of(name, row["restart_value"]),
-        tuple(row["evidence"]),
-        row["answers_for"],
-        row["answers_against"],
-    )

@@ -1,9 +1,10 @@
-"""What a table is: its columns with comments, its grain and its key."""
+"""What a table is: its columns with comments, its grain and its key, and the rules that its rows keep."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +22,12 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 DATE = pa.date32()
 
 Severity = Literal["critical", "warning"]
+Kind = Literal["row", "unique", "reference", "query"]
+Scope = Literal["row", "namesrv", "table"]
+"""Of which rows together a rule can be judged: of any, of all of one name server, or only of all there are."""
 Layer = Literal["bronze", "gold", "truth"]
+Step = Literal["settle", "replay", "outcomes", "flags", "verify"]
+_READ, _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)\b(?!\.)"), re.compile(r"\b(\w+) AS \(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +49,44 @@ def required(name: str, of: pa.DataType, comment: str) -> Column:
     return Column(name, of, comment, required=True)
 
 
+def tables_in(sql: str) -> tuple[str, ...]:
+    """Return the names of the tables that a statement of ours reads, in alphabetical order."""
+    return tuple(sorted(set(_READ.findall(sql)) - set(_NAMED.findall(sql))))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a table.
+
+    `holds` is a SQL boolean (DuckDB's) over one row of the table, or of `over`: a query that reads tables by their names and
+    whose rows are judged instead. A row for which it is not TRUE breaks the rule. Only rules of kind `row` have no `over`.
+    `scope`: counts of parts that are judged apart add up if each part has all rows of its name servers (`namesrv`), or
+    whatever rows it has (`row`). `key`, of kind `unique`: the columns in which no two rows of the tables are the same.
+    """
+
+    name: str
+    holds: str
+    says: str
+    severity: Severity = "critical"
+    kind: Kind = "row"
+    over: str | None = None
+    scope: Scope = "row"
+    key: tuple[str, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Return the names of the tables that `over` reads, in alphabetical order."""
+        return tables_in(self.over or "")
+
+
 @dataclass(frozen=True)
 class Table:
-    """A Delta table: `grain` says what one row is, `key` identifies it."""
+    """A Delta table: `grain` says what one row is, `key` identifies it.
+
+    `rules`: what must hold of it, beside that it has its required columns and a key of its own (`schemas.rules`). `made_by`: the
+    step of a day's replay that writes its slices, of a gold table that is no history; `sql`: DuckDB's statement that makes them of
+    the day's other tables, where that is one. `shows_changes`: `restatements` shows which rows a run changed.
+    """
 
     name: str
     layer: Layer
@@ -53,6 +94,10 @@ class Table:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     partition_by: tuple[str, ...] = ("day",)
+    rules: tuple[Rule, ...] = field(default=(), compare=False)
+    made_by: Step | None = field(default=None, compare=False)
+    sql: str | None = field(default=None, compare=False)
+    shows_changes: bool = field(default=False, compare=False)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -75,8 +120,8 @@ class Table:
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  who asks has Spark, others need not wait for it
 
         found, stored = from_arrow_schema(self.stored_schema), self.stored_schema
-        for field, column in zip(found.fields, stored, strict=True):
-            field.metadata = {"comment": column.metadata[b"comment"].decode()}
+        for made, column in zip(found.fields, stored, strict=True):
+            made.metadata = {"comment": column.metadata[b"comment"].decode()}
         return found
 
     @cached_property

@@ -1,7 +1,7 @@
 """The first pass: every bronze file of the days is read once, and leaves little.
 
-Beats become hours (`namesrv_day.hours.condense`); of every table the rules are counted and digests are taken, which also tell what
-was heard of whom. Gold slices from which a night starts are held against their digests in the same pass.
+Beats become hours (`namesrv_day.hours.condense`); of every table the rules about single rows are counted and digests are taken,
+which also tell what was heard of whom. Gold slices from which a night starts are held against their digests in the same pass.
 """
 
 from __future__ import annotations
@@ -14,24 +14,21 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TypeVar
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
 from jobs.night import stash
-from jobs.night.opened import TABLES
+from jobs.night.opened import TABLES, files_of
 from jobs.night.passes import Passes
-from jobs.night.together import Comparison, FileRun, to_compare, what_is_left
+from jobs.night.together import TogetherWork, to_count
 from jobs.store.files import DataFile, read_files
-from jobs.store.relations import ask_file, digests_of, require_intact, rows_of_slices, same_in
+from jobs.store.relations import ask_file, digests_of, require_intact, rows_of_slices
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import NewEvents, added_up, new_events
-from namesrv_day.arrow.digest import Digest, Slice, slices_of_equal
+from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.day.day_events import BEATS
-from namesrv_day.gate.keys import KEYS_AT_A_TIME
-from namesrv_day.gate.rules import Measurement
-from namesrv_day.gate.scan import scanned
+from namesrv_day.gate.rules import Measurement, counted, row_rules
 from namesrv_day.hours import answered, condense
 from schemas import bronze, gold
 from schemas.table import Table
@@ -41,7 +38,6 @@ _ONE_DAY = dt.timedelta(days=1)
 # So many pieces of work for each core: the last ones to end are small.
 _ROUNDS = 4
 _RECORDED = ("day", "namesrv_id", "seq", "event_id", "ingest_run")
-_WITH_KEYS = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 
@@ -63,8 +59,7 @@ class CondenseWork:
     """Pieces for one task; hours are stashed below `staging`.
 
     `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
-    that is not of the ingest runs `covered`. Ids are cut into `parts`, and these into `groups`, one for a task. Unless it
-    `is_gated`, nothing is found but rows and hours.
+    that is not of the ingest runs `covered`. Unless it `is_gated`, nothing is found but rows and hours.
     """
 
     root: str
@@ -72,8 +67,6 @@ class CondenseWork:
     leases: dict[dt.date, tuple[Piece, ...]]
     published: frozenset[dt.date]
     covered: frozenset[str]
-    parts: int
-    groups: int
     staging: str
     is_gated: bool
 
@@ -83,9 +76,8 @@ class Condensed:
     """What the pass has found.
 
     How many rows each slice has, and its digest; where hours of beats, and of answers, of a name server's day are stashed; rules,
-    counted in parts; what is new on published days; what files leave for the rules about all rows together: runs, and where the
-    rest is stashed; and what of them is still to be compared for these rules. `damaged`: what is to be said of files that have not
-    the bytes that were written, whatever their rows are.
+    counted in parts; what is new on published days; what is still `to_count` of rules about several rows, a task each. `damaged`:
+    what is to be said of files that have not the bytes that were written, whatever their rows are.
     """
 
     rows: Counter[Slice] = field(default_factory=Counter)
@@ -94,9 +86,7 @@ class Condensed:
     answers: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
-    runs: list[FileRun] = field(default_factory=list)
-    to_compare: list[Comparison] = field(default_factory=list)
+    to_count: list[tuple[TogetherWork, ...]] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
     def add(self, other: Condensed) -> None:
@@ -108,9 +98,7 @@ class Condensed:
             for of, places in others.items():
                 mine[of] = (*mine.get(of, ()), *places)
         self.measurements += other.measurements
-        self.left += other.left
-        self.runs += other.runs
-        self.to_compare += other.to_compare
+        self.to_count += other.to_count
         self.damaged += other.damaged
         self.fresh = added_up([self.fresh, other.fresh])
 
@@ -131,20 +119,18 @@ def condensed(
     ledger = house.ledger()
     house.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
-    rows = sum(piece.file.rows for piece in pieces if piece.name in _WITH_KEYS)
-    parts = 1 + rows // KEYS_AT_A_TIME
-    groups = min(parts, passes.width * _ROUNDS)
     work = [
-        CondenseWork(
-            house.path, tuple(some), leases, ledger.days, ledger.covered, parts, groups, house.staging, is_gated
-        )
-        for some in _shared_out(pieces, passes.width * _ROUNDS)
+        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, house.staging, is_gated)
+        for some in _shared_out(pieces, passes.width * _ROUNDS, lambda piece: piece.file.size)
     ]
     total = Condensed()
     for found in passes.each(condense_files, work):
         total.add(found)
-    if total.left:
-        total.to_compare = [to_compare(house.path, total.left, groups, total.runs, days, passes.width)]
+    if is_gated:
+        files = files_of(house, bronze.RECORDED_TABLES, days)
+        topics = files_of(house, [bronze.TOPIC_CONFIGS_TABLE], None)
+        together = to_count(files.having(topics.named), total.rows, house.staging)
+        total.to_count = [tuple(some) for some in _shared_out(together, passes.width, lambda one: one.rows)]
     return total
 
 
@@ -162,7 +148,7 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
     if not work.is_gated:
         found.rows = Counter(rows_of_slices(work.root, piece.table, piece.file))
         return found
-    found.digests = found.digests or digests_of(work.root, piece.table, [piece.file])
+    found.digests = digests_of(work.root, piece.table, [piece.file])
     found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
     try:
         require_intact(work.root, piece.table, [piece.file])
@@ -172,34 +158,21 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
 
 
 def _of_recorded(work: CondenseWork, piece: Piece, day: dt.date, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    """Return what a file of a bronze table leaves but the digests of its slices, unless these came of the same reading."""
-    found, equal = Condensed(), None
-    same = same_in(work.root, piece.table, piece.file)
-    of_leases = leases(day) if piece.table in BEATS else None
-
-    def asked(ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
-        return ask_file(work.root, piece.table, piece.file, ask)
-
-    if work.is_gated and piece.name in _WITH_KEYS:
-        columns = partial(read_files, work.root, piece.table, [piece.file])
-        scan = asked(lambda rows: scanned(rows, columns, piece.name, work.parts, same, of_leases))
-        found.measurements, found.left = scan.measured, [stash.put(work.staging, what_is_left(scan, work.groups))]
-        found.runs, equal = [FileRun(piece.name, piece.file, run) for run in scan.runs], scan.equal
-    if equal is not None:
-        found.digests = slices_of_equal(piece.name, equal)
-    if of_leases is not None:
-        if equal is not None:
-            hours = condense.hours_of(equal, piece.name)
-        else:
-            hours = asked(partial(condense.hours_from, kind=piece.name, leases=of_leases, same=same))
+    """Return what a file of a bronze table leaves but the digests of its slices."""
+    found = Condensed()
+    asked = partial(ask_file, work.root, piece.table, piece.file)
+    if piece.table in bronze.RECORDED_TABLES and work.is_gated:
+        found.measurements = asked(partial(counted, table=piece.name, rules=row_rules(piece.name)))
+        if day in work.published:
+            found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
+    if piece.table in BEATS:
+        hours = asked(partial(condense.hours_from, kind=piece.name, leases=leases(day)))
         place = stash.put(work.staging, {"hours": hours})
         found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     if piece.table is bronze.ROUTE_OBSERVATIONS:
         answers = asked(answered.hours_from)
         place = stash.put(work.staging, {"answers": answers})
         found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
-    if work.is_gated and piece.table in bronze.RECORDED_TABLES and day in work.published:
-        found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
     return found
 
 
@@ -221,11 +194,11 @@ def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
     return condense.leases_from(said[gold.BROKER_LIVE_HISTORY], said[bronze.REGISTRATIONS])
 
 
-def _shared_out(pieces: Iterable[Piece], count: int) -> list[list[Piece]]:
-    """Return the pieces in at most so many heaps of about the same size, the largest first."""
-    heaps: list[tuple[int, int, list[Piece]]] = [(0, number, []) for number in range(count)]
-    for piece in sorted(pieces, key=lambda piece: -piece.file.size):
-        size, number, heap = heaps[0]
+def _shared_out(pieces: Iterable[T], count: int, weight: Callable[[T], int]) -> list[list[T]]:
+    """Return the pieces in at most so many heaps of about the same weight, the largest first."""
+    heaps: list[tuple[int, int, list[T]]] = [(0, number, []) for number in range(count)]
+    for piece in sorted(pieces, key=lambda piece: -weight(piece)):
+        total, number, heap = heaps[0]
         heap.append(piece)
-        heapq.heapreplace(heaps, (size + piece.file.size, number, heap))
+        heapq.heapreplace(heaps, (total + weight(piece), number, heap))
     return [heap for _, _, heap in sorted(heaps, key=lambda heap: -heap[0]) if heap]

@@ -55,18 +55,16 @@ from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.findings import BETWEEN, Thresholds
-from schemas.rules.of_reports import SYNTHETIC_OPERATIONS
-from schemas.rules.rule import words
+from schemas.rule import words
 from schemas.table import TIMESTAMP
+from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start_seq
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
 EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
-FLAGGED = (gold.ROUTE_CHANGES, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS, gold.FINDINGS)
-VERIFIED = (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)
 GOES_ON = "is_carried_to_the_next_day"
 GOING_ON = (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)
-WRITES = {OUTCOMES: (gold.EVENT_OUTCOMES, gold.MAP_CAPACITIES), FLAGS: FLAGGED, VERIFY: VERIFIED}
+WRITES = {OUTCOMES: gold.made_by("outcomes"), FLAGS: gold.made_by("flags"), VERIFY: gold.made_by("verify")}
 """The tables whose slices each part of the pass writes."""
 
 

@@ -11,7 +11,6 @@ import datetime as dt
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -27,7 +26,7 @@ from jobs.night.packs import grouped, packs_of
 from jobs.night.passes import Call, Passes, call
 from jobs.night.settling import Settled, settle_namesrvs
 from jobs.night.suspected import suspected_on
-from jobs.night.together import compare_keys
+from jobs.night.together import count_together
 from jobs.night.work import REPLAYED, NamesrvWork, PackReplayed, PackWork, replay_units
 from jobs.store.files import bounds_of
 from jobs.store.ledger import require_same
@@ -211,18 +210,16 @@ class Night:
         return []
 
     def _each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
-        """Call a task for each piece of work; along with them goes what is still to be compared of all days' keys."""
-        waiting, self._read.to_compare = self._read.to_compare, []
-        keys = [piece for comparison in waiting for piece in comparison.work]
+        """Call a task for each piece of work; along with them goes what is still to be counted of all days' rules."""
+        waiting, self._read.to_count = self._read.to_count, []
         calls: list[Call[Any, Any]] = [
             *(Call(task, piece) for piece in work),
-            *(Call(compare_keys, piece) for piece in keys),
+            *(Call(count_together, piece) for piece in waiting),
         ]
         found = self._passes.each(call, calls)
-        done, compared = found[: len(work)], iter(found[len(work) :])
-        for comparison in waiting:
-            self._read.measurements += comparison.judged(self._house, islice(compared, len(comparison.work)))
-        return done
+        for counted in found[len(work) :]:
+            self._read.measurements += counted
+        return found[: len(work)]
 
     def _grouped(self, work: Sequence[JudgeWork]) -> list[tuple[JudgeWork, ...]]:
         """Return the days of name servers in groups, a task each, by what is recorded of them and what they begin with."""

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ from jobs.store.warehouse import Warehouse
 from schemas import bronze, gold
 from schemas.table import Table
 
+T = TypeVar("T")
 TABLES = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
 Named = Mapping[str, tuple[DataFile, ...]]
 
@@ -83,6 +85,10 @@ class OfNamesrv:
             )
         return OfNamesrv(Files(self.files.root, named), self.namesrv_ids)
 
+    def narrowed(self) -> Files:
+        """Return just the files that may have rows of it."""
+        return Files(self.files.root, {name: tuple(self._files(TABLES[name])) for name in self.files.named})
+
     def _words(self, table: Table, file: DataFile, column: str) -> pa.Array:
         """Return the different texts, and NULL where it is there, of a column of a file."""
         return pc.unique(read_files(self.files.root, table, [file], [column], once={column})[column])
@@ -103,7 +109,7 @@ class OfNamesrv:
         values = {"of_namesrvs": sorted(self.namesrv_ids)} if own else {}
         return few_of(self.files.root, table, files, columns, f"{clause} WHERE ({where}){own}", others, **values)
 
-    def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], pa.Table]) -> pa.Table | None:
+    def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], T]) -> T | None:
         """Return what `ask` makes of its rows of a table; None if there is no file."""
         own = ColumnExpression("namesrv_id").isin(*map(ConstantExpression, sorted(self.namesrv_ids)))
         if not (files := [*self._files(table)]):

@@ -33,10 +33,7 @@ COMPARED = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
 SHOWN = (
     gold.TOPIC_QUEUE_HISTORY,
     gold.BROKER_ADDR_HISTORY,
-    gold.EXPIRED_BROKERS,
-    gold.ORPHANED_TOPICS,
-    gold.ROUTE_CHANGES,
-    gold.FINDINGS,
+    *(table for table in gold.REPORT_TABLES if table.shows_changes),
 )
 """Tables of which the changed rows are shown: those that readers look at most."""
 Rows = Mapping[Table, pc.Expression]

@@ -136,15 +136,3 @@ def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
     apart = APART.get(table, ())
     found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()), apart=apart)
     return {Slice(table, *key): digest for key, digest in found.items()}
-
-
-def slices_of_equal(table: str, rows: pa.Table) -> dict[Slice, Digest]:
-    """Return the same of rows that each stand for `n` of a table with columns `APART`, of which they have the `SUMS`."""
-    said = f"SELECT day, namesrv_id, {hash_of(said_by(table))} AS said, n, total, x FROM rows"
-    found = ask(said, {"rows": rows})
-    return {Slice(table, *key): digest for key, digest in joined(found, "day", "namesrv_id").items()}
-
-
-def said_by(table: str) -> list[str]:
-    """Return the columns of which a digest says what is equal in many rows of a table with columns `APART`."""
-    return [name for name in _COLUMNS[table] if name not in {*UNSAID.get(table, ()), *APART[table]}]

@@ -36,11 +36,16 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def apart() -> Iterator[None]:
-    """Have a database of its own asked: at the end what it held is the system's again, of which one that lives on keeps much."""
+def apart(**settings: str) -> Iterator[None]:
+    """Have a database of its own asked: at the end what it held is the system's again, of which one that lives on keeps much.
+
+    `settings`: DuckDB's, such as memory_limit and temp_directory.
+    """
     before = dict(_local.__dict__)
     _local.__dict__.clear()
     try:
+        for name, value in settings.items():
+            connection().execute(f"SET {name} = {Constant(value)}")
         yield
     finally:
         _local.__dict__.pop("plans", None)

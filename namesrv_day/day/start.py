@@ -12,8 +12,10 @@ from namesrv_core.machine.past import Fact
 from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_day.day.context import NamesrvDay
-from schemas import codec, gold
+from schemas import gold
 from schemas.intervals import POSITIONS, carried_over, intervals_of
+from schemas.tables.map_capacities import map_capacity_of
+from schemas.tables.past_knowledge import fact_of
 
 Frames = Mapping[str, pa.Table]
 
@@ -55,13 +57,13 @@ def intervals_from(history: str, rows: pa.Table) -> list[Interval]:
 def facts_in(rows: Frames) -> list[Fact]:
     """Return what is known of the past, of the rows of past_knowledge."""
     name = gold.PAST_KNOWLEDGE.name
-    return [codec.fact_of(row) for row in rows_of(rows[name])] if name in rows else []
+    return [fact_of(row) for row in rows_of(rows[name])] if name in rows else []
 
 
 def capacities_in(rows: Frames) -> list[MapCapacity]:
     """Return how many buckets maps have of which the open rows do not tell it, of the rows of map_capacities."""
     name = gold.MAP_CAPACITIES.name
-    return [codec.map_capacity_of(row) for row in rows_of(rows[name])] if name in rows else []
+    return [map_capacity_of(row) for row in rows_of(rows[name])] if name in rows else []
 
 
 def _positions_of(values: pa.ChunkedArray) -> list[Position | None]:

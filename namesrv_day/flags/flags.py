@@ -1,4 +1,4 @@
-"""What an operator should know about a name server's day: route changes, expired brokers, orphaned topics, findings."""
+"""What an operator should know about a name server's day: route changes, expired brokers, orphaned topics, findings ..."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.arrow.rows import conformed, with_columns, with_microseconds
+from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import expired_brokers, heard_before
@@ -22,7 +23,7 @@ from namesrv_day.hours.condense import HOURS
 from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
-from schemas.table import Table
+from schemas.table import Table, tables_in
 
 _OF_THE_DAY = (
     *(*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS, bronze.NAMESRV_EVENTS),
@@ -50,7 +51,7 @@ class FlagInput:
 
 
 def flag(given: FlagInput) -> dict[str, pa.Table]:
-    """Return `route_changes`, `expired_brokers`, `orphaned_topics` and `findings` of the day; swept are stirred topics only."""
+    """Return the tables of the day that flags make (`gold.made_by`); of routes only those of stirred topics are swept."""
     today = {table.name: frame(given.today, table) for table in _OF_THE_DAY}
     outcomes = today[gold.EVENT_OUTCOMES.name]
     refused = outcomes.filter(~pc.field("outcome").isin(["applied", "refreshed"]))["event_id"]
@@ -64,6 +65,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(routes.changes, outcomes), ROUTE_CHANGES),
         ORPHANED_TOPICS.name: _of(given.namesrv_id, _settled(routes.orphans, unsettled), ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
+        **{table.name: _of_sql(table, table.sql, today) for table in gold.made_by("flags") if table.sql is not None},
     }
     about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), given.seen_until)
     seen = {"suspected": given.today.get("suspected", SUSPECTED.empty_table())}
@@ -109,6 +111,11 @@ def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:
     shown = outcomes.filter(pc.field("operation").isin(["observed_answer", "snapshot"]))["event_id"]
     kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
     return with_columns(changes, change=kinds)
+
+
+def _of_sql(table: Table, sql: str, today: Frames) -> pa.Table:
+    """Return the rows of a table that one statement makes of those of the day."""
+    return conformed(ask(sql, {name: today[name] for name in tables_in(sql)}), table)
 
 
 def _of(namesrv_id: str, rows: pa.Table, table: Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The rules of `schemas.rules`, counted: how many rows of Arrow tables break each."""
+"""The rules of `schemas.rules`, counted: how many rows of Arrow tables, or of data files, break each."""
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
 
@@ -13,7 +13,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow.digest import Rows
+from namesrv_day.arrow.sql import ask, connection
+from schemas import bronze
 from schemas.rules import RULES, TABLES, Kind, Rule
 from schemas.table import Severity
 
@@ -47,22 +49,25 @@ def measured(table: str, rule: Rule, rows: int | None, broken: int | None, sampl
 
 
 def measure(
-    frames: Mapping[str, pa.Table],
+    frames: Mapping[str, Rows],
     only: Collection[str] | None = None,
     days: Collection[dt.date] | None = None,
     which: Callable[[Rule], bool] = lambda _: True,
+    part: tuple[int, int] = (0, 1),
 ) -> list[Measurement]:
     """Return a measurement for every rule of every table in `frames`, in the order of `RULES`.
 
     Rules may read other tables of `frames`; with `only`, just these tables are judged, with `days`, of what has a day just
-    these days, and with `which` just these rules. Raises KeyError for a table without rules.
+    these days, and with `which` just these rules. Frames that are relations (of this thread's `connection`) are read as often as
+    rules are asked; what does not fit into its memory_limit is spilled. Of their keys just those are counted whose hash is of
+    `part`: its number, and how many there are. Raises KeyError for a table without rules.
     """
     asked = {name: RULES[name] for name in (frames if only is None else only)}
     return [
         found
         for name in RULES
         if name in asked
-        for found in _measure_table(frames, name, list(filter(which, asked[name])), days)
+        for found in _measure_table(frames, name, list(filter(which, asked[name])), days, part)
     ]
 
 
@@ -118,11 +123,7 @@ def row_rules(table: str) -> list[Rule]:
 
 
 def counts_sql(rules: Iterable[Rule]) -> str:
-    """Return a select list: the number of rows, and of those that break each rule.
-
-    Over a relation of one Parquet file, what the statistics in its footer prove takes no reading: DuckDB knows then that no
-    row can break the rule.
-    """
+    """Return a select list: the number of rows, and of those that break each rule."""
     return ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in rules)])
 
 
@@ -162,7 +163,11 @@ def _sample_sql(table: str, rule: Rule, columns: Sequence[str]) -> str:
 
 
 def _measure_table(
-    frames: Mapping[str, pa.Table], table: str, rules: Sequence[Rule], days: Collection[dt.date] | None
+    frames: Mapping[str, Rows],
+    table: str,
+    rules: Sequence[Rule],
+    days: Collection[dt.date] | None,
+    part: tuple[int, int],
 ) -> list[Measurement]:
     found: dict[str, Measurement] = {}
     passes: dict[str | None, list[Rule]] = {}
@@ -173,31 +178,88 @@ def _measure_table(
         found[rule.name] = measured(table, rule, 0, 0)
         if missing:
             found[rule.name] = replace(found[rule.name], rows=None, broken=None, missing=missing)
-        elif any(name in frames and frames[name].num_rows for name in judged):
+        elif any(name in frames and _may_have_rows(frames[name]) for name in judged):
             passes.setdefault(rule.over, []).append(rule)
     for over, together in passes.items():
-        read = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}
+        read, others = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}, 0
+        if together[0].kind == "unique" and any(isinstance(rows, duckdb.DuckDBPyRelation) for rows in read.values()):
+            read, others = _repeated(read, together[0], part)
         rows = f"FROM ({over or f'FROM {table}'})"
         if days is not None and "day" in _columns(rows, read):
             rows += f" WHERE day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})"
-        counts = [count[0].as_py() for count in ask(f"SELECT {counts_sql(together)} {rows}", read).columns]
+        count, *broken = (count[0].as_py() for count in _asked(f"SELECT {counts_sql(together)} {rows}", read).columns)
+        counts = [count + others, *broken]
         found |= {m.rule: m for m in told(counts, partial(_samples_of, rows, read, table), table, together)}
     return [found[rule.name] for rule in rules]
 
 
-def _samples_of(rows: str, read: Mapping[str, pa.Table], table: str, rule: Rule) -> list[str]:
+def _may_have_rows(rows: Rows) -> bool:
+    return not isinstance(rows, pa.Table) or rows.num_rows > 0
+
+
+def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tuple[dict[str, Rows], int]:
+    """Return the rows whose key may be there twice, since its hash is, and of a part of the hashes; and how many others there are.
+
+    The first part counts the others of all. Numbers are grouped several times as fast as texts, and an id that follows from its
+    row need not be made for it.
+    """
+    con, (number, parts) = connection(), part
+    given = {name: con.from_arrow(rows) if isinstance(rows, pa.Table) else rows for name, rows in read.items()}
+    printed = {name: rows.project(f"*, {_print(name, rule)} AS print") for name, rows in given.items()}
+    if parts > 1:
+        printed = {name: rows.filter(f"print % {parts} = {number}") for name, rows in printed.items()}
+    prints: Mapping[str, Rows] = {name: rows.project("print") for name, rows in printed.items()}
+    every = " UNION ALL ".join(f"FROM {name}" for name in prints)
+    _asked(f"SELECT print FROM ({every}) GROUP BY print HAVING count(*) > 1", prints, into="repeated")
+    count = 0 if number else sum(rows.count("*").fetchall()[0][0] for rows in given.values())
+    if not con.table("repeated").limit(1).fetchall():
+        return {name: TABLES[name].schema.empty_table() for name in read}, count
+    found = {name: rows.join(con.table("repeated"), "print", how="semi") for name, rows in printed.items()}
+    return {**found}, count - sum(rows.count("*").fetchall()[0][0] for rows in found.values())
+
+
+def _print(table: str, rule: Rule) -> str:
+    """Return the SQL of a number that is the same where the key of `rule` is."""
+    if rule.key == TABLES[table].key and table in _TIMED:
+        return f"if(stated_id IS NULL, hash(namesrv_addr, channel_id, code, {_TIMED[table]}, nth), hash(stated_id))"
+    return f"hash({', '.join(rule.key)})"
+
+
+_TIMED = {bronze.HEARTBEATS.name: "event_time", bronze.ROUTE_OBSERVATIONS.name: "effect_time"}
+"""The tables with rows from which their ids follow, and the instant of which such an id is made, among others."""
+
+
+def _asked(query: str, read: Mapping[str, Rows], into: str | None = None) -> pa.Table:
+    """Return what a statement gives of tables at hand or of relations, by their names; with `into`, it is left in that table."""
+    if into is None and all(isinstance(rows, pa.Table) for rows in read.values()):
+        return ask(query, read)
+    con = connection()
+    for name, rows in read.items():
+        (con.from_arrow(rows) if isinstance(rows, pa.Table) else rows).create_view(name, replace=True)
+    try:
+        return (
+            con.sql(query).to_arrow_table()
+            if into is None
+            else con.execute(f"CREATE OR REPLACE TABLE {into} AS {query}")
+        )
+    finally:
+        for name in read:
+            con.execute(f"DROP VIEW {name}")
+
+
+def _samples_of(rows: str, read: Mapping[str, Rows], table: str, rule: Rule) -> list[str]:
     """Return the `samples` of a query's rows."""
     cut = _sample_sql(table, rule, _columns(rows, read))
     broken = f"SELECT {cut} FROM (SELECT * {rows}) WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
-    found: list[str] = ask(broken, read)["sample"].to_pylist()
+    found: list[str] = _asked(broken, read)["sample"].to_pylist()
     return found
 
 
 _known_columns: dict[str, list[str]] = {}
 
 
-def _columns(rows: str, read: Mapping[str, pa.Table]) -> list[str]:
+def _columns(rows: str, read: Mapping[str, Rows]) -> list[str]:
     """Return the columns of a query; they do not depend on its rows, and to find them takes milliseconds."""
     if rows not in _known_columns:
-        _known_columns[rows] = ask(f"SELECT * {rows} LIMIT 0", read).column_names
+        _known_columns[rows] = _asked(f"SELECT * {rows} LIMIT 0", read).column_names
     return _known_columns[rows]

@@ -6,10 +6,7 @@ beat of a bucket has one, no lease can have ended. No sort, and nothing is read 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
-from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -33,9 +30,6 @@ VERSION = {"version_state": "state_version", "version_timestamp": "timestamp", "
 """Columns of a version, and the fields of bronze's `VERSION_OF` that they are."""
 _TYPE_OF = {column.name: column.type for table in BEATS for column in table.columns} | dict.fromkeys(VERSION, LONG)
 VERSION_OF = "data_version"
-Same = Mapping[str, Any]
-"""What is the same in all rows of a file: values by column, or by column and field (`data_version.counter`)."""
-NOTHING: Final[Same] = MappingProxyType({})
 _ASKED = ("cluster_name", "broker_name", "broker_addr", "code")
 _REGISTERED = (
     *("broker_id", "channel_id", "ha_server_addr", "enable_acting_master", "heartbeat_timeout_ms", "zone_name"),
@@ -89,48 +83,10 @@ SELECT namesrv_id, broker_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease
 """
 
 
-def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table, same: Same = NOTHING) -> pa.Table:
+def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> pa.Table:
     """Return the rows of one table of beats, of `kind`, condensed: columns `HOURS`, in no order.
 
-    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers; `same`:
-    what is known to be the same in all rows.
-    """
-    if "response_code" in same and not same["response_code"]:
-        same = {**same, _REFUSED: None}
-    return _as_hours(equal_beats(beats, _SAID[kind], leases, same), kind)
-
-
-def hours_of(equal: pa.Table, kind: str) -> pa.Table:
-    """Return `equal_beats` of one table, that were told apart by more than what hours say, as columns `HOURS`."""
-    said = (f"{sql} AS {name}" for name, sql in _SAID[kind].items())
-    keys = ", ".join(("namesrv_id", *said, *VERSION, "slot_us", "bucket"))
-    return _as_hours(ask(_HOURS.format(keys=keys), {"equal": equal}), kind)
-
-
-_HOURS = """
-SELECT {keys}, bit_or(slots) AS slots, CAST(sum(beats) AS BIGINT) AS beats, min(first_us) AS first_us, max(last_us) AS last_us,
-    max(lag_ns) AS lag_ns, min(first_seq) AS first_seq, max(last_seq) AS last_seq
-FROM equal GROUP BY ALL
-"""
-
-
-def _as_hours(found: pa.Table, kind: str) -> pa.Table:
-    given = {name: found[name] for name in found.column_names} | {"kind": pa.repeat(kind, found.num_rows)}
-    typed = [given[f.name].cast(f.type) if f.name in given else pa.nulls(found.num_rows, f.type) for f in HOURS]
-    return pa.table(typed, schema=HOURS)
-
-
-def equal_beats(
-    beats: duckdb.DuckDBPyRelation,
-    said: Mapping[str, str],
-    leases: pa.Table,
-    same: Same = NOTHING,
-    sums: Mapping[str, str] = NOTHING,
-) -> pa.Table:
-    """Return beats of one table that are equal in namesrv_id, version and `said`, and lie in one bucket, as one row each.
-
-    Columns: these, the version as its parts; slot_us, bucket, MEASURES; `sums`. `said` and `sums` are SQL by the names of their
-    columns. By what is the `same` in all rows nothing is grouped: each further key costs as much as an aggregate.
+    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers.
     """
     beats = beats.set_alias("b")
     slot_us = "slot_of_lease"
@@ -144,11 +100,14 @@ def equal_beats(
     else:
         slot_us = str(widths[0] if widths else _NO_LEASE_SLOT_US)
     # Fields of the version are keys of their own: a struct among the keys would keep them from being hashed as columns.
-    keys = {"namesrv_id": "namesrv_id", **said, **{name: f"{VERSION_OF}.{part}" for name, part in VERSION.items()}}
-    known = {name: same[sql] for name, sql in keys.items() if sql in same}
+    keys = {
+        "namesrv_id": "namesrv_id",
+        **_SAID[kind],
+        **{name: f"{VERSION_OF}.{part}" for name, part in VERSION.items()},
+    }
     slot = f"epoch_us(effect_time) // {slot_us}"
     columns = [
-        *(f"{sql} AS {name}" for name, sql in keys.items() if name not in known),
+        *(f"{sql} AS {name}" for name, sql in keys.items()),
         f"{slot_us} AS slot_us",
         f"({slot}) // {SLOTS} AS bucket",
         f"bit_or(1::BIGINT << (({slot}) % {SLOTS})) AS slots",
@@ -158,12 +117,11 @@ def equal_beats(
         f"max(CASE WHEN response_code IS NOT NULL THEN seq - epoch_us(event_time) * {NS_PER_US} END) AS lag_ns",
         "min(seq) AS first_seq",
         "max(seq) AS last_seq",
-        *(f"{sql} AS {name}" for name, sql in sums.items()),
     ]
     found = beats.aggregate(", ".join(columns)).to_arrow_table()
-    for name, value in known.items():
-        found = found.append_column(name, pa.repeat(pa.scalar(value, _TYPE_OF.get(name)), found.num_rows))
-    return found
+    given = {name: found[name] for name in found.column_names} | {"kind": pa.repeat(kind, found.num_rows)}
+    typed = [given[f.name].cast(f.type) if f.name in given else pa.nulls(found.num_rows, f.type) for f in HOURS]
+    return pa.table(typed, schema=HOURS)
 
 
 @cache

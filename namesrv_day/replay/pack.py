@@ -30,8 +30,9 @@ from namesrv_day.replay.forward import forwarded, refreshes_hourly
 from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
 from namesrv_day.replay.trial import failed_trials, unsure
 from namesrv_day.replay.unit import OutcomeOf, Refreshes, UnitReplay
-from schemas import codec, gold
+from schemas import gold
 from schemas.table import STRING, Table
+from schemas.tables.past_knowledge import past_row
 from schemas.times import day_start_us
 
 _DAY_US = 86_400_000_000
@@ -88,7 +89,7 @@ def replay_pack(given: PackInput) -> PackOutput:
         uneventful(given.hours, others, given.eventful), profile, refresh_rows(work.refreshes, work.same)
     )
     slices[gold.REFRESHES_HOURLY.name] = _on(given.day, hours, gold.REFRESHES_HOURLY)
-    facts = (codec.past_row(fact, given.context.namesrv_id) for fact in work.facts)
+    facts = (past_row(fact, given.context.namesrv_id) for fact in work.facts)
     slices[gold.PAST_KNOWLEDGE.name] = table_of(facts, gold.PAST_KNOWLEDGE, day=given.day)
     work.counters.update(quiet_units=len(pc.unique(quiet["unit"])), loud_units=len(loud))
     return PackOutput(slices, pa.concat_tables(work.outcomes), dict(work.counters))

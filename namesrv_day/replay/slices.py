@@ -13,9 +13,10 @@ from namesrv_core.machine.events import ScanNotActiveBroker
 from namesrv_day.arrow.rows import plain
 from namesrv_day.day.timed import Timed
 from namesrv_day.replay.unit import OutcomeOf, Refreshes
-from schemas import codec, gold
+from schemas import gold
 from schemas.intervals import POSITIONS, columns_of
 from schemas.table import BOOLEAN, LONG, Table
+from schemas.tables.event_outcomes import operation_of
 
 _SCAN = ScanNotActiveBroker()
 _SAID = ("cluster_name", "broker_name", "broker_addr", "topic", "channel_id")
@@ -33,7 +34,7 @@ def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str,
     columns |= {name: timed.said[name].take(numbers) for name in _SAID}
     kinds = timed.said["channel_kind"].take(numbers).to_pylist()
     of_numbers = (_SCAN if number is None else timed.events[number] for number in columns["number"])
-    columns["operation"] = list(map(codec.operation_of, of_numbers, kinds))
+    columns["operation"] = list(map(operation_of, of_numbers, kinds))
     return _table_of(gold.EVENT_OUTCOMES, columns, len(outcomes), same)
 
 

@@ -16,7 +16,7 @@ from namesrv_core.machine.rows import BrokerLiveInfo, LiveKey
 from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.timed import Report
-from schemas.codec import detail_of
+from schemas.tables.event_outcomes import detail_of
 
 _HOUR_US = 3_600_000_000
 _ANSWERS = (events.AnswerObserved, events.ResponseObserved)

@@ -32,8 +32,9 @@ from namesrv_day.day.context import SettleInput, frame
 from namesrv_day.settle.stalls import stalls
 from namesrv_wire.codes import version_name
 from namesrv_wire.streams.closing import LATE_NS
-from schemas import bronze, codec, gold
+from schemas import bronze, gold
 from schemas.sql_files import query
+from schemas.tables.namesrv_settings import setting_of, setting_rows
 from schemas.times import day_start_seq
 
 DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
@@ -76,13 +77,13 @@ def phases_of(settings: Iterable[Setting]) -> dict[int, int]:
 def settings_table(known: Known, namesrv_id: str, day: dt.date, addresses: pa.Table | None = None) -> pa.Table:
     """Return the rows of `namesrv_settings`. `addresses`: rows of that table that name it; several addresses are one row."""
     settings = [*settle(known), *(() if addresses is None else _addresses(addresses, namesrv_id))]
-    return table_of(codec.setting_rows(settings, namesrv_id), gold.NAMESRV_SETTINGS, day=day)
+    return table_of(setting_rows(settings, namesrv_id), gold.NAMESRV_SETTINGS, day=day)
 
 
 def settings_of(rows: pa.Table) -> list[Setting]:
     """Return the settings of one day and name server with which it is replayed, in order, of rows of `namesrv_settings`."""
     ordered = sorted(rows_of(rows), key=lambda row: (row["from_seq"], row["setting"]))
-    return [codec.setting_of(row) for row in ordered if row["setting"] != ADDRESSES]
+    return [setting_of(row) for row in ordered if row["setting"] != ADDRESSES]
 
 
 def _addresses(addresses: pa.Table, namesrv_id: str) -> Iterable[Setting]:
@@ -133,7 +134,7 @@ def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:
     """Return what the first of the later days that did so found out about the start of a process."""
     rows = sorted(rows_of(later), key=lambda row: row["day"], reverse=True)
     starts = (row for row in rows if row["from_seq"] == row["process_seq"] and row["setting"] != ADDRESSES)
-    found = map(codec.setting_of, starts)
+    found = map(setting_of, starts)
     return {(s.name, s.life_seq): s for s in found if s.source in (Source.STATED, Source.INFERRED)}
 
 

@@ -22,9 +22,10 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import capacities_in
-from schemas import codec, gold
+from schemas import gold
 from schemas.sql_files import query
 from schemas.table import STRING, Table
+from schemas.tables.map_capacities import map_capacity_row
 from schemas.times import day_start_seq
 
 
@@ -81,7 +82,7 @@ def map_capacities(slices: Frames, before: pa.Table, namesrv: Namesrv, namesrv_i
             start_seq,
         )
     )
-    return table_of(map(codec.map_capacity_row, found), gold.MAP_CAPACITIES, namesrv_id=namesrv_id, day=day)
+    return table_of(map(map_capacity_row, found), gold.MAP_CAPACITIES, namesrv_id=namesrv_id, day=day)
 
 
 def _capacities(

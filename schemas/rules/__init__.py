@@ -8,12 +8,16 @@ of a group that is gone, one address in several groups.
 
 from __future__ import annotations
 
-from schemas import gold
-from schemas.rules.of_bronze import BROKEN_RULE, BRONZE, QUARANTINE_REASONS, REQUESTS, UNREAD_FIELDS, UNREAD_QUEUES
+from typing import Final
+
+from schemas import bronze, gold
+from schemas.recorded import UNREAD_FIELDS
+from schemas.rule import present, unique
 from schemas.rules.of_histories import HISTORIES, of_history
-from schemas.rules.of_ledger import LEDGER
-from schemas.rules.of_reports import REPORTS
-from schemas.rules.rule import TABLES, Kind, Rule, Scope, present, unique
+from schemas.table import Kind, Rule, Scope
+from schemas.tables.namesrv_events import REQUESTS
+from schemas.tables.quarantine import BROKEN_RULE, QUARANTINE_REASONS
+from schemas.tables.topic_configs import UNREAD_QUEUES
 
 __all__ = [
     "BROKEN_RULE",
@@ -29,14 +33,16 @@ __all__ = [
 ]
 
 
+TABLES: Final = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
+
+
 def _all_rules() -> dict[str, tuple[Rule, ...]]:
-    own = BRONZE | HISTORIES | REPORTS | LEDGER
     shared: dict[str, tuple[Rule, ...]] = {
         table.name: (present(table), unique(table.name, table.key)) for table in TABLES.values()
     }
     # Intervals that do not overlap have unique keys.
     shared |= {table.name: of_history(table) for table in gold.HISTORY_TABLES}
-    return {name: (*shared[name], *own[name]) for name in TABLES}
+    return {name: (*shared[name], *HISTORIES.get(name, ()), *table.rules) for name, table in TABLES.items()}
 
 
 RULES: dict[str, tuple[Rule, ...]] = _all_rules()

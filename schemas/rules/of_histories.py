@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from schemas import gold
-from schemas.rules.rule import (
+from schemas.rule import (
     INTERVAL_DOES_NOT_RUN_BACK,
     LIVES_IN_ITS_SLICE,
-    Rule,
     present,
     query,
     queues,
@@ -16,7 +15,7 @@ from schemas.rules.rule import (
     union,
     warn,
 )
-from schemas.table import Table
+from schemas.table import Rule, Table
 
 
 def of_history(table: Table) -> tuple[Rule, ...]:

@@ -15,6 +15,7 @@ from namesrv_core.replay.take import take
 from namesrv_day.arrow.rows import rows_of
 from namesrv_day.day.day_events import day_events
 from schemas import codec
+from schemas.tables.event_outcomes import detail_of, operation_of
 from tests.day.plan_rows import Row, frames, row
 
 TABLES = {"d": TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])}
@@ -52,8 +53,8 @@ def test_what_was_refused_does_nothing(operation: str, profile: Profile) -> None
     take(registry, first, 1_000, namesrv)
     taken = take(registry, refused, 60_000, namesrv)
     assert (taken.outcome, taken.changes, taken.refreshed) == (Outcome.REFUSED_REQUEST, (), None)
-    assert codec.detail_of(taken) == ("said" if table == "registrations" else BUSY["response_remark"])
-    assert codec.operation_of(refused, None) == operation
+    assert detail_of(taken) == ("said" if table == "registrations" else BUSY["response_remark"])
+    assert operation_of(refused, None) == operation
     assert list(registry.last_update_ms.values()) == [1_000]
 
 

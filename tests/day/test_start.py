@@ -31,8 +31,9 @@ from namesrv_day.arrow.rows import plain, table_of
 from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.start import facts_in, intervals_in, starting
 from namesrv_day.replay.slices import history_rows
-from schemas import codec, gold
+from schemas import gold
 from schemas.intervals import carried_over
+from schemas.tables.past_knowledge import past_row
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
 from tests.day.lives import NAMESRV
 from tests.examples import examples
@@ -130,7 +131,7 @@ def test_what_is_known_of_the_past_is_carried() -> None:
     """From rows of past_knowledge where there are any; else it is unknown since when the day says."""
     past = Past(5)
     past.note([Mark(Entity("topic_queue", "T", ANY)), Mark(Entity("broker_addr", "b", 0), known=False)])
-    rows = table_of((codec.past_row(fact, NAMESRV) for fact in past.dump()), gold.PAST_KNOWLEDGE)
+    rows = table_of((past_row(fact, NAMESRV) for fact in past.dump()), gold.PAST_KNOWLEDGE)
     facts = facts_in({gold.PAST_KNOWLEDGE.name: rows})
     assert facts == list(past.dump())
     registry, _ = starting(day_of(Namesrv(), past_is_carried=True), {gold.PAST_KNOWLEDGE.name: rows})

@@ -10,8 +10,9 @@ import pytest
 from jobs.night import nightly
 from jobs.night.passes import InProcess
 from namesrv_day.arrow.sql import ask
-from schemas import bronze, gold, truth
+from schemas import bronze, gold
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like, house_at
+from tools.fleet.holes import HOLES
 from tools.fleet.simulate import LATE, ON_TIME, deliver, simulate
 
 _BELONGS = """
@@ -43,7 +44,7 @@ def assert_truth_is_found(path: Path) -> None:
     """Every hole longer than the lease is one removal at a tick that it allows; no other removal is claimed."""
     house = house_at(path, "reader")
     tables: dict[str, pa.Table] = {
-        "holes": house.rows(truth.HOLES),
+        "holes": house.rows(HOLES),
         "expired": house.published_rows(gold.EXPIRED_BROKERS),
     }
     counted = f"(SELECT count(*) FROM expired e WHERE {_BELONGS})"

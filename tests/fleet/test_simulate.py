@@ -17,15 +17,16 @@ from jobs.night.passes import InProcess
 from jobs.store.files import bounds_of, read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
-from schemas import bronze, truth
+from schemas import bronze
 from schemas.table import Table
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like, house_at
 from tools.fleet.fleet import Fleet
+from tools.fleet.holes import HOLES
 from tools.fleet.plan import plan_of
 from tools.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate
 
 BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
-WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES, truth.HOLES)
+WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES, HOLES)
 
 
 def run(path: Path, fleet: Fleet, *days: dt.date, name: str = "run", width: int = 1) -> Simulated:
@@ -105,7 +106,7 @@ def test_late_and_repeated_events_come_with_the_next_day(tmp_path: Path) -> None
     late = deliver(house_at(tmp_path / "late", "late"), InProcess(2), fleet, DAY, LATE)
     punctual = fleet_like(fleet, late=0.0, duplicates=0.0)
     everything = deliver(house_at(tmp_path / "all", "all"), InProcess(), punctual, DAY, ON_TIME)
-    tables = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, truth.HOLES)
+    tables = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, HOLES)
     assert contents(tmp_path / "late", tables) == contents(tmp_path / "all", tables)
     came_late = everything - on_time
     assert 0.02 < came_late / everything < 0.04 < late / everything < 0.08
@@ -197,7 +198,7 @@ def test_holes_are_in_the_truth(tmp_path: Path) -> None:
     """Each hole in which beats were lost, of each name server, once."""
     fleet = fleet_like(TROUBLED, outages=0.3, restarts=0)
     run(tmp_path, fleet, DAY, NEXT, width=9)
-    rows = house_at(tmp_path, "reader").rows(truth.HOLES, columns=["day", "namesrv_id"])
+    rows = house_at(tmp_path, "reader").rows(HOLES, columns=["day", "namesrv_id"])
     expected = {
         (day, f"10.255.0.{n + 1}:9876"): int((holes.k_to > holes.k_from).sum())
         for day, hours in ((DAY, range(24)), (NEXT, range(24, 48)))

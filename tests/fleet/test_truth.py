@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 import pytest
 
 from namesrv_day.arrow.rows import conformed, rows_of
-from schemas import truth
 from tests.fleet.fleets import DAY, TROUBLED, beats_on, events_of, fleet_like
 from tools.fleet.fleet import Fleet
+from tools.fleet.holes import HOLES
 from tools.fleet.plan import plan_of
 from tools.fleet.truth import holes_from
 
@@ -20,7 +20,7 @@ FIVE = fleet_like(BUSY, version="5.4.0", form="light", beats_per_minute=4, timeo
 def holes_of(fleet: Fleet) -> list[dict]:
     """Return the truth about a fleet's first day at its second name server."""
     found = holes_from(fleet, 1, plan_of(fleet, 1, DAY, range(24)).holes)
-    return list(rows_of(conformed(found, truth.HOLES)))
+    return list(rows_of(conformed(found, HOLES)))
 
 
 @pytest.mark.parametrize("fleet", [BUSY, FIVE], ids=["4.9.7", "5.4.0"])

@@ -40,9 +40,15 @@ def expected(name: str) -> dict[str, str]:
     return found
 
 
+def of_those_tables(warehouse: Path, name: str) -> dict[str, str]:
+    """Return the content of the same tables in a warehouse; it may have others that came later."""
+    content = content_of(warehouse)
+    return {table: content[table] for table in expected(name)}
+
+
 def test_the_bundled_capture_gives_what_it_gave(whole: Capture) -> None:
     """All gold tables but the findings are equal by content, whatever files and digests they have."""
-    assert content_of(whole.path) == expected("v4-lifecycle")
+    assert of_those_tables(whole.path, "v4-lifecycle") == expected("v4-lifecycle")
 
 
 @pytest.mark.slow
@@ -53,7 +59,7 @@ def test_other_captures_give_what_they_gave(name: str, tmp_path: Path) -> None:
     Every recorded answer, asked of a registry that is rebuilt from the published tables, compares as was published.
     """
     night(tmp_path / "w", file_of(name), conf=JOINED)
-    assert content_of(tmp_path / "w") == expected(name)
+    assert of_those_tables(tmp_path / "w", name) == expected(name)
     answers = Answers(str(tmp_path / "w"))
     again = asked_again(answers)
     assert differing(again, published(answers)) == []

@@ -22,7 +22,7 @@ from jobs.night.passes import InProcess
 from jobs.store.check import check
 from schemas import bronze, gold
 from schemas.rules import RULES
-from schemas.rules.rule import Rule
+from schemas.table import Rule
 from tests.night.nights import Nights, counted, house_at, night, rows
 from tests.night.three_days import DAYS, MONTH_MS, beat, registration, write_log
 

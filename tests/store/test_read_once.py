@@ -1,9 +1,8 @@
-"""Beats are read once: what footers prove of a file is true, and what is told of equal beats together is true of each."""
+"""What footers prove of a file is true of each of its rows, and need not be read."""
 
 from __future__ import annotations
 
 import random
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,13 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.errors import TamperedError
-from jobs.store.files import DataFile, read_files, write_file
+from jobs.store.files import write_file
 from jobs.store.places import table_path
-from jobs.store.relations import ask_file, ask_files, digests_of, few_of, same_in
-from namesrv_day.arrow.digest import slices_of_equal
-from namesrv_day.arrow.rows import empty, rows_of, table_of, with_derived
-from namesrv_day.day.day_events import BEATS
-from namesrv_day.gate.rules import counted, row_rules
-from namesrv_day.gate.scan import Scan, scanned
-from namesrv_day.hours.condense import hours_from, hours_of, leases_from
-from schemas import bronze, gold
+from jobs.store.relations import ask_files, few_of, same_in
+from namesrv_day.arrow.rows import table_of, with_derived
+from schemas import bronze
 from schemas.table import Table
 from tests.day.plan_rows import DAY, VERSION, row
-from tests.examples import examples
 
 DRAWN: dict[str, list[Any]] = {
     "namesrv_id": ["10.0.0.9:9876", "10.0.0.8:9876"],
@@ -56,36 +49,6 @@ def drawn(table: Table, seed: int, varying: int) -> pa.Table:
         late = row(table.name, draw.randrange(86_400), lag_us=draw.choice([0, 5, -5]), **SAME, **values)
         rows.append({**late, "seq": late["seq"] + draw.choice([0, n, 2_000_000_000]), "event_id": f"{n:032x}"})
     return with_derived(table_of(rows, table), table)
-
-
-def scan_of(root: str, table: Table, file: DataFile, same: dict[str, Any], leases: pa.Table) -> Scan:
-    """Return what a file leaves."""
-    columns = partial(read_files, root, table, [file])
-    return ask_file(root, table, file, lambda rows: scanned(rows, columns, table.name, 1, same, leases))
-
-
-@pytest.mark.parametrize("table", BEATS, ids=lambda table: table.name)
-@pytest.mark.parametrize(("seed", "varying"), [(seed, seed) for seed in range(examples(12))])
-def test_equal_beats_together_say_what_each_says(tmp_path: Path, table: Table, seed: int, varying: int) -> None:
-    """Digests, hours and counts of rules are those of the rows one by one, whatever is the same in all of a file."""
-    root, given = str(tmp_path), drawn(table, seed, varying)
-    file = write_file(given, root, table, DAY, "part")
-    leases = leases_from(empty(gold.BROKER_LIVE_HISTORY), empty(bronze.REGISTRATIONS))
-    scan = scan_of(root, table, file, same_in(root, table, file), leases)
-
-    assert scan.equal is not None
-    assert slices_of_equal(table.name, scan.equal) == digests_of(root, table, [file])
-    one_by_one = ask_file(root, table, file, lambda rows: hours_from(rows, table.name, leases))
-    assert in_order(hours_of(scan.equal, table.name)) == in_order(one_by_one)
-    judged = ask_file(root, table, file, lambda rows: counted(rows, table.name, row_rules(table.name)))
-    assert {m.rule: (m.rows, m.broken, m.sample) for m in scan.measured} == {
-        m.rule: (m.rows, m.broken, m.sample) for m in judged
-    }
-
-
-def in_order(hours: pa.Table) -> list[dict[str, Any]]:
-    """Return rows in an order of their own."""
-    return sorted(rows_of(hours), key=repr)
 
 
 @pytest.mark.parametrize("seed", range(12))

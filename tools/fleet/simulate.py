@@ -30,10 +30,11 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_derived
 from namesrv_wire.protocol.bodies import TopicTable
 from namesrv_wire.rows import Row
-from schemas import bronze, truth
+from schemas import bronze
 from schemas.table import Table
 from tools.fleet.events import EventRows, namesrv_events_from, source_prefix, tables_of, topic_configs_from
 from tools.fleet.fleet import Fleet
+from tools.fleet.holes import HOLES
 from tools.fleet.plan import Beats, Plan, beats_of, plan_of, versions_on
 from tools.fleet.truth import holes_from
 
@@ -133,7 +134,7 @@ def deliver(house: Warehouse, passes: Passes, fleet: Fleet, day: dt.date, name: 
     else:
         counts.update(_replace_day(house, delivery, written))
     _note_sources(house, delivery, counts)
-    house.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), truth.HOLES, bronze.SOURCES])
+    house.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), HOLES, bronze.SOURCES])
     house.clear_staging()
     return counts.total()
 
@@ -205,7 +206,7 @@ def write_beats(work: BeatsWork) -> Written:
     begins = plan.holes.h * a_hour
     holes = holes_from(delivery.fleet, work.n, plan.holes.where((begins >= numbers.start) & (begins < numbers.stop)))
     if holes.num_rows:
-        files[truth.HOLES.name] = _write(delivery, truth.HOLES, [holes])
+        files[HOLES.name] = _write(delivery, HOLES, [holes])
     return Written(work.n, events, files, [])
 
 
@@ -247,7 +248,7 @@ def _replace_day(house: Warehouse, delivery: Delivery, written: Sequence[Written
     lives = namesrv_events_from(delivery.fleet, delivery.day, delivery.run_id)
     if lives.num_rows:
         files[bronze.NAMESRV_EVENTS.name].append(_write(delivery, bronze.NAMESRV_EVENTS, [lives]))
-    for table in (*_BEATS, bronze.NAMESRV_EVENTS, truth.HOLES):
+    for table in (*_BEATS, bronze.NAMESRV_EVENTS, HOLES):
         house.replace(table, [delivery.day], files[table.name])
     sources = pc.value_counts(lives["source_file"]).to_pylist()
     numbers = {file: n for n, file in enumerate(_source_files(delivery.fleet, delivery.day))}

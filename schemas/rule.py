@@ -1,48 +1,12 @@
-"""What a rule is, and the pieces that rules of several tables are made of."""
+"""The kinds of rules, and the pieces that rules of several tables are made of."""
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
 
-from schemas import bronze, gold
-from schemas.table import Severity, Table
-
-Kind = Literal["row", "unique", "reference", "query"]
-Scope = Literal["row", "namesrv", "table"]
-"""Of which rows together a rule can be judged: of any, of all of one name server, or only of all there are."""
-
-TABLES: Final = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
-_READ = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule of a table.
-
-    `holds` is a SQL boolean (DuckDB's) over one row of the table, or of `over`: a query that reads tables by their names and
-    whose rows are judged instead. A row for which it is not TRUE breaks the rule. Only rules of kind `row` have no `over`.
-    `scope`: counts of parts that are judged apart add up if each part has all rows of its name servers (`namesrv`), or
-    whatever rows it has (`row`). `key`, of kind `unique`: the columns in which no two rows of the tables are the same.
-    """
-
-    name: str
-    holds: str
-    says: str
-    severity: Severity = "critical"
-    kind: Kind = "row"
-    over: str | None = None
-    scope: Scope = "row"
-    key: tuple[str, ...] = ()
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Return the names of the tables that `over` reads, in alphabetical order."""
-        return tuple(sorted(TABLES.keys() & set(_READ.findall(self.over or ""))))
+from schemas.table import Rule, Scope, Table
 
 
 def warn(name: str, holds: str, says: str, over: str | None = None) -> Rule:
@@ -62,14 +26,33 @@ def reference(name: str, says: str, over: str, scope: Scope = "namesrv") -> Rule
     return Rule(name, "known IS NOT NULL", says, kind="reference", over=over, scope=scope)
 
 
+def known_event(table: str, column: str, where: str = "TRUE", also: str = "") -> Rule:
+    """Return the rule that the events in `column` are in event_outcomes, `where` they are of the day.
+
+    `also` adds events (day, namesrv_id, event_id) that may have been plain refreshes, which event_outcomes leaves out.
+    """
+    events = "SELECT day, namesrv_id, event_id FROM event_outcomes" + also
+    return reference(
+        f"{column}_is_known",
+        f"Every {column} of the slice's own day is a recorded event.",
+        f"""
+        SELECT judged.day, judged.namesrv_id, judged.{column}, outcomes.event_id AS known
+        FROM {table} AS judged
+        LEFT JOIN (SELECT DISTINCT day, namesrv_id, event_id FROM ({events})) AS outcomes
+          ON outcomes.day = judged.day AND outcomes.namesrv_id = judged.namesrv_id
+         AND outcomes.event_id = judged.{column}
+        WHERE judged.{column} IS NOT NULL AND {where}""",
+    )
+
+
 def words(values: Iterable[str | int]) -> str:
     """Return SQL literals, separated by commas."""
     return ", ".join(repr(value) for value in values)
 
 
 def present(table: Table) -> Rule:
-    """Return the rule that the required columns of `table` are never NULL."""
-    required = [column.name for column in table.columns if column.required]
+    """Return the rule that the required columns of `table`, which are stored, are never NULL."""
+    required = [column.name for column in table.columns if column.required and column.derived is None]
     return Rule(
         "required_columns_present",
         " AND ".join(f"{name} IS NOT NULL" for name in required),
@@ -107,7 +90,7 @@ def is_one_of(column: str, values: Iterable[str | int]) -> str:
 
 def is_code(column: str, codes: Iterable[int]) -> str:
     """Return the SQL condition that `column` is one of `codes`."""
-    # The statistics in a file's footer prove ranges, and neither lists nor equations.
+    # DuckDB's statistics prove ranges, and neither lists nor equations.
     return " OR ".join(f"{column} BETWEEN {code} AND {code}" for code in codes)
 
 

@@ -28,4 +28,3 @@ HOLES = Table(
     ),
     key=("day", "namesrv_id", "broker_name", "hole_from"),
 )
-TABLES = (HOLES,)
