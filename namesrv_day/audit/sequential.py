@@ -1,7 +1,7 @@
 """A name server's life told once more, by another way than a night's: one registry, one event after the other.
 
-Nothing is carried in slices, cut into packs or left out as quiet, and orders are decided anew. What is taken as given are
-the settings of each day. So what comes of it can be held against the published slices.
+Nothing is carried in slices, no beats are folded into runs, and orders are decided anew. What is taken as given are the
+settings of each day. So what comes of it can be held against the published slices.
 """
 
 from __future__ import annotations

@@ -11,11 +11,14 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from jobs.conf import PipelineConf
-from jobs.night import condensing, judging, night, publish, settling
+import pyarrow as pa
+
+from jobs.night import condensing, judging, night, publish, work
 from jobs.night.passes import InProcess
 from jobs.night.together import Comparison
-from jobs.night.work import PackReplayed, PackWork, replay_units
+from namesrv_day.hours.fold import Folded, periods_of
+from namesrv_day.replay import replay as replaying
+from namesrv_day.replay.replay import Replayed, ReplayInput
 from schemas import bronze, gold
 from schemas.times import day_start_us
 from tests.oracle.jvm import JvmUnavailableError
@@ -128,19 +131,19 @@ def gate(fleets: Fleets, rounds: int) -> list[Measured]:
     ]
 
 
-def pack(fleets: Fleets, rounds: int) -> list[Measured]:
-    """Events through the core in packs, Arrow to rows and back included, on one core by those of the first version."""
+def core(fleets: Fleets, rounds: int) -> list[Measured]:
+    """Events through the core, Arrow to rows and back included, on one core by those of the first version."""
     day, answers, rates = fleets.day("tenth"), [], []
     for _ in range(rounds + 1):
-        for conf in (PipelineConf(), PipelineConf(quiet_road=False)):
+        for fold in (replaying.folded, _one_by_one):
             watched = _Watched()
             day.renew()
-            with patch.object(settling, "replay_units", watched), patch.object(night, "replay_units", watched):
-                answers.append(day.replayed(InProcess(), conf))
+            with patch.object(replaying, "folded", fold), patch.object(work, "replay", watched):
+                answers.append(day.replayed(InProcess()))
         rates.append(watched.events / watched.seconds)
-    name = "events a second through a pack ÷ the first version's"
+    name = "events a second through a replay ÷ the first version's"
     if len(set(answers)) != 1:
-        return [NotMeasured(name, "the roads differ")]
+        return [NotMeasured(name, "runs and single beats differ")]
     notes = {"events": watched.events}
     return [
         Ratio(name, "ours", _FIRST_EVENTS_A_SECOND, {"ours": rates[1:]}, 5, True, 1, "a second", len(answers[0]), notes)
@@ -225,24 +228,29 @@ def _measured(
 
 
 class _Watched:
-    """Replays packs, and counts the events that their core takes and the seconds of CPU that they take."""
+    """Replays days, and counts the events that the core takes and the seconds of CPU that they take."""
 
     def __init__(self) -> None:
         self.events, self.seconds = 0, 0.0
 
-    def __call__(self, pack: PackWork) -> PackReplayed:
-        """Replay one pack."""
+    def __call__(self, given: ReplayInput) -> Replayed:
+        """Replay one day."""
         began = time.process_time()
-        done = replay_units(pack)
+        done = replaying.replay(given)
         self.seconds += time.process_time() - began
-        self.events += done.counters.get("events", 0)
+        self.events += done.events
         return done
+
+
+def _one_by_one(hours: pa.Table, others: pa.Table, *_: object) -> Folded:
+    """Return a day's beats as none of them is part of a run."""
+    return Folded(periods_of(hours), hours.slice(0, 0), others.slice(0, 0))
 
 
 FIGURES: dict[str, Callable[[Fleets, int], list[Measured]]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        *(quiet, stormy, java, wide, gate, pack, tenfold, long_history, captures),
+        *(quiet, stormy, java, wide, gate, core, tenfold, long_history, captures),
         *(answers, mid_life, reading, captured_day, questions),
     )
 }

@@ -121,9 +121,9 @@ class FleetDay:
 
     # -- our side ------------------------------------------------------------------------------------------------------
 
-    def replayed(self, passes: Passes | None = None, conf: PipelineConf | None = None) -> Expiries:
+    def replayed(self, passes: Passes | None = None) -> Expiries:
         """Replay and flag the day, commit it, and return the brokers that scans removed."""
-        house = self.house(self.copy, conf)
+        house = self.house(self.copy)
         house.start_from_published()
         night = Night(house, passes or self.fleets.passes, is_gated=False)
         night.replay_days([self.date], parts=(OUTCOMES, FLAGS))
