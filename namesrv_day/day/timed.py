@@ -94,15 +94,16 @@ class TopicTables(dict[str, TopicTable]):
     def __init__(self, now: pa.Table, later: Callable[[], pa.Table]) -> None:
         """`now`, and what `later` returns: rows of topic_configs."""
         super().__init__(topic_tables_of(now))
-        self._later = later
+        self._read_later = later
 
     def __missing__(self, digest: str) -> TopicTable:
-        self[digest] = _LaterTopicTable(lambda: self._configs.filter(pc.field("topic_config_digest") == digest))
+        self[digest] = _LaterTopicTable(lambda: self.later.filter(pc.field("topic_config_digest") == digest))
         return self[digest]
 
     @cached_property
-    def _configs(self) -> pa.Table:
-        return self._later()
+    def later(self) -> pa.Table:
+        """Return the rows of topic_configs that are not looked into yet."""
+        return self._read_later()
 
 
 class _LaterTopicTable(TopicTable):

@@ -127,14 +127,15 @@ class _State:
             return Notes(context, start, None), None
         unmet, complete = UnmetQueues(self._queues), dict[str | None, TopicTable]()
         if context.namesrv.profile.repairs_missing_topics:
-            complete = {row["broker_name"]: topics[row["digest"]] for row in _complete(self._given, beats.runs)}
+            complete = {
+                row["broker_name"]: topics[row["digest"]] for row in _complete(self._given, beats.runs, topics.later)
+            }
         start[0].topic_queue_table.begin_with(unmet, complete)
         return Notes(context, start, unmet), unmet
 
 
-def _complete(given: ReplayInput, runs: pa.Table) -> list[dict[str, str]]:
+def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dict[str, str]]:
     """Return broker names with the digest of the topics that they register in runs, and have: 5.x brings back others."""
-    configs = given.topic_configs(topic_digests(runs))
     queues = frame(given.open_rows, gold.TOPIC_QUEUE_HISTORY).select(["broker_name", "topic"])
     return ask(query("replay/complete"), {"runs": runs, "queues": queues, "configs": configs}).to_pylist()  # type: ignore[no-any-return]
 

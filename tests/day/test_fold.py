@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_day.arrow.rows import rows_of
+from namesrv_day.arrow.rows import rows_of, with_columns
 from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.day_events import Frames
 from namesrv_day.hours.fold import PERIODS, Folded, folded
@@ -53,9 +53,12 @@ STATE_OF_TWO = {
 
 
 def fold(*rows: Row, day: NamesrvDay | None = None, broken: pa.Table | None = None, **open_rows: pa.Table) -> Folded:
-    """Return the beats of a day with these events, folded."""
+    """Return the beats of a day with these events, folded. In 4.x live entries have no cluster."""
     state: Frames = STATE | open_rows
     day = context() if day is None else day
+    if not day.namesrv.profile.live_key_has_cluster:
+        nobody = pa.nulls(state[LIVE].num_rows, pa.string())
+        state = {**state, LIVE: with_columns(state[LIVE], cluster_name=nobody)}
     return folded(hours(*rows, live=state[LIVE]), others(*rows), state, day, broken)
 
 
@@ -109,8 +112,7 @@ def test_a_day_of_equal_beats_is_one_run(profile: Profile, told: list[Row]) -> N
 def test_what_does_not_plainly_renew_a_lease_is_taken_by_itself(profile: Profile, beat: Row, *, first: bool) -> None:
     """Plain is what names a live entry, and what it registered and its broker reported last."""
     day = context(Namesrv(profile), until_s=60)
-    state = {LIVE: entry(cluster_name="C" if profile.live_key_has_cluster else None)}
-    assert single_hours(fold(beat, day=day, **state), beat["broker_addr"]) == ([0] if first else [])
+    assert single_hours(fold(beat, day=day), beat["broker_addr"]) == ([0] if first else [])
 
 
 def test_news_are_taken_by_themselves_once() -> None:
@@ -260,7 +262,7 @@ def test_one_address_in_two_clusters_has_two_leases_in_5x() -> None:
         (V5_4_0, told, []),
         (V5_4_0, silent, [1]),
     ):
-        state = {LIVE: in_both if profile is V5_4_0 else entry(cluster_name=None), REPORTED: reported}
+        state = {LIVE: in_both if profile is V5_4_0 else entry(), REPORTED: reported}
         assert single_hours(fold(*rows, day=context(Namesrv(profile)), **state)) == found
 
 

@@ -105,9 +105,9 @@ def test_nobody_sees_where_rows_lay(keys: list[tuple[str, str | None]], told: li
         assert (step.outcome, set(step.changes), step.result) == (other.outcome, set(other.changes), other.result)
         for interval in unmet.touched(step.changes):
             histories.carry(interval)
-        said = {"seq": us(seq) * 1_000, "event_id": f"event-{seq}", "at_us": us(seq)}
-        closed += histories.record(step.changes, **said)
-        of_whole_closed += of_whole.record(other.changes, **said)
+        name, at_us = f"event-{seq}", us(seq)
+        closed += histories.record(step.changes, seq=at_us * 1_000, event_id=name, at_us=at_us)
+        of_whole_closed += of_whole.record(other.changes, seq=at_us * 1_000, event_id=name, at_us=at_us)
     left = [*histories.open_intervals(), *intervals_from(QUEUES, unmet.untouched)]
     for mine, others in ((closed, of_whole_closed), (left, list(of_whole.open_intervals()))):
         assert sorted(map(_without_numbers, mine)) == sorted(map(_without_numbers, others))

@@ -56,13 +56,12 @@ def test_equal_contents_are_one_event() -> None:
 
 
 def test_rows_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As objects rows take much memory; where they are cut changes nothing, nor does a span of them."""
+    """As objects rows take much memory; where they are cut changes nothing."""
     rows = rows_of(*(query(f"{n % 3}:1") for n in range(10)))
     whole = list(Timed(rows, {}).numbered())
     monkeypatch.setattr(timed, "_ROWS_AT_A_TIME", 4)
     found = Timed(rows, {})
     assert [of_row for _, of_row in found.numbered()] == [of_row for _, of_row in whole]
-    assert [of_row.seq for _, of_row in found.numbered(3, 9)] == [4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize(
@@ -158,8 +157,8 @@ def test_a_topic_table_is_read_when_somebody_looks_into_it() -> None:
         return configs.slice(1)
 
     tables = TopicTables(configs.slice(0, 1), later)
-    assert (tables["d1"].names, tables["d2"] is tables["d2"], asked) == ({"d1"}, True, [])
-    assert (tables["d2"].names, len(tables["d2"]), asked) == ({"d2"}, 1, [1])
+    assert (sorted(tables["d1"].names), tables["d2"] is tables["d2"], asked) == (["d1"], True, [])
+    assert (sorted(tables["d2"].names), len(tables["d2"]), asked) == (["d2"], 1, [1])
     with pytest.raises(AttributeError):
         _ = tables["d2"].nothing  # type: ignore[attr-defined]
 

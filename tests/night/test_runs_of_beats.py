@@ -10,6 +10,7 @@ import pytest
 
 from jobs.night import work
 from namesrv_day.hours import condense
+from namesrv_day.hours.fold import folded
 from namesrv_day.replay import replay as replaying
 from namesrv_day.settle import races
 from schemas import gold
@@ -54,7 +55,7 @@ def test_no_table_tells_runs_from_single_beats(tmp_path: Path, monkeypatch: pyte
     log = tmp_path / "scenes.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines()), encoding="utf-8")
     said, events = {}, {}
-    for name, fold in (("runs", replaying.folded), ("beats", one_by_one)):
+    for name, fold in (("runs", folded), ("beats", one_by_one)):
         monkeypatch.setattr(replaying, "folded", fold)
         passes = Counting()
         said[name] = night(tmp_path / name, log, passes=passes)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from jobs.night import condensing, judging, night, publish, work
 from jobs.night.passes import InProcess
 from jobs.night.together import Comparison
-from namesrv_day.hours.fold import Folded, periods_of
+from namesrv_day.hours.fold import Folded, folded, periods_of
 from namesrv_day.replay import replay as replaying
 from namesrv_day.replay.replay import Replayed, ReplayInput
 from schemas import bronze, gold
@@ -135,7 +135,7 @@ def core(fleets: Fleets, rounds: int) -> list[Measured]:
     """Events through the core, Arrow to rows and back included, on one core by those of the first version."""
     day, answers, rates = fleets.day("tenth"), [], []
     for _ in range(rounds + 1):
-        for fold in (replaying.folded, _one_by_one):
+        for fold in (folded, _one_by_one):
             watched = _Watched()
             day.renew()
             with patch.object(replaying, "folded", fold), patch.object(work, "replay", watched):
