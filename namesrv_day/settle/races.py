@@ -23,7 +23,7 @@ from namesrv_day.day.day_events import BEATS, OTHERS, day_events, topic_digests
 from namesrv_day.day.start import starting
 from namesrv_day.day.timed import timed_events, topic_tables_of
 from namesrv_day.hours.condense import PERIOD_US
-from namesrv_day.hours.fold import PERIODS, folded
+from namesrv_day.hours.fold import folded, of_periods
 from namesrv_day.settle.observations import Observations
 from schemas import bronze, gold
 from schemas.sql_files import query
@@ -79,11 +79,8 @@ class Replayable:
         if not beats.runs.num_rows:
             return self.whole
         periods = sorted(pc.unique(beats.singles["period"]).to_pylist())
-        singles = self._singles(
-            pc.field("broker_addr").isin(beats.singles["broker_addr"].unique()) & in_periods(periods)
-        )
-        singles = singles.append_column("period", pc.divide(singles["effect_us"], PERIOD_US))
-        singles = singles.join(beats.singles, PERIODS.names, join_type="left semi", use_threads=False)
+        asked = pc.field("broker_addr").isin(beats.singles["broker_addr"].unique()) & in_periods(periods)
+        singles = of_periods(self._singles(asked), beats.singles)
         return self._day(pa.concat_tables([self.others, singles, beats.runs], promote_options="default"))
 
     @cached_property

@@ -18,7 +18,7 @@ from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import SCAN_LIFE, NamesrvDay
 from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours import condense
-from namesrv_day.hours.fold import Folded, periods_of
+from namesrv_day.hours.fold import Folded, of_periods, periods_of
 from namesrv_day.replay import replay as replaying
 from namesrv_day.replay.replay import Replayed, ReplayInput, replay
 from namesrv_wire.logs.event_log import Positions, rows_of_line
@@ -136,7 +136,7 @@ class Life:
     def _read(self, beats: pa.Table, singles: pa.Table) -> pa.Table:
         """Return single beats as a reader does."""
         self.reads[-1].append(singles)
-        return read(beats, singles)
+        return of_periods(beats, singles)
 
 
 def one_by_one(hours: pa.Table, others: pa.Table, *_: object) -> Folded:
@@ -167,14 +167,6 @@ def hours_of(frames: Tables, open_rows: Tables) -> pa.Table:
     leases = condense.leases_from(live, frames["registrations"])
     found = [condense.hours_from(connection().from_arrow(frames[t.name]), t.name, leases) for t in BEATS]
     return pa.concat_tables(found)
-
-
-def read(beats: pa.Table, beaten: pa.Table) -> pa.Table:
-    """Return single beats as a reader does: those of the addresses and periods."""
-    wanted = {(of["broker_addr"], of["period"]) for of in beaten.to_pylist()}
-    periods = pc.divide(beats["effect_us"], condense.PERIOD_US).to_pylist()
-    came = [of in wanted for of in zip(beats["broker_addr"].to_pylist(), periods, strict=True)]
-    return beats.filter(pa.array(came, pa.bool_()))
 
 
 def by_seq(rows: pa.Table) -> list[dict[str, Any]]:

@@ -6,11 +6,14 @@ import random
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
 from namesrv_day.hours import condense
 from tests.day.lives import HISTORIES, Life, Line, joined, told_apart, unnumbered
 from tests.day.test_scenes import query, registration
+from tests.examples import examples
 
 FIRST_S, LAST_S = -3_600, 3_600
 NAMESRVS = [
@@ -76,15 +79,16 @@ def _broker(dice: random.Random, number: int, calm: int) -> list[tuple[float, Li
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_table_tells_runs_from_single_beats(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In periods of an hour, and in short ones, of which most are parts of runs."""
-    life = Life(told_at_random(seed), NAMESRVS[seed % len(NAMESRVS)])
+@settings(max_examples=examples(12))
+@given(st.integers(0, 10**6), st.sampled_from(NAMESRVS), st.sampled_from([(60, 3_600), (4, 240)]))
+def test_no_table_tells_runs_from_single_beats(seed: int, namesrv: Namesrv, slots: tuple[int, int]) -> None:
+    """Whatever brokers and administrators do, in periods of an hour, and in short ones, of which most are parts of runs."""
+    life = Life(told_at_random(seed), namesrv)
     plain = life.replayed(folds=False)
-    assert told_apart(plain, life.replayed()) == {}
-    monkeypatch.setattr(condense, "SLOTS", 4)
-    monkeypatch.setattr(condense, "PERIOD_US", 240_000_000)
-    assert told_apart(plain, life.replayed()) == {}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(condense, "SLOTS", slots[0])
+        patched.setattr(condense, "PERIOD_US", slots[1] * 1_000_000)
+        assert told_apart(plain, life.replayed()) == {}
 
 
 @pytest.mark.slow
