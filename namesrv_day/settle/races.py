@@ -75,9 +75,9 @@ class Replayable:
     @cached_property
     def short(self) -> Day:
         """Return the day with runs of beats where that may do."""
-        beats = folded(self._given.today["hours"], self.others, self._given.carried, self.context)
-        if not beats.runs.num_rows:
+        if self.context.has_unknown_past:
             return self.whole
+        beats = folded(self._given.today["hours"], self.others, self._given.carried, self.context)
         periods = sorted(pc.unique(beats.singles["period"]).to_pylist())
         asked = pc.field("broker_addr").isin(beats.singles["broker_addr"].unique()) & in_periods(periods)
         singles = of_periods(self._singles(asked), beats.singles)

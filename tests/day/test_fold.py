@@ -123,6 +123,20 @@ def test_news_are_taken_by_themselves_once() -> None:
     assert len(list(rows_of(found.runs))) == 3
 
 
+def test_who_takes_anothers_place_again_and_again_is_taken_beat_by_beat() -> None:
+    """Two masters of one name, who were there when the day began: each registration changes something."""
+    state = {
+        LIVE: pa.concat_tables([entry(), entry(channel_id="1:2#1", broker_addr="1:2")]),
+        REPORTED: opened(REPORTED, {"data_version": VERSION}, {"data_version": VERSION, "broker_addr": "1:2"}),
+    }
+    told = [
+        *beats(10, DAY_S - 20, table="registrations"),
+        *beats(20, 2 * HOUR_S, table="registrations", broker_addr="1:2", channel_id="1:2#1"),
+    ]
+    found = fold(*told, day=context(until_s=DAY_S), **state)
+    assert (single_hours(found), single_hours(found, "1:2")) == ([0, 1, 2], [0, 1])
+
+
 SILENCES = [
     pytest.param(beats(10, 3 * HOUR_S + 600), beats(3 * HOUR_S + 760, DAY_S - 20), [3], id="in an hour"),
     pytest.param(beats(10, 4 * HOUR_S - 80), beats(4 * HOUR_S + 60, DAY_S - 20), [4], id="from one hour to the next"),

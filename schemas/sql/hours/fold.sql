@@ -52,6 +52,17 @@ WITH beats AS (
             ), false
         )
     ) GROUP BY ALL
+), contested AS (
+    -- Two that take each other's place in a group, or one that says now this, now that, change something each time.
+    SELECT broker_addr, first_us, last_us, min(said) OVER place <> max(said) OVER place AS differs
+    FROM (
+        SELECT *, hash(
+            cluster_name, broker_addr, data_version, channel_id, ha_server_addr, topic_config_digest, filter_servers,
+            enable_acting_master, heartbeat_timeout_ms, zone_name
+        ) AS said
+        FROM beats WHERE kind = 'registrations'
+    )
+    WINDOW place AS (PARTITION BY broker_name, broker_id, first_us // $period_us)
 ), marks AS (
     -- When something may happen, and to whom: an address, a broker name, who speaks over a connection, or everybody.
     -- The bits of a bucket are one run of ones if adding the lowest of them carries past all the others.
@@ -66,6 +77,8 @@ WITH beats AS (
     SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE refusal IS NOT NULL OR code = $light AND NOT $knows_light
     UNION ALL
     SELECT 'a', broker_addr, first_us, last_us FROM news
+    UNION ALL
+    SELECT 'a', broker_addr, first_us, last_us FROM contested WHERE differs
     UNION ALL
     SELECT 'a', unnest([broker_addr, remote_addr]), coalesce(received_us, effect_us), effect_us FROM others
     UNION ALL
