@@ -52,7 +52,6 @@ class PipelineConf:
     `late_limit_days`: an event may lie so many days behind the latest of its name server; later ones are quarantined.
     `ahead_limit_minutes`: so much later than the run a recorded time may be, since clocks differ; later ones are quarantined.
     `mismatched_share_max`, `mismatched_min`: more answers that do not match, of both, and the run says so by its exit code.
-    `quiet_road`: whether brokers that only beat are told from others before the replay.
     `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port; they describe name servers, and leave
     none out. `vxlan_ports`: UDP ports to which captured VXLAN goes. `join_addresses`: whether what findings say of addresses
     holds as if it stood there.
@@ -64,7 +63,6 @@ class PipelineConf:
     ahead_limit_minutes: int = 60
     mismatched_share_max: float = 0.001
     mismatched_min: int = 10
-    quiet_road: bool = True
     thresholds: Thresholds = field(default_factory=Thresholds)
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
     vxlan_ports: frozenset[int] = DEFAULT_VXLAN_PORTS
@@ -74,15 +72,13 @@ class PipelineConf:
     def sha256(self) -> str:
         """Return the SHA-256, in canonical JSON, of the settings on which what is made of the stored events depends.
 
-        What may be stored at all is no reason to replay what is; nor is the road that the replay takes. An address that is joined
-        names rows anew, which is.
+        What may be stored at all is no reason to replay what is. An address that is joined names rows anew, which is.
         """
         left_out = (
             "late_limit_days",
             "ahead_limit_minutes",
             "mismatched_share_max",
             "mismatched_min",
-            "quiet_road",
             "vxlan_ports",
             "join_addresses",
         )
@@ -123,12 +119,11 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = (), *, join_addresses
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {"ingest", "late", "replay", "verify", "findings", "namesrv"}, str(path))
+    _known(document, {"ingest", "late", "verify", "findings", "namesrv"}, str(path))
     ingest = document.get("ingest", {})
     _known(ingest, {"quarantine_share_max", "quarantine_frames_min", "vxlan_ports"}, f"{path} [ingest]")
     late = document.get("late", {})
     _known(late, {"limit_days", "ahead_limit_minutes"}, f"{path} [late]")
-    _known(document.get("replay", {}), {"quiet_road"}, f"{path} [replay]")
     namesrvs: dict[str, NamesrvConf] = {}
     for given, table in document.get("namesrv", {}).items():
         where = f'{path} [namesrv."{given}"]'
@@ -150,9 +145,6 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = (), *, join_addresses
     ports = ingest.get("vxlan_ports", sorted(DEFAULT_VXLAN_PORTS))
     if not isinstance(ports, list) or not all(type(port) is int and 0 < port < 1 << 16 for port in ports):
         raise ConfError(f"{path} [ingest] vxlan_ports: {ports!r} is not a list of ports")
-    quiet_road = document.get("replay", {}).get("quiet_road", True)
-    if type(quiet_road) is not bool:
-        raise ConfError(f"{path} [replay] quiet_road: {quiet_road!r} is neither true nor false")
     thresholds = _thresholds(document.get("findings", {}), f"{path} [findings]")
     return PipelineConf(
         share,
@@ -160,7 +152,6 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = (), *, join_addresses
         limit_days,
         ahead,
         *mismatched,
-        quiet_road,
         thresholds,
         namesrvs,
         frozenset(ports),

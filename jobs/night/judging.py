@@ -1,14 +1,14 @@
-"""The fourth pass over a day: what the slices of a name server say together, while they are in memory.
+"""The second pass over a day: name servers are settled, replayed, and judged by what their slices say together.
 
-Outcomes of its packs become one table; flags are raised, answers held against the histories; and of a day that was published
-before it is told what is different now. Rules are counted, and digests taken, of all name servers of a task at once.
+Flags are raised, answers held against the histories; and of a day that was published before it is told what is different now.
+Rules are counted, and digests taken, of all name servers of a task at once.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,18 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.night import stash
 from jobs.night.opened import TABLES, Files, OfNamesrv
 from jobs.night.work import (
-    NamesrvSettled,
+    NamesrvReplayed,
     NamesrvWork,
-    PackReplayed,
     answers_of,
     beats_during,
     hours_of,
     questions_of,
     raw_beats,
     refused_of,
+    replayed,
     topic_configs,
     topics_refused,
     written,
@@ -49,7 +48,6 @@ from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.hours.answered import SINGLES, singles_from
-from namesrv_day.replay.pack import merged_outcomes
 from namesrv_day.settle.settings import settings_of
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
@@ -75,8 +73,7 @@ class JudgeWork:
     `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight; `told`: files
     of findings and expired_brokers of days before, and of orphaned_topics of the last one; `published_told`: of findings of days
     before, as they were published. `published`: files of the day's gold tables as they were published; None: they never were.
-    `unread`: see `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken. `outcomes`: where packs stashed their
-    parts of event_outcomes.
+    `unread`: see `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken.
     """
 
     of: NamesrvWork
@@ -89,31 +86,23 @@ class JudgeWork:
     is_gated: bool
     unread: tuple[tuple[int, int | None], ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
-    outcomes: tuple[str, ...] = ()
-
-    def behind(self, settled: NamesrvSettled, packs: Iterable[PackReplayed]) -> JudgeWork:
-        """Return the same of a day that was settled and replayed since."""
-        made, stashed = dict(settled.files), list[str]()
-        for pack in packs:
-            stashed.append(pack.stashed)
-            for name, files in pack.files.items():
-                made[name] = (*made.get(name, ()), *files)
-        return replace(self, slices=self.slices.having(made), outcomes=tuple(stashed))
 
 
 @dataclass(frozen=True)
 class Judged:
     """What was judged of a name server's day.
 
-    Files that were written; events by outcome; what is compared with other name servers, None if that is not asked for; what is
-    recorded of it (`coverage.recorded_day`). Of a day that was published: what of days before had been told by comparing; slices
-    that differ (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any later day
-    may look. Others had no end before.
+    Files that were written; `events` that the core took, and those by outcome; `reconsidered_since`: see `NamesrvReplayed`; what is
+    compared with other name servers, None if that is not asked for; what is recorded of it (`coverage.recorded_day`). Of a day that
+    was published: what of days before had been told by comparing; slices that differ (`restate.compare`), whether what it hands
+    on to the next day does, and whether that does at which any later day may look. Others had no end before.
     """
 
     namesrv_id: str
     files: dict[str, tuple[DataFile, ...]]
+    events: int
     outcomes: Counter[str]
+    reconsidered_since: int | None
     compared: Compared | None
     coverage: list[dict[str, Any]] = field(default_factory=list)
     told_then: pa.Table | None = None
@@ -134,9 +123,9 @@ class JudgedTogether:
     measurements: list[Measurement] = field(default_factory=list)
 
 
-def judge_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
-    """Judge one day of some name servers: the task of the pass. All of their slices are in memory then."""
-    each = [_judged(one) for one in work]
+def replay_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
+    """Settle, replay and judge one day of some name servers: the task of the pass. All of their slices are in memory then."""
+    each = [_judged(one, replayed(one.of)) for one in work]
     judged = [of for of, _ in each]
     if not work or not work[0].is_gated:
         return JudgedTogether(judged)
@@ -145,15 +134,15 @@ def judge_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
     return JudgedTogether(judged, digests, _measured(work, slices))
 
 
-def _judged(work: JudgeWork) -> tuple[Judged, dict[str, pa.Table]]:
-    """Return what is judged of one name server's day, and its slices."""
-    of, own = work.of, work.slices.of(work.of.namesrv_id)
+def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, pa.Table]]:
+    """Return what is judged of one name server's day that was replayed, and its slices."""
+    of, own = work.of, work.slices.having(done.files).of(work.of.namesrv_id)
     slices = {table.name: own.rows(table) for table in DATA_TABLES}
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
     extent = _extent(of) if work.is_gated or FLAGS in work.parts else None
     made: dict[str, pa.Table] = {}
     if OUTCOMES in work.parts:
-        made |= _outcomes(work, namesrv, slices)
+        made |= _outcomes(of, done.outcomes, namesrv, slices)
     if FLAGS in work.parts:
         made |= _flags(work, namesrv, {**slices, **made}, extent)
     if VERIFY in work.parts:
@@ -162,8 +151,10 @@ def _judged(work: JudgeWork) -> tuple[Judged, dict[str, pa.Table]]:
     recorded = _recorded_day(of, slices, extent)
     judged = Judged(
         of.namesrv_id,
-        written(of, {TABLES[name]: rows for name, rows in made.items()}),
+        {**done.files, **written(of, {TABLES[name]: rows for name, rows in made.items()})},
+        done.events,
         outcome_counts(slices),
+        done.reconsidered_since,
         _compared(work, slices, recorded) if FLAGS in work.parts else None,
         recorded if work.is_gated else [],
     )
@@ -203,10 +194,8 @@ def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]
     return compared(slices, told, spans, topics_refused(work.of), about)
 
 
-def _outcomes(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
-    outcomes = merged_outcomes([stash.take(work.outcomes, "outcomes")])
+def _outcomes(of: NamesrvWork, outcomes: pa.Table, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
     made = {gold.EVENT_OUTCOMES.name: outcomes}
-    of = work.of
     capacities = map_capacities({**slices, **made}, _capacities_before(of), namesrv, of.namesrv_id, of.day)
     return {**made, gold.MAP_CAPACITIES.name: capacities}
 

@@ -1,8 +1,8 @@
 """A night: the passes over its days, in order. Until `commit` no table has changed.
 
-condense (all days at once) -> for each day: settle -> replay -> judge
+condense (all days at once) -> for each day: replay
 
-A name server's day of one pack is all three in one task, and the days of small ones are one task together.
+A name server's day is settled, replayed and judged in one task, and the days of small ones are one task together.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import datetime as dt
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -20,14 +21,12 @@ from jobs.errors import TamperedError
 from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, starting_slices
-from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgedTogether, JudgeWork, judge_namesrvs
+from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
-from jobs.night.packs import grouped, packs_of
 from jobs.night.passes import Call, Passes, call
-from jobs.night.settling import Settled, settle_namesrvs
 from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
-from jobs.night.work import REPLAYED, NamesrvWork, PackReplayed, PackWork, replay_units
+from jobs.night.work import REPLAYED, NamesrvWork
 from jobs.store.files import bounds_of
 from jobs.store.ledger import require_same
 from jobs.store.recorded import days_of
@@ -45,8 +44,11 @@ from schemas.times import day_of
 
 P = TypeVar("P")
 R = TypeVar("R")
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
+# What fewer rows cost is a task, and what is asked of a group at once.
+_ROWS_PER_TASK = 20_000
 
 _CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
@@ -183,31 +185,28 @@ class Night:
     # -- replay --------------------------------------------------------------------------------------------------------
 
     def replay(self, day: dt.date, parts: Iterable[str] = EVERYTHING) -> list[dt.date]:
-        """Settle a day, replay its packs, and judge it; `parts`: of the judgement.
+        """Replay a day, and judge it; `parts`: of the judgement.
 
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
         """
         self.condense([day])
         work = self._judgements(day, frozenset(parts))
-        together = self._each(settle_namesrvs, self._grouped(work))
-        done = [of for group in together for of in group.days]
-        settled = [of.settled for of in done]
-        for table in (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS):
-            self._house.replace(table, [day], [file for of in settled for file in of.files[table.name]])
-        since = min((s.reconsidered_since for s in settled if s.reconsidered_since is not None), default=None)
+        together = self._each(replay_namesrvs, self._grouped(work))
+        done = [of for group in together for of in group.each]
+        self._replace(day, (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS), done)
+        since = min((of.reconsidered_since for of in done if of.reconsidered_since is not None), default=None)
         if since is not None:
             earlier = [d for d in days_of(self._house.recorded(), first=day_of(since // 1_000)) if d < day]
             if earlier:
                 return earlier
-        packs = self._replay_packs(day, done)
-        behind = [
-            one.behind(of.settled, [pack for pack in packs if pack.namesrv_id == one.of.namesrv_id])
-            for one, of in zip(work, done, strict=True)
-            if of.replayed is None
-        ]
-        judged = [*(group.judged for group in together), *self._each(judge_namesrvs, self._grouped(behind))]
-        self._note_judged(day, frozenset(parts), judged, work)
+        self._replace(day, REPLAYED, done)
+        self._note_judged(day, frozenset(parts), together, work)
         return []
+
+    def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[Judged]) -> None:
+        """Take over the files of tables that tasks have written."""
+        for table in tables:
+            self._house.replace(table, [day], [file for of in done for file in of.files[table.name]])
 
     def _each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """Call a task for each piece of work; along with them goes what is still to be counted of all days' rules."""
@@ -243,7 +242,6 @@ class Night:
         start = self.start_of(day)
         starts = [] if start is None else [start]
         heard = self._heard(day)
-        packs = packs_of(heard, self._passes.width)
         later_days = days_of(house.recorded(), first=day + _ONE_DAY)
         self._hold([gold.NAMESRV_SETTINGS], [*starts, *later_days])
         settings = house.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
@@ -280,9 +278,6 @@ class Night:
                 house.conf.given([name, *said["namesrv_addr"].to_pylist()]),
                 None if name in begun else self._first_seen(name),
                 name in going_on,
-                packs.get(name, 1),
-                house.conf.quiet_road,
-                f"{house.staging}/{day}",
             )
 
     def _heard(self, day: dt.date) -> Counter[str]:
@@ -340,15 +335,6 @@ class Night:
         rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
-    def _replay_packs(self, day: dt.date, done: Sequence[Settled]) -> list[PackReplayed]:
-        packs = [of.replayed for of in done if of.replayed is not None]
-        others = ((weight, of.settled, pack) for of in done if of.replayed is None for pack, weight in of.settled.packs)
-        work = [PackWork(of, pack) for _, of, pack in sorted(others, key=lambda one: -one[0])]
-        packs += self._each(replay_units, work)
-        for table in REPLAYED:
-            self._house.replace(table, [day], [file for pack in packs for file in pack.files[table.name]])
-        return packs
-
     def _judgements(self, day: dt.date, parts: frozenset[str]) -> list[JudgeWork]:
         """Return what is to be judged of each name server's day."""
         house = self._house
@@ -395,8 +381,7 @@ class Night:
     ) -> None:
         """Take over what tasks have written, and compare name servers."""
         judged = sorted((of for group in together for of in group.each), key=lambda of: of.namesrv_id)
-        for table in (table for part in sorted(parts) for table in WRITES[part]):
-            self._house.replace(table, [day], [file for done in judged for file in done.files[table.name]])
+        self._replace(day, [table for part in sorted(parts) for table in WRITES[part]], judged)
         if FLAGS in parts and judged:
             judged, digests = told_together(self._house, day, judged)
             self._across = {**{cut: of for cut, of in self._across.items() if cut.day != day}, **digests}
@@ -412,7 +397,7 @@ class Night:
         for name in sorted(name for name in then - {one.of.namesrv_id for one in work} if name is not None):
             before = {table.name: published.of(name).rows(table) for table in DATA_TABLES}
             differing = compare({table.name: empty(table) for table in DATA_TABLES}, before)
-            yield Judged(name, {}, Counter(), None, differing=differing)
+            yield Judged(name, {}, 0, Counter(), None, None, differing=differing)
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""
@@ -428,3 +413,17 @@ class Night:
         for span in ask(_UNREAD, {"seen": seen, "ends": ends}).to_pylist():
             found.setdefault(span["namesrv_id"], []).append((span["from_us"], span["until_us"]))
         return found
+
+
+def grouped(work: Iterable[tuple[T, int]], width: int) -> list[tuple[T, ...]]:
+    """Return work, given with the rows of each, in groups of neighbours: a task each, where `width` tasks run at once.
+
+    A group has no more than `_ROWS_PER_TASK`, but for its last piece.
+    """
+    pieces = [(one, rows + 1) for one, rows in work]
+    total = sum(rows for _, rows in pieces)
+    count = max(width, -(-total // _ROWS_PER_TASK))
+    groups: dict[int, list[T]] = {}
+    for (one, _), before in zip(pieces, accumulate((rows for _, rows in pieces), initial=0), strict=False):
+        groups.setdefault(before * count // total, []).append(one)
+    return [tuple(group) for group in groups.values()]

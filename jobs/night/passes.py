@@ -41,7 +41,7 @@ class Passes(Protocol):
 
     @property
     def width(self) -> int:
-        """Return how many pieces are worked on at once: so many packs keep all cores busy."""
+        """Return how many pieces are worked on at once: so many tasks keep all cores busy."""
         ...
 
     def require_shared(self) -> None:

@@ -1,4 +1,4 @@
-"""The second and third pass over a day: what is settled of each name server, and the replay of its packs."""
+"""What becomes of a name server on a day: it is settled and replayed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import ResponseCode
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import DURING, NamesrvDay
+from namesrv_day.day.context import DURING
 from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
 from namesrv_day.day.timed import wrong_configs
 from namesrv_day.flags.between import REFUSED
@@ -28,10 +28,7 @@ from namesrv_day.flags.registered import ASKED
 from namesrv_day.hours.answered import HOURS as ANSWERS
 from namesrv_day.hours.answered import asked_from, refused_from
 from namesrv_day.hours.condense import HOURS, PERIOD_US
-from namesrv_day.plan.mentions import KEYS
-from namesrv_day.plan.placing import key_column, keys_of, named_by, packed
-from namesrv_day.plan.plan import planned
-from namesrv_day.replay.pack import PackInput, replay_pack
+from namesrv_day.replay.replay import ReplayInput, replay
 from namesrv_day.settle.settle import SettleInput, settle
 from schemas import bronze, gold
 from schemas.table import Table
@@ -45,7 +42,7 @@ _MANY = 64
 _MOST_OF_A_DAY = dt.timedelta(hours=16)
 _SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code", "response_remark"}
 REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
-"""The tables whose slices packs write."""
+"""The tables whose slices a replay writes."""
 
 
 @dataclass(frozen=True)
@@ -74,96 +71,47 @@ class NamesrvWork:
     given: Mapping[str, Value]
     first_seen_seq: int | None
     going_on: bool
-    packs: int
-    quiet_road: bool
-    staging: str
 
 
 @dataclass(frozen=True)
-class NamesrvSettled:
-    """What was settled of a name server's day.
+class NamesrvReplayed:
+    """What a name server's day came to, before it is judged.
 
-    `files`: its rows of namesrv_settings and order_decisions, written. `reconsidered_since`: from that position on earlier days
-    were replayed with a value that turns out wrong. `stashed`: its plan; `packs`: with their weights.
+    `files`: its rows of all tables that are written so far; `outcomes`: its rows of event_outcomes; `events`: how many the core
+    took. `reconsidered_since`: from that position on earlier days were replayed with a value that turns out wrong.
     """
 
-    work: NamesrvWork
-    context: NamesrvDay
     files: dict[str, tuple[DataFile, ...]]
+    outcomes: pa.Table
+    events: int
     reconsidered_since: int | None
-    stashed: str
-    packs: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class PackWork:
-    """One pack of a name server's day."""
-
-    settled: NamesrvSettled
-    pack: int
-
-
-@dataclass(frozen=True)
-class PackReplayed:
-    """What a pack left: files of the replayed tables, and where its part of event_outcomes is stashed."""
-
-    namesrv_id: str
-    files: dict[str, tuple[DataFile, ...]]
-    stashed: str
-    counters: dict[str, int]
-
-
-def settled_of(work: NamesrvWork) -> NamesrvSettled:
-    """Settle one name server's day, and plan its replay."""
+def replayed(work: NamesrvWork) -> NamesrvReplayed:
+    """Settle and replay one name server's day, and write its slices."""
     today, before = work.today.of(work.namesrv_id), work.before.of(work.namesrv_id)
-    frames = {
-        **{table.name: today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY},
-        "hours": hours_of(work),
-    }
+    hours = hours_of(work)
+    frames = {table.name: today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY}
+    frames["hours"] = hours
     settled = settle(_input(work, frames))
-    rows = {gold.NAMESRV_SETTINGS: settled.settings, gold.ORDER_DECISIONS: settled.order_decisions}
-    files = written(work, rows)
+    context, with_answers = settled.context, settled.context.has_unknown_past
     frames[bronze.CHANNEL_EVENTS.name] = settled.channel_events
-    events = day_events(frames, tables=OTHERS, with_answers=settled.context.has_unknown_past)
-    events = moved(events, settled.moves)
-    plan = planned(events, frames["hours"], _keys(before), settled.context, work.packs, quiet_road=work.quiet_road)
-    parts = {
-        "nodes": plan.nodes,
-        "eventful": plan.eventful,
-        "events": packed(events, plan.nodes),
-        "moves": settled.moves,
-    }
-    stashed = stash.put(work.staging, parts)
-    return NamesrvSettled(work, settled.context, files, settled.reconsidered_since, stashed, tuple(plan.packs))
-
-
-def replay_units(work: PackWork) -> PackReplayed:
-    """Replay one pack, and write its slices."""
-    settled = work.settled
-    of, context = settled.work, settled.context
-    own = pc.field("pack") == work.pack
-    plan = {name: stash.take([settled.stashed], name) for name in ("eventful", "moves")}
-    nodes, events = (stash.take([settled.stashed], name, own) for name in ("nodes", "events"))
-    before = of.before.of(of.namesrv_id)
-    if len(settled.packs) > 1:  # slices are written a file a pack
-        before = before.having(_keys_in(nodes))
-    done = replay_pack(
-        PackInput(
+    done = replay(
+        ReplayInput(
             context,
-            of.day,
-            nodes.drop_columns("pack"),
-            plan["eventful"],
-            hours_of(of),
-            events.drop_columns("pack"),
+            work.day,
+            hours,
+            moved(day_events(frames, tables=OTHERS, with_answers=with_answers), settled.moves),
             _open_rows(before),
-            partial(topic_configs, of.today),
-            partial(_single_beats, of, plan["moves"], with_answers=context.has_unknown_past),
+            partial(topic_configs, work.today),
+            partial(_single_beats, work, settled.moves, with_answers=with_answers),
             before.rows(gold.MAP_CAPACITIES),
         )
     )
-    stashed = stash.put(of.staging, {"outcomes": done.outcomes})
-    named = {TABLES[name]: rows for name, rows in done.slices.items()}
-    return PackReplayed(of.namesrv_id, written(of, named), stashed, done.counters)
+    rows = {gold.NAMESRV_SETTINGS: settled.settings, gold.ORDER_DECISIONS: settled.order_decisions}
+    rows |= {table: done.tables[table.name] for table in REPLAYED}
+    outcomes = done.tables[gold.EVENT_OUTCOMES.name]
+    return NamesrvReplayed(written(work, rows), outcomes, done.events, settled.reconsidered_since)
 
 
 def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tuple[DataFile, ...]]:
@@ -242,22 +190,6 @@ def _taken(work: NamesrvWork, places: Sequence[str], name: str, columns: pa.Sche
     if not places:
         return columns.empty_table()
     return stash.take(places, name, pc.field("namesrv_id") == work.namesrv_id, columns.names)
-
-
-def _keys_in(nodes: pa.Table) -> dict[str, tuple[str, pa.Array]]:
-    """Return by history table the column by which its rows belong to nodes, and what these are in it."""
-    columns = {table.name: key_column(table.column_names) for table in gold.HISTORY_TABLES}
-    return {
-        name: (column, _flat(keys_of(named_by(nodes, column))))
-        for name, column in columns.items()
-        if column is not None
-    }
-
-
-def _keys(before: OfNamesrv) -> dict[str, pa.Table]:
-    """Return of the open rows what a plan looks at, and map_capacities."""
-    keys = {table.name: before.rows(table, columns, _IS_OPEN) for table, columns in KEYS.items()}
-    return {**keys, gold.MAP_CAPACITIES.name: before.rows(gold.MAP_CAPACITIES)}
 
 
 def topic_configs(files: Files, digests: pa.ChunkedArray) -> pa.Table:

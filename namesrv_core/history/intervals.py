@@ -110,7 +110,7 @@ class Histories:
         self._members: dict[object, dict[Key, None]] = {}
         self._beats: dict[Key, int] = {}  # last updates of open broker_live intervals that do not have them yet
         for interval in carried:
-            self._put_open(interval)
+            self.carry(interval)
 
     def record(
         self,
@@ -228,13 +228,14 @@ class Histories:
         )
         return closed
 
-    def _put_open(self, interval: Interval) -> None:
+    def carry(self, interval: Interval) -> None:
+        """Go on with an open interval of the day before."""
         self._open.setdefault(interval.table, {})[interval.key] = interval
         if interval.table == "broker_addr":
             self._members.setdefault(interval.key[0], {})[interval.key] = None
         if interval.outer_entered_at is not None:
             outer = (interval.table, interval.key[0])
-            # Units that were apart the day before may have met the outer key at different times: the first of them counts.
+            # Names whose rows nothing asked for meet no outer key: of several times, the first counts.
             entered, members = self._outer.get(outer, (interval.outer_entered_at, 0))
             self._outer[outer] = (min(entered, interval.outer_entered_at), members + 1)
 

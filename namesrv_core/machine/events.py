@@ -65,7 +65,8 @@ class QueryDataVersion(NamedTuple):
 class RefreshRun(NamedTuple):
     """Many heartbeats equal to `beat`, so close together that the lease does not end in between.
 
-    The run stands where the first of them came and renews the lease as of the last.
+    The run stands where the first of them came and renews the lease as of the last. It does what one of them does: whoever
+    makes it knows, or sees by its step, that one does no more than renew a lease.
     """
 
     beat: RegisterBroker | BrokerHeartbeat | QueryDataVersion

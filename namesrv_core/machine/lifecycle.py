@@ -41,11 +41,7 @@ def restore(registry: Registry, event: StateKnown) -> Step:
 
 
 def _lost(registry: Registry) -> tuple[Change, ...]:
-    changes = [
-        Change("topic_queue_table", (topic, name), None)
-        for topic, queue_datas in registry.topic_queue_table.items()
-        for name in queue_datas
-    ]
+    changes = [Change("topic_queue_table", key, None) for key in registry.topic_queue_table.keys_of_rows()]
     changes += [Change("broker_addr_table", (name,), None) for name in registry.broker_addr_table]
     changes += [
         Change("cluster_addr_table", (cluster, name), None)

@@ -11,7 +11,6 @@ from namesrv_core.machine.heartbeat import broker_heartbeat, query_data_version
 from namesrv_core.machine.kv import delete_kv_config, put_kv_config
 from namesrv_core.machine.lifecycle import restore, start, stop
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.quiet import refresh_run
 from namesrv_core.machine.register import register_broker
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.scan import on_channel_destroy, scan_not_active_broker
@@ -31,6 +30,8 @@ def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
 
 def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
     """Apply what `step` said that `event` does: its changes, the lease that it renews, the maps of a new process."""
+    if isinstance(event, events.RefreshRun):
+        event = event.beat
     if type(event) is events.RegisterBroker:
         registry.cluster_addr_table.look_up(event.cluster_name)
     if taken.changes:
@@ -44,7 +45,7 @@ def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int,
 _TRANSITIONS: dict[type, Transition] = {
     events.BrokerHeartbeat: lambda registry, event, _, namesrv: broker_heartbeat(registry, event, namesrv),
     events.QueryDataVersion: lambda registry, event, _, namesrv: query_data_version(registry, event, namesrv),
-    events.RefreshRun: lambda registry, event, _, namesrv: refresh_run(registry, event, namesrv),
+    events.RefreshRun: lambda registry, event, at_ms, namesrv: step(registry, event.beat, at_ms, namesrv),
     events.RegisterBroker: lambda registry, event, _, namesrv: register_broker(registry, event, namesrv),
     events.UnregisterBroker: lambda registry, event, _, namesrv: unregister_broker(registry, event, namesrv),
     events.DrainUnregistrations: lambda registry, _, __, namesrv: submit_unregistrations(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from namesrv_core.machine.java_map import JavaMap, as_long, nested_get, string_hash, string_map, table_size_for
@@ -74,35 +74,80 @@ class NestedTable(JavaMap[str | None, JavaMap[str | None, V]]):
             self.put(outer, string_map())
 
 
-class TopicQueueTable(NestedTable[QueueData]):
-    """topicQueueTable: (topic, broker name) to QueueData."""
+class UnmetRows(Protocol):
+    """Rows of a topicQueueTable that lie elsewhere, and come when something first asks for those of their broker name."""
 
-    __slots__ = ("_complete", "_topics_of_name")
+    def names(self, topic: str | None = None) -> Iterable[str | None]:
+        """Return the broker names of which rows lie elsewhere: all, or those that have `topic`."""
+
+    def of_name(self, broker_name: str | None) -> Iterable[tuple[str | None, QueueData]]:
+        """Return topics and queue data of a broker name, in the order in which they came: once, and nothing from then on."""
+
+
+class TopicQueueTable(NestedTable[QueueData]):
+    """topicQueueTable: (topic, broker name) to QueueData. Rows may lie elsewhere (`begin_with`)."""
+
+    __slots__ = ("_complete", "_topics_of_name", "_unmet")
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile.capacities.topic, string_hash, concurrent=profile.concurrent_maps)
         self._topics_of_name: Index[str | None, str | None] = {}
         # A table that a broker name had whole, and lost nothing since.
         self._complete: dict[str | None, TopicTable] = {}
+        self._unmet: UnmetRows | None = None
+
+    def begin_with(self, unmet: UnmetRows, complete: Mapping[str | None, TopicTable]) -> None:
+        """Hold rows that lie elsewhere, too. `complete`: by broker name, topics that it has all."""
+        self._unmet = unmet
+        self._complete.update(complete)
 
     def restart(self, profile: Profile) -> None:
         """See `RowTable`."""
         self.capacity, self.concurrent = profile.capacities.topic, profile.concurrent_maps
 
-    def change(self, key: Key, value: object | None, at_ms: int) -> None:
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
         """See `RowTable`."""
         topic, name = key
+        self._meet(name)
+        self._change(topic, name, value)
+
+    def _change(self, topic: str | None, name: str | None, value: object | None) -> None:
         rows = self.get(topic)
         if value is not None and rows is not None and name in rows:
             rows.put(name, value)  # type: ignore[arg-type]  # the indexes know it already
             return
         if value is None:
             self._complete.pop(name, None)
-        super().change(key, value, at_ms)
+        super().change((topic, name), value, 0)
         note(self._topics_of_name, name, topic, present=value is not None)
+
+    def row(self, key: Key) -> object | None:
+        """See `RowTable`."""
+        self._meet(key[1])
+        return super().row(key)
+
+    def names_of_topic(self, topic: str | None) -> list[str | None]:
+        """Return the broker names that have queue data for `topic`."""
+        if self._unmet is not None:
+            for name in self._unmet.names(topic):
+                self._meet(name)
+        return list(self.get(topic, ()))
+
+    def keys_of_rows(self) -> Iterator[tuple[str | None, str | None]]:
+        """Yield the keys of all rows."""
+        if self._unmet is not None:
+            for name in self._unmet.names():
+                self._meet(name)
+        return ((topic, name) for topic, rows in self.items() for name in rows)
+
+    def _meet(self, broker_name: str | None) -> None:
+        if self._unmet is not None:
+            for topic, queue_data in self._unmet.of_name(broker_name):
+                self._change(topic, broker_name, queue_data)
 
     def topics_of_name(self, broker_name: str | None) -> dict[str | None, None]:
         """Return the topics that have queue data of `broker_name`, as the keys of a dict. Shared: do not change it."""
+        self._meet(broker_name)
         return self._topics_of_name.get(broker_name, {})
 
     def has_topics(self, broker_name: str | None, topics: TopicTable) -> bool:

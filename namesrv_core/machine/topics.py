@@ -41,8 +41,7 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
     cluster_name = event.cluster_name if registry.profile.deletes_topic_of_cluster else None
     if _topic_is_refused(registry, event.topic) and (not cluster_name or cluster_name in registry.cluster_addr_table):
         return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
-    queue_datas = registry.topic_queue_table.get(event.topic)
-    present = () if queue_datas is None else list(queue_datas)
+    present = registry.topic_queue_table.names_of_topic(event.topic)
     names = registry.cluster_addr_table.get(cluster_name, ()) if cluster_name else present
     for name in present:
         if name in names:
@@ -62,13 +61,14 @@ def register_topic(registry: Registry, event: RegisterTopic) -> Step:
     queue_datas = event.queue_datas or ()
     if queue_datas and _topic_is_refused(registry, event.topic):
         return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
-    if event.topic in registry.topic_queue_table and not registry.profile.adds_to_known_topic:
+    is_known = bool(registry.topic_queue_table.names_of_topic(event.topic))
+    if is_known and not registry.profile.adds_to_known_topic:
         return Step(Outcome.NO_EFFECT)
     missing = next((i for i, (name, _) in enumerate(queue_datas) if draft.group(name) is None), None)
     swallowed: tuple[str, ...] = ()
     if missing is not None:
         swallowed = (NULL_POINTER,) if queue_datas[missing][0] is None else ()
-        queue_datas = queue_datas[:missing] if event.topic in registry.topic_queue_table else ()
+        queue_datas = queue_datas[:missing] if is_known else ()
     for name, queue_data in dict(queue_datas).items():
         draft.put("topic_queue_table", (event.topic, name), queue_data)
     return draft.step(Outcome.APPLIED)._replace(swallowed=swallowed)

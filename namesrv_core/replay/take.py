@@ -5,7 +5,6 @@ from __future__ import annotations
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import apply_step, step
 from namesrv_core.replay import bootstrap
@@ -30,14 +29,11 @@ def is_unknown(event: events.Event, namesrv: Namesrv) -> bool:
 def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
     """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`, after applying it.
 
-    What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event, and
-    NotQuietError for a run of heartbeats that the release does not know.
+    What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event.
     """
     if type(event) is events.RecordingGap:
         return pass_over(registry, event, at_ms)
     if is_unknown(event, namesrv):
-        if isinstance(event, events.RefreshRun):
-            raise NotQuietError(f"{event.beat}: not known to {namesrv.profile.name}")
         return Step(Outcome.NO_EFFECT)
     if registry.past is None:
         taken = step(registry, event, at_ms, namesrv)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,19 +19,15 @@ from namesrv_wire.protocol.bodies import content_digest
 from schemas import codec
 
 # Columns that differ from row to row, and such as neither the core nor an outcome looks at.
-_NOT_SAID = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq", "unit"}
+_NOT_SAID = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq"}
 _NOT_SAID |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count"}
 # As objects, rows take far more memory than as columns.
 _ROWS_AT_A_TIME = 100_000
 
 
 def timed_events(rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> Iterator[TimedEvent]:
-    """Yield the core's events of rows of `day_events`, of all units in the order in which they took effect.
-
-    Raises as `codec.event_of`.
-    """
-    of_all = rows.select([name for name in rows.column_names if name != "unit"])
-    return (timed for _, timed in Timed(of_all, topic_tables).numbered())
+    """Yield the core's events of rows of `day_events` in the order in which they took effect. Raises as `codec.event_of`."""
+    return (timed for _, timed in Timed(rows, topic_tables).numbered())
 
 
 class Report(NamedTuple):
@@ -41,18 +38,16 @@ class Report(NamedTuple):
 
 
 class Timed:
-    """Events in the order in which they took effect; where their rows have a `unit`, unit by unit.
+    """Events in the order in which they took effect.
 
     `said`: what they say, one row for each distinct content; `events` and `reports`: the core's events of these, and the data
-    versions that some of them report. `numbers`: of each event, its content; `spans`: where each unit's events begin and end.
+    versions that some of them report. `numbers`: of each event, its content.
     """
 
     def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
         """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
-        keys = [name for name in ("unit", "seq", "event_id") if name in rows.column_names]
-        order = pc.sort_indices(rows.select(keys), [(name, "ascending") for name in keys])
+        order = pc.sort_indices(rows, [("seq", "ascending"), ("event_id", "ascending")])
         self._rows = rows.select(["seq", "event_id", "effect_us", "request_seq"]).take(order)
-        self.spans = _spans(rows["unit"].take(order)) if "unit" in keys else {}
         self.said, numbers = _distinct(rows.drop_columns([name for name in rows.column_names if name in _NOT_SAID]))
         self.numbers = numbers[order.to_numpy()]
         self.events: list[Event] = []
@@ -62,17 +57,14 @@ class Timed:
         for row in rows_of(self.said.select(filled)):
             event = codec.event_of({**absent, **row}, topic_tables)
             self.reports.append(_report_of(event, row))
-            # What is no beat is refused where the run is taken.
             self.events.append(RefreshRun(event) if row.get("is_run") else event)  # type: ignore[arg-type]
         self._with_answers = any(type(event) is AnswerObserved for event in self.events)
 
-    def numbered(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, TimedEvent]]:
-        """Yield events from `start` until `stop`, each with the number of its content."""
-        stop = self._rows.num_rows if stop is None else stop
-        for first in range(start, stop, _ROWS_AT_A_TIME):
-            last = min(first + _ROWS_AT_A_TIME, stop)
-            numbers = self.numbers[first:last].tolist()
-            part = self._rows.slice(first, last - first)
+    def numbered(self) -> Iterator[tuple[int, TimedEvent]]:
+        """Yield the events, each with the number of its content."""
+        for first in range(0, self._rows.num_rows, _ROWS_AT_A_TIME):
+            part = self._rows.slice(first, _ROWS_AT_A_TIME)
+            numbers = self.numbers[first : first + part.num_rows].tolist()
             seqs, ids, times, asked = (column.to_pylist() for column in part.columns)
             events = map(self.events.__getitem__, numbers)
             if self._with_answers:
@@ -89,20 +81,46 @@ def _distinct(rows: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
     return pa.table([*found.columns, *missing], names=[*filled, *names]), numbers
 
 
-def _spans(units: pa.ChunkedArray) -> dict[str, tuple[int, int]]:
-    """Return where each unit's rows begin and end; they come unit by unit."""
-    found, stop = {}, 0
-    for counted in pc.value_counts(units).to_pylist():
-        start, stop = stop, stop + counted["counts"]
-        found[counted["values"]] = start, stop
-    return found
-
-
 def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
     """Return the core's topic tables of rows of topic_configs, by their digests. A queue map nobody can read counts as none."""
     topics, mappings = _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo)
     readable = ([_with_queue_ids(mapping) for mapping in of_table] for of_table in mappings)
     return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, readable), strict=True))
+
+
+class TopicTables(dict[str, TopicTable]):
+    """Topic tables by digest: those of `now`, and of others what is in one when somebody looks into it."""
+
+    def __init__(self, now: pa.Table, later: Callable[[], pa.Table]) -> None:
+        """`now`, and what `later` returns: rows of topic_configs."""
+        super().__init__(topic_tables_of(now))
+        self._read_later = later
+
+    def __missing__(self, digest: str) -> TopicTable:
+        self[digest] = _LaterTopicTable(lambda: self.later.filter(pc.field("topic_config_digest") == digest))
+        return self[digest]
+
+    @cached_property
+    def later(self) -> pa.Table:
+        """Return the rows of topic_configs that are not looked into yet."""
+        return self._read_later()
+
+
+class _LaterTopicTable(TopicTable):
+    """A topic table that is read when somebody looks into it."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], pa.Table]) -> None:
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in TopicTable.__slots__:
+            raise AttributeError(name)
+        (read,) = topic_tables_of(self._read()).values()
+        for known in TopicTable.__slots__:
+            setattr(self, known, getattr(read, known))
+        return getattr(self, name)
 
 
 def _with_queue_ids(mapping: TopicQueueMappingInfo) -> TopicQueueMappingInfo:

@@ -14,14 +14,16 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
-from namesrv_core.machine.quiet import SLOTS, slot_seconds
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.day_events import BEATS
 from schemas.bronze import HEARTBEATS, REGISTRATIONS
 from schemas.table import LONG, STRING
 
+SLOTS = 60
+"""Slots in a bucket: one bit each."""
+_SLOT_SECONDS = (60, 30, 20, 15, 12, 10, 6, 5, 4, 3, 2, 1)
 PERIOD_US = 3_600_000_000
-"""A live entry is replayed event by event, or as one run, for a period. Buckets divide it."""
+"""What an address says in a period is taken beat by beat, or as a part of runs. Buckets divide it."""
 LONGEST_LEASE_MS = 10**12
 """31 years. With a longer lease the name server's sum may overflow: it ends at once, or nobody here can say when."""
 _US_PER_S = 1_000_000
@@ -126,5 +128,9 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
 
 @cache
 def _slot_us(lease_ms: int) -> int | None:
-    seconds = slot_seconds(lease_ms)
-    return None if seconds is None else seconds * _US_PER_S
+    """Return the width of a slot for a lease; None: the lease is too short for any.
+
+    Two beats in neighbouring slots are less than two slots apart, which no lease of twice a slot can end in. Sixty slots
+    are a bucket, and buckets divide an hour.
+    """
+    return next((seconds * _US_PER_S for seconds in _SLOT_SECONDS if 2_000 * seconds <= lease_ms), None)

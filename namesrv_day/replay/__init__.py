@@ -1,1 +1,1 @@
-"""A pack of units replayed: the core's loop, quiet units tried and carried forward, rows of the histories."""
+"""A name server's day replayed: beats folded into runs, the core's loop, rows of the histories."""

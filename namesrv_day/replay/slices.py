@@ -1,4 +1,4 @@
-"""What replayed units leave, as columns: a table's rows of the day are built at once."""
+"""What a replay leaves, as columns: a table's rows of the day are built at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from namesrv_core.history.intervals import Interval, Position
 from namesrv_core.machine.events import ScanNotActiveBroker
-from namesrv_day.arrow.rows import plain
+from namesrv_day.arrow.rows import conformed, plain
+from namesrv_day.arrow.sql import ask
 from namesrv_day.day.timed import Timed
-from namesrv_day.replay.unit import OutcomeOf, Refreshes
+from namesrv_day.replay.notes import OutcomeOf, Refreshes
 from schemas import gold
 from schemas.intervals import POSITIONS, columns_of
 from schemas.table import BOOLEAN, LONG, Table
@@ -28,14 +29,27 @@ def history_rows(table: Table, intervals: Sequence[Interval], same: Mapping[str,
 
 
 def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str, Any]) -> pa.Table:
-    """Return the rows of event_outcomes of events whose contents are those of `timed`; `same`: as above."""
+    """Return the rows of event_outcomes of events whose contents are those of `timed`; `same`: as above.
+
+    An event that names no broker is about the first that went with it.
+    """
     columns: dict[str, Any] = _columns(outcomes, OutcomeOf._fields)
     numbers = pa.array(columns["number"], LONG)
     columns |= {name: timed.said[name].take(numbers) for name in _SAID}
     kinds = timed.said["channel_kind"].take(numbers).to_pylist()
     of_numbers = (_SCAN if number is None else timed.events[number] for number in columns["number"])
     columns["operation"] = list(map(operation_of, of_numbers, kinds))
-    return _table_of(gold.EVENT_OUTCOMES, columns, len(outcomes), same)
+    rows = _table_of(gold.EVENT_OUTCOMES, columns, len(outcomes), same)
+    return conformed(ask(_OUTCOMES, {"outcomes": rows}), gold.EVENT_OUTCOMES)
+
+
+_OUTCOMES = """
+SELECT * REPLACE (
+    coalesce(broker_name, brokers_gone[1].broker_name) AS broker_name,
+    coalesce(broker_addr, brokers_gone[1].broker_addr) AS broker_addr,
+    coalesce(cluster_name, brokers_gone[1].cluster_name) AS cluster_name
+) FROM (SELECT * REPLACE (list_sort(notifications) AS notifications, list_sort(brokers_gone) AS brokers_gone) FROM outcomes)
+"""
 
 
 def refresh_rows(refreshes: Sequence[Refreshes], same: Mapping[str, Any]) -> pa.Table:

@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from namesrv_core.inference.decisions import Decided, Placed, decide
 from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_core.machine.quiet import NotQuietError
 from namesrv_core.machine.schedule import STALL_NS, ScanSchedule
 from namesrv_day.arrow.rows import empty, rows_of, table_of
 from namesrv_day.arrow.sql import ask
@@ -24,7 +23,7 @@ from namesrv_day.day.day_events import BEATS, OTHERS, day_events, topic_digests
 from namesrv_day.day.start import starting
 from namesrv_day.day.timed import timed_events, topic_tables_of
 from namesrv_day.hours.condense import PERIOD_US
-from namesrv_day.plan.plan import may_be_quiet, planned, raw_beats, raw_filter, runs, uneventful
+from namesrv_day.hours.fold import folded, of_periods
 from namesrv_day.settle.observations import Observations
 from schemas import bronze, gold
 from schemas.sql_files import query
@@ -70,29 +69,19 @@ class Replayable:
         return Replayable(self._given, context, self.channel_events, self._observations)
 
     def asked(self, question: Callable[[Day], _Answer]) -> _Answer:
-        """Return what the core answers about the day.
-
-        Of beats it gets the single ones where something happens to their unit, and runs where nothing does - or all single
-        ones if it refuses the runs.
-        """
-        try:
-            return question(self.short)
-        except NotQuietError:
-            return question(self.whole)
+        """Return what the core answers about the day: of beats it gets single ones where something happens, and runs elsewhere."""
+        return question(self.short)
 
     @cached_property
     def short(self) -> Day:
-        """Return the day with runs of beats where that may do. Who replays it may meet a NotQuietError."""
-        given, hours = self._given, self._given.today["hours"]
-        if not may_be_quiet(self.context, hours):
+        """Return the day with runs of beats where that may do."""
+        if self.context.has_unknown_past:
             return self.whole
-        plan = planned(self.others, hours, given.carried, self.context, 1)
-        beaten = raw_filter(plan.nodes, plan.eventful)
-        periods = sorted(pc.unique(beaten["period"]).to_pylist())
-        singles = self._singles(pc.field("broker_addr").isin(beaten["broker_addr"].unique()) & in_periods(periods))
-        beats = raw_beats(singles, plan.nodes, plan.eventful)
-        quiet = runs(uneventful(hours, plan.nodes, plan.eventful), self.context.namesrv.profile)
-        return self._day(pa.concat_tables([self.others, beats, quiet], promote_options="default"))
+        beats = folded(self._given.today["hours"], self.others, self._given.carried, self.context)
+        periods = sorted(pc.unique(beats.singles["period"]).to_pylist())
+        asked = pc.field("broker_addr").isin(beats.singles["broker_addr"].unique()) & in_periods(periods)
+        singles = of_periods(self._singles(asked), beats.singles)
+        return self._day(pa.concat_tables([self.others, singles, beats.runs], promote_options="default"))
 
     @cached_property
     def whole(self) -> Day:

@@ -1,4 +1,4 @@
-"""A name server's life from lines of an event log, replayed in packs, day after day or cut anywhere else."""
+"""A name server's life from lines of an event log, replayed day after day or cut anywhere else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
@@ -17,8 +18,9 @@ from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import SCAN_LIFE, NamesrvDay
 from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours import condense
-from namesrv_day.plan.plan import planned
-from namesrv_day.replay.pack import PackInput, PackOutput, merged_outcomes, replay_pack
+from namesrv_day.hours.fold import Folded, of_periods, periods_of
+from namesrv_day.replay import replay as replaying
+from namesrv_day.replay.replay import Replayed, ReplayInput, replay
 from namesrv_wire.logs.event_log import Positions, rows_of_line
 from schemas import bronze, gold
 from schemas.times import day_of, day_start_seq
@@ -39,7 +41,7 @@ class Part(NamedTuple):
 
 
 class Life:
-    """What was told of one name server. `outputs`, `reads`: what the packs of the last replay gave and read, part by part."""
+    """What was told of one name server. `outputs`, `reads`: what the last replay gave and read, part by part."""
 
     def __init__(self, told: Iterable[tuple[float, Line]], namesrv: Namesrv, *, begins_unseen: bool = False) -> None:
         """`told`: lines without what all have, each with its time in seconds from MIDNIGHT_MS.
@@ -48,7 +50,7 @@ class Life:
         """
         self.namesrv = namesrv
         self.begins_unseen = begins_unseen
-        self.outputs: list[list[PackOutput]] = []
+        self.outputs: list[Replayed] = []
         self.reads: list[list[pa.Table]] = []
         positions, found = Positions(), dict[str, dict[str, dict[str, Any]]]()
         for number, (at_s, line) in enumerate(sorted(told, key=lambda told: told[0]), 1):
@@ -91,11 +93,11 @@ class Life:
             }
             yield Part(begin, self.seqs[-1] + 999 if end is None else end, rows)
 
-    def replayed(self, *, road: bool, cuts_s: Sequence[float] = (0,), packs: int = 2) -> dict[str, pa.Table]:
-        """Return the rows of all tables that a replay writes, of all parts. `road`: it takes the quiet road where it can."""
-        return joined(self.replayed_parts(road=road, cuts_s=cuts_s, packs=packs))
+    def replayed(self, *, folds: bool = True, cuts_s: Sequence[float] = (0,)) -> dict[str, pa.Table]:
+        """Return the rows of all tables that a replay writes, of all parts. `folds`: beats are runs where that may do."""
+        return joined(self.replayed_parts(folds=folds, cuts_s=cuts_s))
 
-    def replayed_parts(self, *, road: bool, cuts_s: Sequence[float], packs: int = 2) -> list[dict[str, pa.Table]]:
+    def replayed_parts(self, *, folds: bool = True, cuts_s: Sequence[float]) -> list[dict[str, pa.Table]]:
         """Return the same, part by part."""
         found, open_rows, halted = list[dict[str, pa.Table]](), dict[str, pa.Table](), False
         self.outputs, self.reads = [], []
@@ -106,44 +108,40 @@ class Life:
             context = NamesrvDay(
                 NAMESRV, self.namesrv, self.schedule, part.from_seq, part.until_seq, halted, unknown_ms, past_is_carried
             )
-            found.append(self._replayed(part, context, open_rows, packs, road=road))
+            found.append(self._replayed(part, context, open_rows, folds=folds))
             open_rows = {name: found[-1][name].filter(pc.field("closed_by").is_null()) for name in HISTORIES}
             open_rows[gold.PAST_KNOWLEDGE.name] = found[-1][gold.PAST_KNOWLEDGE.name]
             lives = [row["outcome"] for row in by_seq(found[-1]["event_outcomes"]) if row["outcome"] in SCAN_LIFE]
             halted = lives[-1] == "scan_failed" if lives else halted
         return found
 
-    def _replayed(
-        self, part: Part, context: NamesrvDay, open_rows: Tables, packs: int, *, road: bool
-    ) -> dict[str, pa.Table]:
+    def _replayed(self, part: Part, context: NamesrvDay, open_rows: Tables, *, folds: bool) -> dict[str, pa.Table]:
         hours, beats = hours_of(part.frames, open_rows), day_events(part.frames, tables=BEATS)
         others = day_events(part.frames, tables=OTHERS)
-        plan = planned(others, hours, open_rows, context, packs, quiet_road=road)
-        day = day_of(part.from_seq // 1_000)
-        outputs = [
-            replay_pack(
-                PackInput(
-                    context,
-                    day,
-                    plan.nodes.filter(pc.field("pack") == pack),
-                    plan.eventful,
-                    hours,
-                    others,
-                    open_rows,
-                    lambda digests: self.configs.filter(pc.field("topic_config_digest").isin(digests)),
-                    lambda beaten: self._read(beats, beaten),
-                )
-            )
-            for pack in sorted(set(plan.nodes["pack"].to_pylist()))
-        ]
-        self.outputs.append(outputs)
-        slices = {name: pa.concat_tables([out.slices[name] for out in outputs]) for name in outputs[0].slices}
-        return {**slices, "event_outcomes": merged_outcomes([out.outcomes for out in outputs])}
+        given = ReplayInput(
+            context,
+            day_of(part.from_seq // 1_000),
+            hours,
+            others,
+            open_rows,
+            lambda digests: self.configs.filter(pc.field("topic_config_digest").isin(digests)),
+            lambda singles: self._read(beats, singles),
+        )
+        with pytest.MonkeyPatch.context() as patched:
+            if not folds:
+                patched.setattr(replaying, "folded", one_by_one)
+            self.outputs.append(replay(given))
+        return self.outputs[-1].tables
 
-    def _read(self, beats: pa.Table, beaten: pa.Table) -> pa.Table:
+    def _read(self, beats: pa.Table, singles: pa.Table) -> pa.Table:
         """Return single beats as a reader does."""
-        self.reads[-1].append(beaten)
-        return read(beats, beaten)
+        self.reads[-1].append(singles)
+        return of_periods(beats, singles)
+
+
+def one_by_one(hours: pa.Table, others: pa.Table, *_: object) -> Folded:
+    """Return the beats of a day as none of them is a run."""
+    return Folded(periods_of(hours), hours.slice(0, 0), others.slice(0, 0))
 
 
 def joined(parts: Sequence[Tables]) -> dict[str, pa.Table]:
@@ -152,7 +150,7 @@ def joined(parts: Sequence[Tables]) -> dict[str, pa.Table]:
 
 
 def unnumbered(tables: Tables) -> dict[str, pa.Table]:
-    """Return the tables with positions that name the event only, and without those that are known per unit."""
+    """Return the tables with positions that name the event only, and without those that depend on which rows were met."""
     found = dict(tables)
     for name in HISTORIES:
         rows = tables[name].drop_columns("outer_entered_at")
@@ -169,14 +167,6 @@ def hours_of(frames: Tables, open_rows: Tables) -> pa.Table:
     leases = condense.leases_from(live, frames["registrations"])
     found = [condense.hours_from(connection().from_arrow(frames[t.name]), t.name, leases) for t in BEATS]
     return pa.concat_tables(found)
-
-
-def read(beats: pa.Table, beaten: pa.Table) -> pa.Table:
-    """Return single beats as a reader does: those of the addresses and periods."""
-    wanted = {(of["broker_addr"], of["period"]) for of in beaten.to_pylist()}
-    periods = pc.divide(beats["effect_us"], condense.PERIOD_US).to_pylist()
-    came = [of in wanted for of in zip(beats["broker_addr"].to_pylist(), periods, strict=True)]
-    return beats.filter(pa.array(came, pa.bool_()))
 
 
 def by_seq(rows: pa.Table) -> list[dict[str, Any]]:

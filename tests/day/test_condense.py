@@ -136,6 +136,14 @@ def test_a_slot_is_at_most_half_of_the_shortest_lease(has_ms: int, asks_ms: int 
     assert slots_of(row("registrations", 1, heartbeat_timeout_ms=10**6)) == {"1:1": 60}
 
 
+@pytest.mark.parametrize("lease_ms", [1_999, 2_000, 10_000, 119_999, 10**6])
+def test_two_slots_fit_into_a_lease(lease_ms: int) -> None:
+    """A slot is at most half a lease, and sixty of them divide an hour."""
+    seconds = slots_of(live=live(heartbeat_timeout_ms=lease_ms))["1:1"]
+    assert seconds == {1_999: None, 2_000: 1, 10_000: 5, 119_999: 30, 10**6: 60}[lease_ms]
+    assert seconds is None or (2_000 * seconds <= lease_ms and 3_600 % (60 * seconds) == 0)
+
+
 def test_each_address_has_slots_of_its_own() -> None:
     """One without an address, too; one of which no lease is known has the widest."""
     leases = opened(

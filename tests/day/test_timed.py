@@ -11,9 +11,10 @@ from namesrv_core.machine import events
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
+from namesrv_day.arrow.rows import conformed
 from namesrv_day.day import timed
 from namesrv_day.day.day_events import EVENTS
-from namesrv_day.day.timed import Report, Timed, timed_events, topic_tables_of
+from namesrv_day.day.timed import Report, Timed, TopicTables, timed_events, topic_tables_of
 from schemas import bronze
 from tests.day.lives import NAMESRV
 
@@ -55,13 +56,12 @@ def test_equal_contents_are_one_event() -> None:
 
 
 def test_rows_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As objects rows take much memory; where they are cut changes nothing, nor does a span of them."""
+    """As objects rows take much memory; where they are cut changes nothing."""
     rows = rows_of(*(query(f"{n % 3}:1") for n in range(10)))
     whole = list(Timed(rows, {}).numbered())
     monkeypatch.setattr(timed, "_ROWS_AT_A_TIME", 4)
     found = Timed(rows, {})
     assert [of_row for _, of_row in found.numbered()] == [of_row for _, of_row in whole]
-    assert [of_row.seq for _, of_row in found.numbered(3, 9)] == [4, 5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize(
@@ -138,20 +138,33 @@ def test_who_is_refused_or_asks_nothing_reports_no_version() -> None:
     assert reports == [None, None, Report(("C", "b", "1:1"), None)]
 
 
-def test_events_come_in_order_of_their_positions_or_unit_by_unit() -> None:
-    """Rows have no order; those of one position go by their ids. Whoever takes all units at once gets one order."""
-    rows = rows_of(
-        *({**query(), "seq": seq, "unit": unit} for seq, unit in ((9, "v"), (8, "u"), (8, "v"), (7, "w"))),
-        unit=pa.string(),
-    )
+def test_events_come_in_order_of_their_positions() -> None:
+    """Rows have no order; those of one position go by their ids."""
+    rows = rows_of(*({**query(), "seq": seq} for seq in (9, 8, 8, 7)))
     assert [(t.seq, t.event_id) for t in timed_events(rows, {})] == [(7, "e4"), (8, "e2"), (8, "e3"), (9, "e1")]
-    found = Timed(rows, {})
-    assert found.spans == {"u": (0, 1), "v": (1, 3), "w": (3, 4)}
-    assert [t.event_id for _, t in found.numbered()] == ["e2", "e3", "e1", "e4"]
+
+
+def test_a_topic_table_is_read_when_somebody_looks_into_it() -> None:
+    """And only that; until then it is one value, equal to none but itself."""
+    digests = ["d1", "d2"]
+    topics = [[{**dict.fromkeys(TopicConfig._fields, 4), "topic": digest}] for digest in digests]
+    columns = {"topic_config_digest": digests, "topics": topics, "mappings": [[], []]}
+    configs = conformed(pa.table(columns), bronze.TOPIC_CONFIGS_TABLE)
+    asked = list[int]()
+
+    def later() -> pa.Table:
+        asked.append(1)
+        return configs.slice(1)
+
+    tables = TopicTables(configs.slice(0, 1), later)
+    assert (sorted(tables["d1"].names), tables["d2"] is tables["d2"], asked) == (["d1"], True, [])
+    assert (sorted(tables["d2"].names), len(tables["d2"]), asked) == (["d2"], 1, [1])
+    with pytest.raises(AttributeError):
+        _ = tables["d2"].nothing  # type: ignore[attr-defined]
 
 
 def test_no_rows_are_no_events() -> None:
-    """A unit may have carried rows only."""
+    """A day may have carried rows only."""
     assert list(timed_events(rows_of(), {})) == []
 
 

@@ -23,10 +23,9 @@ from jobs.cli.console import Console
 from jobs.conf import PipelineConf
 from jobs.night import gate, nightly
 from jobs.night.docs import Verdict
+from jobs.night.judging import JudgedTogether
 from jobs.night.nightly import Asked, Summary
 from jobs.night.passes import InProcess, Passes
-from jobs.night.settling import SettledTogether
-from jobs.night.work import PackReplayed
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -59,19 +58,18 @@ class Nights(NamedTuple):
 
 
 class Counting(InProcess):
-    """In this process; counts the packs of all days, and what their core took."""
+    """In this process; counts the days of name servers that were replayed, and what their core took."""
 
     def __init__(self, width: int = 1) -> None:
         super().__init__(width)
-        self.packs, self.events = 0, 0
+        self.days, self.events = 0, 0
 
     def each(self, task: Any, work: Any) -> list[Any]:
         """See `Passes`."""
         done = super().each(task, work)
-        parts = [day.replayed for of in done if isinstance(of, SettledTogether) for day in of.days] + done
-        packs = [part for part in parts if isinstance(part, PackReplayed)]
-        self.packs += len(packs)
-        self.events += sum(pack.counters["events"] for pack in packs)
+        judged = [day for of in done if isinstance(of, JudgedTogether) for day in of.each]
+        self.days += len(judged)
+        self.events += sum(day.events for day in judged)
         return done
 
 

@@ -57,8 +57,8 @@ class Watched(InProcess):
 
 
 @pytest.mark.slow
-def test_a_day_that_is_one_pack_is_two_passes(tmp_path: Path) -> None:
-    """A task carries a name server's day to its end where it is one pack; keys are compared beside it, of all days once."""
+def test_a_day_is_one_pass(tmp_path: Path) -> None:
+    """A task carries a name server's day to its end; keys are compared beside it, of all days once."""
     days = [FIRST, FIRST + dt.timedelta(days=1)]
     fleet = Fleet(FIRST, brokers=3, namesrvs=2, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
     simulate(house_at(tmp_path, "fleet"), InProcess(), fleet, days)
@@ -66,25 +66,8 @@ def test_a_day_that_is_one_pack_is_two_passes(tmp_path: Path) -> None:
     assert night(tmp_path, passes=watched).status == "published"
     condensing, first, second = (pass_ for pass_ in watched.seen if pass_)
     assert condensing.keys() == {"condense_files"}
-    assert first == {"settle_namesrvs": 2, "compare_keys": 1}
-    assert second == {"settle_namesrvs": 2}
-
-
-@pytest.mark.slow
-def test_packs_are_passes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a name server's day is more than one pack, settling, replay and judgement are three passes, with the same tables."""
-    fleet = Fleet(FIRST, brokers=8, namesrvs=1, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
-    said = []
-    for rows_per_pack in (1_000_000, 1_000):
-        monkeypatch.setattr("jobs.night.packs._ROWS_PER_PACK", rows_per_pack)
-        house, watched = tmp_path / str(rows_per_pack), Watched(4)
-        simulate(house_at(house, "fleet"), InProcess(), fleet, [FIRST])
-        summary = night(house, passes=watched)
-        said.append((summary.digests, summary.verify, summary.findings))
-    _, settling, replaying, judging = (pass_ for pass_ in watched.seen if pass_)
-    assert (settling["settle_namesrvs"], judging) == (1, {"judge_namesrvs": 1})
-    assert replaying["replay_units"] > 1
-    assert said[0] == said[1]
+    assert first == {"replay_namesrvs": 2, "compare_keys": 1}
+    assert second == {"replay_namesrvs": 2}
 
 
 @pytest.mark.slow

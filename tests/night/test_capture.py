@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.night import packs
+from jobs.night import night as nights
 from jobs.night.passes import OnSpark
-from namesrv_day.arrow.digest import digests_by
-from namesrv_day.plan import placing
 from schemas import gold
-from tests.day.lives import unnumbered
 from tests.ingest.given import piece
-from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, Counting, heads, house_at, night, rows
+from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, Counting, heads, night, rows
 
 MIDDLE, END = 21_111, 40_000
 """A packet in the middle of connections, and one behind the last."""
@@ -88,33 +85,15 @@ def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "rows_per_pack"), [(2, 1_000), (7, 200)])
-def test_neither_width_nor_packs_matter(
-    whole: Capture, copied: Path, width: int, rows_per_pack: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("width", [2, 7])
+def test_the_number_of_tasks_does_not_matter(
+    whole: Capture, copied: Path, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every gold table has the digest that it has of one pack at a time: with few packs, and with as many as there are units."""
-    monkeypatch.setattr(packs, "_ROWS_PER_PACK", rows_per_pack)
+    """Every gold table has the digest that it has of one task at a time."""
+    monkeypatch.setattr(nights, "_ROWS_PER_TASK", 200)
     passes = Counting(width)
     assert night(copied, passes=passes).digests == whole.summary.digests
-    assert passes.packs > 1
-
-
-@pytest.mark.slow
-def test_units_replayed_apart_give_what_the_whole_name_server_gives(
-    whole: Capture, copied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Splitting a name server into units changes only the numbers of changes in one event and the age of outer keys."""
-    monkeypatch.setattr(placing, "must_stay_whole", lambda *_, **__: True)
-    together = night(copied)
-    assert together.verify == whole.summary.verify
-    histories = {table.name for table in gold.HISTORY_TABLES}
-    others = {name: digest for name, digest in together.digests.items() if name not in histories}
-    assert others == {name: whole.summary.digests[name] for name in others}
-    one, other = (
-        unnumbered({table.name: house_at(path).published_rows(table) for table in gold.HISTORY_TABLES})
-        for path in (copied, whole.path)
-    )
-    assert [name for name in one if digests_by(one[name]) != digests_by(other[name])] == []
+    assert passes.days == 1
 
 
 @pytest.mark.slow
@@ -156,7 +135,7 @@ def shifted(line: str, by: dt.timedelta) -> str:
 
 @pytest.mark.slow
 def test_spark_gives_what_one_process_gives(whole: Capture, copied: Path, spark: SparkSession) -> None:
-    """The same passes as tasks of a Spark job, with its number of packs: all tables and all that the night says are equal."""
+    """The same passes as tasks of a Spark job: all tables and all that the night says are equal."""
     on_spark, said = night(copied, passes=OnSpark(lambda: spark)), whole.summary
     assert (on_spark.digests, on_spark.verify, on_spark.settings) == (said.digests, said.verify, said.settings)
     assert (on_spark.findings, on_spark.tables, on_spark.warnings) == (said.findings, said.tables, said.warnings)

@@ -69,7 +69,7 @@ def test_other_captures_give_what_they_gave(name: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_spark_gives_of_other_captures_what_one_process_gives(name: str, tmp_path: Path, spark: SparkSession) -> None:
-    """Tasks of a Spark job, with other numbers of packs: the digest of every gold table is that of one process."""
+    """Tasks of a Spark job: the digest of every gold table is that of one process."""
     read = tmp_path / "in-process"
     assert ingest(house_at(read, "read-in"), [str(file_of(name))]).unaccounted == 0
     shutil.copytree(read, tmp_path / "on-spark")

@@ -1,4 +1,4 @@
-"""Lives at random: neither the road, nor where a life is cut, nor how many packs there are changes what is written."""
+"""Lives at random: neither runs of beats, nor where a life is cut, change what is written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import random
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
 from namesrv_day.hours import condense
 from tests.day.lives import HISTORIES, Life, Line, joined, told_apart, unnumbered
-from tests.day.test_pack_roads import query, registration
+from tests.day.test_scenes import query, registration
+from tests.examples import examples
 
 FIRST_S, LAST_S = -3_600, 3_600
 NAMESRVS = [
@@ -76,15 +79,16 @@ def _broker(dice: random.Random, number: int, calm: int) -> list[tuple[float, Li
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_no_table_tells_the_roads_or_the_packs_apart(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of beats and beats one by one, in one pack and in three."""
-    life = Life(told_at_random(seed), NAMESRVS[seed % len(NAMESRVS)])
-    plain = life.replayed(road=False, packs=1)
-    assert told_apart(plain, life.replayed(road=True, packs=3)) == {}
-    monkeypatch.setattr(condense, "SLOTS", 4)
-    monkeypatch.setattr(condense, "PERIOD_US", 240_000_000)
-    assert told_apart(plain, life.replayed(road=True, packs=1)) == {}
+@settings(max_examples=examples(12))
+@given(st.integers(0, 10**6), st.sampled_from(NAMESRVS), st.sampled_from([(60, 3_600), (4, 240)]))
+def test_no_table_tells_runs_from_single_beats(seed: int, namesrv: Namesrv, slots: tuple[int, int]) -> None:
+    """Whatever brokers and administrators do, in periods of an hour, and in short ones, of which most are parts of runs."""
+    life = Life(told_at_random(seed), namesrv)
+    plain = life.replayed(folds=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(condense, "SLOTS", slots[0])
+        patched.setattr(condense, "PERIOD_US", slots[1] * 1_000_000)
+        assert told_apart(plain, life.replayed()) == {}
 
 
 @pytest.mark.slow
@@ -95,7 +99,7 @@ def test_no_table_tells_where_a_life_was_cut(seed: int, *, begins_unseen: bool) 
     told, dice = told_at_random(seed), random.Random(-seed)
     life = Life(told[begins_unseen:], NAMESRVS[seed % len(NAMESRVS)], begins_unseen=begins_unseen)
     cuts = sorted({0.0, *(round(dice.uniform(FIRST_S, LAST_S), 3) for _ in range(3))})
-    once, often = (uncut(life.replayed_parts(road=True, cuts_s=cuts_s)) for cuts_s in ((0,), cuts))
+    once, often = (uncut(life.replayed_parts(cuts_s=cuts_s)) for cuts_s in ((0,), cuts))
     assert told_apart(once, often) == {}
 
 

@@ -1,4 +1,4 @@
-"""Both roads, over midnight, on several name servers at once: no table may tell them from one another."""
+"""Beats as runs and one by one, over midnight, on several name servers at once: no table may tell them from one another."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from jobs.conf import PipelineConf
 from jobs.night import work
 from namesrv_day.hours import condense
+from namesrv_day.hours.fold import folded
+from namesrv_day.replay import replay as replaying
 from namesrv_day.settle import races
 from schemas import gold
-from tests.day.lives import MIDNIGHT_MS, Line
-from tests.day.test_pack_roads import FIRST_S, SCENES, WELL
+from tests.day.lives import MIDNIGHT_MS, Line, one_by_one
+from tests.day.test_scenes import FIRST_S, SCENES, WELL
 from tests.night.nights import Counting, night, rows
 
 LEAVES = "a master that leaves its slave"
 CHOSEN = {"one address in two clusters": 407, "registrations without a version": 493, LEAVES: 493}
-"""Scenes that a name server each goes through, by its protocol version; a pack is tested on all of them."""
+"""Scenes that a name server each goes through, by its protocol version; a replay is tested on all of them."""
 
 
 def lines() -> Iterator[Line]:
@@ -43,8 +44,8 @@ def namesrv_of(name: str) -> str:
 
 
 @pytest.mark.slow
-def test_no_table_tells_the_roads_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With short periods, most of every scene is a run or carried forward: all tables are as they were event by event.
+def test_no_table_tells_runs_from_single_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short periods, most of every scene is runs: all tables are as they were beat by beat.
 
     5.x takes the write permission of a group without master: its queue data are written anew, and no topic is lost.
     """
@@ -54,12 +55,13 @@ def test_no_table_tells_the_roads_apart(tmp_path: Path, monkeypatch: pytest.Monk
     log = tmp_path / "scenes.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines()), encoding="utf-8")
     said, events = {}, {}
-    for road in (False, True):
-        passes, conf = Counting(), PipelineConf(quiet_road=road)
-        said[road] = night(tmp_path / f"{road}", log, passes=passes, conf=conf)
-        events[road] = passes.events
-    assert (said[True].status, said[True].quarantined, len(said[True].days)) == ("published", 0, 2)
-    assert said[True].digests == said[False].digests
-    assert events[True] < events[False] // 2
-    left = [row for row in rows(tmp_path / "True", gold.EXPIRED_BROKERS) if row["namesrv_id"] == namesrv_of(LEAVES)]
+    for name, fold in (("runs", folded), ("beats", one_by_one)):
+        monkeypatch.setattr(replaying, "folded", fold)
+        passes = Counting()
+        said[name] = night(tmp_path / name, log, passes=passes)
+        events[name] = passes.events
+    assert (said["runs"].status, said["runs"].quarantined, len(said["runs"].days)) == ("published", 0, 2)
+    assert said["runs"].digests == said["beats"].digests
+    assert events["runs"] < events["beats"] // 2
+    left = [row for row in rows(tmp_path / "runs", gold.EXPIRED_BROKERS) if row["namesrv_id"] == namesrv_of(LEAVES)]
     assert [(row["broker_addr"], row["topics_lost"]) for row in left] == [("1:1", [])]

@@ -1,4 +1,4 @@
-"""Both roads, and units apart and together, where keys are null, shared or odd: no table may tell them from one another."""
+"""Beats as runs and one by one, where keys are null, shared or odd: no table may tell them from one another."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_day.hours import condense
-from namesrv_day.plan import placing
-from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart, unnumbered
+from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart
 
 FIRST_S, LAST_S, APART_S = -1_200, 1_200, 30
 """Scenes last from twenty minutes before midnight to twenty after it, in seconds from it; brokers beat twice a minute."""
@@ -116,7 +115,7 @@ LIVES = [
 
 
 class Told(NamedTuple):
-    """A life as it was replayed event by event, unit by unit."""
+    """A life as it was replayed beat by beat."""
 
     life: Life
     plain: dict[str, pa.Table]
@@ -127,21 +126,13 @@ def told_of(name: str, profile: Profile) -> Told:
     """Return what becomes of a name server that goes through a scene from its start on."""
     (scene,) = (scene for scene in SCENES if scene.name == name)
     life = Life([(FIRST_S, {"kind": "namesrv", "event": "started"}), *scene.told, *WELL], Namesrv(profile))
-    return Told(life, life.replayed(road=False))
+    return Told(life, life.replayed(folds=False))
 
 
 @pytest.mark.parametrize(("name", "profile"), LIVES)
-def test_no_table_tells_the_roads_apart(name: str, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With short periods, most of every scene is a run or carried forward: all tables are as they were event by event."""
+def test_no_table_tells_runs_from_single_beats(name: str, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short periods, most of every scene is runs: all tables are as they were beat by beat."""
     life, plain = told_of(name, profile)
     monkeypatch.setattr(condense, "SLOTS", 2)
     monkeypatch.setattr(condense, "PERIOD_US", 120_000_000)
-    assert told_apart(plain, life.replayed(road=True)) == {}
-
-
-@pytest.mark.parametrize(("name", "profile"), LIVES)
-def test_no_table_tells_units_from_the_whole(name: str, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where something of a scene acts beyond its unit, its name server is replayed as one."""
-    life, plain = told_of(name, profile)
-    monkeypatch.setattr(placing, "must_stay_whole", lambda *_, **__: True)
-    assert told_apart(unnumbered(plain), unnumbered(life.replayed(road=False, packs=1))) == {}
+    assert told_apart(plain, life.replayed()) == {}

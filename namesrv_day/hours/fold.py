@@ -1,0 +1,140 @@
+"""Fold a day's heartbeats and registrations into runs: where nothing else can happen to a broker, equal beats are one event.
+
+What is taken for possible here costs or saves time and never changes a result: who replays the runs sees whether one did more than
+renew a lease, or something changed in the middle of it, and has that time taken beat by beat (`broken`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_core.machine.schedule import STALL_NS
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import NamesrvDay, frame
+from namesrv_day.day.day_events import Frames, as_events
+from namesrv_day.hours import condense
+from namesrv_day.hours.condense import LONGEST_LEASE_MS
+from schemas import gold
+from schemas.sql_files import query
+from schemas.table import BOOLEAN, LONG, STRING
+
+PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])
+"""Some periods (`condense.PERIOD_US`) of an address; of one that is NULL: of beats without any."""
+MARGIN_US = 2 * STALL_NS // NS_PER_US
+"""An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall."""
+_US_PER_S = 1_000_000
+
+
+class Folded(NamedTuple):
+    """A day's beats, folded.
+
+    `singles`: when whose beats are taken one by one (`PERIODS`); `hours`: the condensed rows of all others; `runs`: these as events
+    (`day_events.EVENTS`) with `is_run`, which is true, in no order.
+    """
+
+    singles: pa.Table
+    hours: pa.Table
+    runs: pa.Table
+
+
+def folded(
+    hours: pa.Table, others: pa.Table, open_rows: Frames, context: NamesrvDay, broken: pa.Table | None = None
+) -> Folded:
+    """Return the beats of a name server's day as runs, as far as that may do.
+
+    `hours`: the condensed beats; `others`: the day's other events (`day_events`); `open_rows`: what was open when it began;
+    `broken`: when whose beats are known to be no run (`PERIODS`).
+    """
+    profile = context.namesrv.profile
+    all_from, all_to = _of_everybody(context)
+    hours = hours.append_column("row", pa.array(range(hours.num_rows), LONG))
+    found = ask(
+        query("hours/fold"),
+        {
+            "hours": hours,
+            "live": frame(open_rows, gold.BROKER_LIVE_HISTORY).select(_LIVE),
+            "reported": frame(open_rows, gold.DATA_VERSION_HISTORY).select(_REPORTED),
+            "others": others.select(_LOOKED_AT),
+            "deleted": _deleted(others, open_rows),
+            "broken": PERIODS.empty_table() if broken is None else broken,
+        },
+        period_us=condense.PERIOD_US,
+        margin_us=MARGIN_US,
+        expiry_us=2 * context.namesrv.scan_period_ms * US_PER_MS + _US_PER_S,
+        until_ms=context.until_seq // NS_PER_MS,
+        default_ms=BROKER_CHANNEL_EXPIRED_MS,
+        longest_ms=LONGEST_LEASE_MS,
+        stall_ns=STALL_NS,
+        own_lease=profile.own_heartbeat_timeout,
+        with_cluster=profile.live_key_has_cluster,
+        with_state=profile.has_state_version,
+        knows_light=profile.has_topic_registration,
+        light=int(RequestCode.BROKER_HEARTBEAT),
+        asked=int(RequestCode.QUERY_DATA_VERSION),
+        deletion=int(RequestCode.DELETE_TOPIC_IN_NAMESRV),
+        all_from_us=all_from,
+        all_to_us=all_to,
+    )
+    hours = hours.append_column("behind", found["behind"])
+    kept = hours.filter(pc.invert(found["is_single"]))
+    runs = ask(query("hours/runs"), {"hours": kept}, with_cluster=profile.live_key_has_cluster)
+    events = as_events(runs).append_column("is_run", pa.repeat(pa.scalar(True, BOOLEAN), runs.num_rows))
+    return Folded(periods_of(hours.filter(found["is_single"])), kept, events)
+
+
+def periods_of(hours: pa.Table) -> pa.Table:
+    """Return when who sent condensed beats: `PERIODS`."""
+    period = pc.divide(hours["first_us"], condense.PERIOD_US)
+    return hours.select(["broker_addr"]).append_column("period", period).group_by(PERIODS.names).aggregate([])
+
+
+def of_periods(beats: pa.Table, periods: pa.Table) -> pa.Table:
+    """Return those single beats (`day_events`) that took effect in some periods of their addresses (`PERIODS`)."""
+    places = beats.select(["broker_addr", "effect_us"]).append_column("row", pa.array(range(beats.num_rows), LONG))
+    found = ask(_OF_PERIODS, {"places": places, "periods": periods}, period_us=condense.PERIOD_US)
+    return beats.take(found["row"])
+
+
+_OF_PERIODS = """
+SELECT row FROM places SEMI JOIN periods
+    ON places.broker_addr IS NOT DISTINCT FROM periods.broker_addr AND effect_us // $period_us = period
+"""
+
+
+def _of_everybody(context: NamesrvDay) -> tuple[list[int], list[int]]:
+    """Return from when and until when no beat of the day is part of a run, whoever sends it.
+
+    Of a name server with an unknown past any answer may show anything; with another configuration the same beat may do
+    something else.
+    """
+    if context.has_unknown_past:
+        return [context.from_seq // NS_PER_US], [context.until_seq // NS_PER_US]
+    changes = [seq // NS_PER_US for seq, _ in context.namesrv.later]
+    return changes, changes
+
+
+def _deleted(others: pa.Table, open_rows: Frames) -> pa.Table:
+    """Return (topic, broker_name) of topics that are deleted on the day, as they were when it began."""
+    deletions = others.filter(pc.equal(others["code"], RequestCode.DELETE_TOPIC_IN_NAMESRV))
+    columns = ["topic", "broker_name"]
+    if not deletions.num_rows:
+        return others.select(columns).slice(0, 0)
+    queues = frame(open_rows, gold.TOPIC_QUEUE_HISTORY).select(columns)
+    return queues.filter(pc.is_in(queues["topic"], value_set=pc.unique(deletions["topic"])))
+
+
+_LIVE = (
+    *("cluster_name", "broker_addr", "broker_name", "channel_id", "ha_server_addr", "data_version"),
+    *("heartbeat_timeout_ms", "last_update_time"),
+)
+_REPORTED = ("cluster_name", "broker_name", "broker_addr", "data_version")
+_LOOKED_AT = (
+    *("kind", "code", "broker_addr", "broker_name", "channel_id", "remote_addr", "topic", "queue_datas"),
+    *("received_us", "effect_us"),
+)

@@ -1,1 +1,0 @@
-"""What of a day must be replayed, in which units, and which event belongs to which."""

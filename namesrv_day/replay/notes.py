@@ -1,0 +1,218 @@
+"""What the replay of a name server's day leaves: intervals, outcomes, refreshes; and whether its runs of beats were such."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from namesrv_core.history.intervals import Histories, Interval, Member
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import BrokerLiveInfo, LiveKey
+from namesrv_core.machine.step import step as step_of
+from namesrv_core.replay.loop import TimedEvent, replay
+from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.timed import Report, Timed
+from namesrv_day.hours import condense
+from namesrv_day.hours.fold import MARGIN_US
+from namesrv_day.replay.queues import UnmetQueues
+from schemas.tables.event_outcomes import detail_of
+
+_HOUR_US = 3_600_000_000
+_ANSWERS = (events.AnswerObserved, events.ResponseObserved)
+_NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed)
+
+
+class OutcomeOf(NamedTuple):
+    """An event that was no plain refresh. `number`: of its content; None: a scan, which nobody sent."""
+
+    number: int | None
+    seq: int
+    event_id: str
+    effect_time: int
+    outcome: str
+    detail: str | None
+    changes: int
+    notifications: list[dict[str, Any]] | None
+    brokers_gone: list[dict[str, Any]] | None
+
+
+class Refreshes(NamedTuple):
+    """The plain refreshes of a live entry in the hour that begins at `hour`; those of runs are not counted."""
+
+    cluster_name: str | None
+    broker_addr: str | None
+    hour: int
+    refreshes: int
+    first_time: int
+    last_time: int
+
+
+class Notes:
+    """Notes of one replay: let it take the day's events, then look at what it gives.
+
+    `broken`: periods of addresses, in which their beats were no runs after all. Where there is one, all else is of no use.
+    """
+
+    def __init__(self, day: NamesrvDay, start: tuple[Registry, Histories], unmet: UnmetQueues | None) -> None:
+        """`unmet`: open rows that neither the registry nor the histories hold yet."""
+        self._day, self._unmet = day, unmet
+        self.registry, self._histories = start
+        # Until when runs of an address go, by what may not change in the middle of them.
+        self._runs: dict[object, dict[str | None, int]] = defaultdict(dict)
+        self._hours: dict[tuple[LiveKey, int], list[int]] = {}
+        self._closed: list[Interval] = []
+        self.outcomes: list[OutcomeOf] = []
+        self.broken: set[tuple[str | None, int]] = set()
+
+    @property
+    def intervals(self) -> Iterator[Interval]:
+        """Yield the intervals that were closed, and those that are open."""
+        yield from self._closed
+        yield from self._histories.open_intervals()
+
+    @property
+    def refreshes(self) -> Iterator[Refreshes]:
+        """Yield the hours of live entries."""
+        return (Refreshes(*key, hour, *counted) for (key, hour), counted in self._hours.items())
+
+    def take(self, told: Timed) -> None:
+        """Replay the day's events. Raises OrderError where they do not increase."""
+        day, number = self._day, 0
+
+        def numbered() -> Iterator[TimedEvent]:
+            nonlocal number
+            for number, timed in told.numbered():  # noqa: B007  the number of the event that the loop below has
+                yield timed
+
+        for timed, step in replay(
+            self.registry,
+            numbered(),
+            day.namesrv,
+            day.schedule,
+            namesrv_id=day.namesrv_id,
+            span=(day.from_seq, day.until_seq),
+        ):
+            kind = type(timed.event)
+            of = None if kind is events.ScanNotActiveBroker else number
+            report = None if of is None else told.reports[of]
+            if isinstance(timed.event, events.RefreshRun):
+                self._take_run(timed, timed.event, step, report)
+                continue
+            if report is not None and not self._histories.has_reported(*report):
+                self._report_version(timed, report)
+            is_recorded = step.changes or (step.certainty is not None and step.certainty.known)
+            closed = self._record(timed, step) if is_recorded else []
+            if step.refreshed is not None:
+                self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
+                if step.outcome is Outcome.REFRESHED:
+                    self._count(step.refreshed, timed.effect_us)
+                    continue
+            if kind not in _ANSWERS or step.outcome is Outcome.UNKNOWN_PAST:
+                self._note(timed, step, of, closed if kind in _NAMELESS else [])
+
+    def _take_run(self, timed: TimedEvent, run: events.RefreshRun, step: Step, report: Report | None) -> None:
+        """Note a run of beats, which are counted where each of them was seen; it is broken if one does more than renew a lease.
+
+        Then the first of them is taken by itself; or all, if the second would do more again.
+        """
+        beat, first_us = run.beat, timed.seq // NS_PER_US
+        is_reported = report is None or self._histories.has_reported(*report)
+        if not (_only_renews(step) and is_reported):
+            again = step_of(self.registry, beat, timed.effect_us // US_PER_MS, self._day.namesrv.at(timed.seq))
+            self._break(beat.broker_addr, first_us, first_us if _only_renews(again) else timed.effect_us)
+            if report is not None and not is_reported:
+                self._report_version(timed, report)
+            self._record(timed, step)
+        if step.refreshed is not None:
+            self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
+            for concerned in _concerns(beat, step.refreshed, report):
+                until = self._runs[concerned]
+                until[beat.broker_addr] = max(until.get(beat.broker_addr, 0), timed.effect_us)
+
+    def _break(self, broker_addr: str | None, from_us: int, until_us: int) -> None:
+        first, last = ((us // condense.PERIOD_US) for us in (from_us, until_us))
+        self.broken.update((broker_addr, period) for period in range(first, last + 1))
+
+    def _break_runs(self, concerned: object, at_us: int) -> None:
+        """Break the runs in the middle of which something changes that they stand on."""
+        for addr, until_us in self._runs.get(concerned, {}).items():
+            if at_us <= until_us:
+                self._break(addr, at_us - MARGIN_US, at_us + MARGIN_US)
+
+    def _report_version(self, timed: TimedEvent, report: Report) -> None:
+        """Note a data version that is new, whatever becomes of the event that reports it."""
+        self._break_runs(report.broker, timed.effect_us)
+        closed = self._histories.report_version(*report, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us)
+        if closed is not None:
+            self._closed.append(closed)
+
+    def _record(self, timed: TimedEvent, step: Step) -> list[Interval]:
+        if self._runs:
+            for concerned in set(map(_concerned, step.changes)):
+                self._break_runs(concerned, timed.effect_us)
+        for interval in () if self._unmet is None else self._unmet.touched(step.changes):
+            self._histories.carry(interval)
+        closed = [
+            *self._histories.record(
+                step.changes, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us, certainty=step.certainty
+            )
+        ]
+        self._closed += closed
+        return closed
+
+    def _count(self, key: LiveKey, at_us: int) -> None:
+        hour = key, at_us - at_us % _HOUR_US
+        counted = self._hours.get(hour)
+        if counted is None:
+            self._hours[hour] = [1, at_us, at_us]
+        else:
+            counted[0] += 1
+            counted[2] = at_us
+
+    def _note(self, timed: TimedEvent, step: Step, number: int | None, removed: Iterable[Interval]) -> None:
+        event = timed.event
+        if isinstance(event, events.RecordingGap):
+            for key, beat_ms in self.registry.last_update_ms.items():
+                self._histories.refreshed(key, beat_ms)
+        elif isinstance(event, events.StateKnown) and step.outcome is Outcome.RESTORED:
+            for key, beat_ms in event.beats:
+                self._histories.was_refreshed(key, beat_ms)
+        sent = [notification._asdict() for notification in step.notifications] or None
+        said = (step.outcome.value, detail_of(step), len(step.changes), sent, _brokers_in(removed) or None)
+        self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *said))
+
+
+def _only_renews(step: Step) -> bool:
+    return step.outcome is Outcome.REFRESHED and not (step.changes or step.notifications)
+
+
+def _concerns(beat: events.Event, key: LiveKey, report: Report | None) -> list[object]:
+    """Return what a beat stands on: its live entry, what its broker reported last, and, if it registers, its broker name."""
+    found: list[object] = [key]
+    if report is not None:
+        found.append(report.broker)
+    if isinstance(beat, events.RegisterBroker):
+        found.append(beat.broker_name)
+    return found
+
+
+def _concerned(change: Change) -> object:
+    """Return the broker name or the live entry about which a change is."""
+    if change.table in ("broker_live_table", "filter_server_table"):
+        return change.key
+    return change.key[-1] if change.key else ()
+
+
+def _brokers_in(removed: Iterable[Interval]) -> list[dict[str, Any]]:
+    """Return the brokers whose places in groups, or live entries without one, were removed."""
+    clusters: dict[tuple[Any, Any], str | None] = {}
+    for interval in removed:
+        if isinstance(interval.value, Member) and interval.value.broker_addr is not None:
+            clusters[interval.key[0], interval.value.broker_addr] = interval.value.cluster_name
+        elif isinstance(interval.value, BrokerLiveInfo):
+            clusters.setdefault((interval.value.broker_name, interval.key[1]), LiveKey(*interval.key).cluster_name)  # type: ignore[arg-type]
+    return [{"broker_name": name, "broker_addr": addr, "cluster_name": of} for (name, addr), of in clusters.items()]

@@ -1,0 +1,164 @@
+"""The replay of a name server's day: events, beats and the state in which the day begins in, the day's tables out.
+
+Beats are folded into runs by one statement (`hours.fold`), the registry is in memory, and the core takes one event after the other.
+Rows of queues that nothing touches stay the columns that they are (`replay.queues`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from namesrv_core.history.intervals import Interval
+from namesrv_core.machine.rows import TopicTable
+from namesrv_day.arrow.rows import conformed, empty, table_of
+from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import NamesrvDay, frame
+from namesrv_day.day.day_events import Frames, topic_digests
+from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
+from namesrv_day.day.timed import Timed, TopicTables
+from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
+from namesrv_day.replay.notes import Notes
+from namesrv_day.replay.queues import QueueRows, UnmetQueues
+from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
+from schemas import gold
+from schemas.sql_files import query
+from schemas.tables.past_knowledge import past_row
+
+
+@dataclass(frozen=True)
+class ReplayInput:
+    """A name server's day.
+
+    `hours`: its condensed beats; `others`: all other events (`day_events`), where they take effect; `open_rows`: what was open
+    when it began, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` gives the rows of digests;
+    `single_beats` the beats (`day_events`) of some periods of addresses (`fold.PERIODS`), where they take effect.
+    """
+
+    context: NamesrvDay
+    day: dt.date
+    hours: pa.Table
+    others: pa.Table
+    open_rows: Frames
+    topic_configs: Callable[[pa.ChunkedArray], pa.Table]
+    single_beats: Callable[[pa.Table], pa.Table]
+    capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a day leaves: its rows of the history tables, refreshes_hourly, past_knowledge and event_outcomes.
+
+    `events`: how many the core took, runs of beats among them; `readings`: how often it was begun with other runs.
+    """
+
+    tables: dict[str, pa.Table]
+    events: int
+    readings: int
+
+
+def replay(given: ReplayInput) -> Replayed:
+    """Return what becomes of a name server on a day. Raises OrderError where its events do not increase.
+
+    Where a beat that was taken to be part of a run did more than renew a lease, the day is begun again, with the beats of that time
+    one by one; and with all of an address of which that is not enough.
+    """
+    state, broken, readings = _State(given), PERIODS.empty_table(), 0
+    while True:
+        beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
+        told = _told(given, beats)
+        notes, unmet = state.begin(beats, told.topics)
+        notes.take(told.timed)
+        readings += 1
+        if not notes.broken:
+            return Replayed(_tables(given, beats, notes, unmet, told.timed), told.events, readings)
+        more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
+        if readings > 1:
+            again = pc.is_in(beats.hours["broker_addr"], value_set=pc.unique(more["broker_addr"]))
+            more = pa.concat_tables([more, periods_of(beats.hours.filter(again))])
+        broken = pa.concat_tables([broken, more])
+
+
+@dataclass(frozen=True)
+class _Told:
+    """The day's events for the core, and the topic tables that they name."""
+
+    timed: Timed
+    topics: TopicTables
+    events: int
+
+
+def _told(given: ReplayInput, beats: Folded) -> _Told:
+    parts = [given.others, beats.runs]
+    if beats.singles.num_rows:
+        parts.append(given.single_beats(beats.singles))
+    of_runs = topic_digests(beats.runs)
+    now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
+    topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
+    rows = pa.concat_tables(parts, promote_options="default")
+    return _Told(Timed(rows, topics), topics, rows.num_rows)
+
+
+class _State:
+    """The state in which the day begins: rows of queues as columns, where everything is known of the past, all else as objects."""
+
+    def __init__(self, given: ReplayInput) -> None:
+        self._given, context = given, given.context
+        rows = {table.name: frame(given.open_rows, table) for table in gold.HISTORY_TABLES}
+        self._queues = None if context.has_unknown_past else QueueRows(rows.pop(gold.TOPIC_QUEUE_HISTORY.name))
+        self._intervals = intervals_in(rows)
+        self._facts = facts_in(given.open_rows)
+        # Inner maps are looked at in their order by answers alone.
+        self._capacities = [
+            capacity
+            for capacity in capacities_in({gold.MAP_CAPACITIES.name: given.capacities})
+            if context.has_unknown_past or not capacity.is_inner
+        ]
+
+    def begin(self, beats: Folded, topics: TopicTables) -> tuple[Notes, UnmetQueues | None]:
+        """Return notes of a replay that begins in this state."""
+        context = self._given.context
+        start = started(context, self._intervals, self._facts, self._capacities)
+        if self._queues is None:
+            return Notes(context, start, None), None
+        unmet, complete = UnmetQueues(self._queues), dict[str | None, TopicTable]()
+        if context.namesrv.profile.repairs_missing_topics:
+            complete = {
+                row["broker_name"]: topics[row["digest"]] for row in _complete(self._given, beats.runs, topics.later)
+            }
+        start[0].topic_queue_table.begin_with(unmet, complete)
+        return Notes(context, start, unmet), unmet
+
+
+def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dict[str, str]]:
+    """Return broker names with the digest of the topics that they register in runs, and have: 5.x brings back others."""
+    queues = frame(given.open_rows, gold.TOPIC_QUEUE_HISTORY).select(["broker_name", "topic"])
+    return ask(query("replay/complete"), {"runs": runs, "queues": queues, "configs": configs}).to_pylist()  # type: ignore[no-any-return]
+
+
+def _tables(
+    given: ReplayInput, beats: Folded, notes: Notes, unmet: UnmetQueues | None, timed: Timed
+) -> dict[str, pa.Table]:
+    same = {"namesrv_id": given.context.namesrv_id, "day": given.day}
+    intervals: dict[str, list[Interval]] = defaultdict(list)
+    for interval in notes.intervals:
+        intervals[f"{interval.table}_history"].append(interval)
+    found = {table.name: history_rows(table, intervals[table.name], same) for table in gold.HISTORY_TABLES}
+    if unmet is not None:
+        queues = gold.TOPIC_QUEUE_HISTORY
+        kept = unmet.untouched.drop_columns("day")
+        found[queues.name] = pa.concat_tables([found[queues.name], conformed(kept, queues, day=given.day)])
+    counted = {"hours": beats.hours, "counted": refresh_rows([*notes.refreshes], same)}
+    with_cluster = given.context.namesrv.profile.live_key_has_cluster
+    hourly = ask(query("replay/refreshes"), counted, with_cluster=with_cluster)
+    found[gold.REFRESHES_HOURLY.name] = conformed(hourly, gold.REFRESHES_HOURLY, **same)
+    past = notes.registry.past
+    facts = [] if past is None else [past_row(fact, given.context.namesrv_id) for fact in past.dump()]
+    found[gold.PAST_KNOWLEDGE.name] = table_of(facts, gold.PAST_KNOWLEDGE, day=given.day)
+    found[gold.EVENT_OUTCOMES.name] = outcome_rows(notes.outcomes, timed, same)
+    return found
