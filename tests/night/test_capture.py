@@ -48,7 +48,7 @@ def test_a_race_on_the_wire_is_a_decision_with_its_evidence(whole: Capture) -> N
     """The registration that arrives with its connection's end is a row that names the answers depending on it."""
     assert whole.summary.verify["order_decisions"] == 1
     found = rows(whole.path, gold.ORDER_DECISIONS)
-    assert [(row["chosen"], row["answers_for"], row["answers_against"]) for row in found] == [(0, 35, 0)]
+    assert [(row["chosen"], row["answers_for"], row["answers_against"]) for row in found] == [(0, 12, 0)]
 
 
 def test_the_cause_of_a_silent_brokers_removal_is_the_real_one(whole: Capture) -> None:
