@@ -71,7 +71,7 @@ REFRESHES_HOURLY = Table(
 )
 PAST_KNOWLEDGE = Table(
     "past_knowledge",
-    "gold",
+    "internal",
     "one thing that is known, or in doubt, of a name server whose recording began in the middle of its life",
     (
         NAMESRV_ID,
@@ -86,9 +86,22 @@ PAST_KNOWLEDGE = Table(
     ),
     key=("day", "namesrv_id", "what", "about", "one", "other", "any_one", "any_other"),
 )
+LAST_HEARTBEATS = Table(
+    "last_heartbeats",
+    "internal",
+    "one live entry at the end of a day, and when it was renewed last",
+    (
+        NAMESRV_ID,
+        Column("cluster_name", STRING, "Cluster in the key (5.x); NULL in 4.x"),
+        BROKER_ADDR,
+        required("last_update_time", TIMESTAMP, "lastUpdateTimestamp when the day ended"),
+        DAY,
+    ),
+    key=("day", "namesrv_id", "cluster_name", "broker_addr"),
+)
 MAP_CAPACITIES = Table(
     "map_capacities",
-    "gold",
+    "internal",
     "one map of a name server that had, at the end of the day, more buckets than the keys in it need",
     (
         NAMESRV_ID,
@@ -331,6 +344,7 @@ REPORT_TABLES = (
     EVENT_OUTCOMES,
     REFRESHES_HOURLY,
     PAST_KNOWLEDGE,
+    LAST_HEARTBEATS,
     MAP_CAPACITIES,
     ROUTE_CHANGES,
     EXPIRED_BROKERS,

@@ -100,7 +100,7 @@ def _inputs(answers: Answers, rebuilt: Rebuilt) -> Json:
     found: dict[str, Json] = {}
     for name, paths in sorted(rebuilt.files.items()):
         found[name] = {"version": answers.known.versions.get(name), "slices": {}, "files": dict(sorted(paths.items()))}
-    for cut, digest in sorted(rebuilt.read.items(), key=lambda one: one[0].day):
+    for cut, digest in sorted(rebuilt.read.items(), key=lambda one: str(one[0].day)):
         found[cut.table]["slices"][str(cut.day)] = str(digest)
     return found
 

@@ -132,7 +132,7 @@ class _Audit:
 
     def _days(self) -> list[dt.date]:
         """Return the days to be replayed, in order."""
-        days = sorted({cut.day for cut in self._ledger if cut.table == gold.NAMESRV_SETTINGS.name})
+        days = sorted(self._days_in({gold.NAMESRV_SETTINGS.name}))
         wanted = [day for day in days if day <= day_of(self._at_us)]
         first = wanted[0] if self._snapshot is None else day_of(self._snapshot.at_us)
         return [day for day in wanted if day >= first]
@@ -165,8 +165,11 @@ class _Audit:
 
     def _heard(self) -> set[dt.date]:
         """Return the days on which something is recorded of the name server."""
-        recorded = {table.name for table in bronze.RECORDED_TABLES}
-        return {cut.day for cut in self._ledger if cut.table in recorded}
+        return self._days_in({table.name for table in bronze.RECORDED_TABLES})
+
+    def _days_in(self, tables: Collection[str]) -> set[dt.date]:
+        """Return the days of which the ledger has slices of some tables that are cut by day."""
+        return {cut.day for cut in self._ledger if cut.table in tables and cut.day is not None}
 
     def _first_seen_seq(self) -> int | None:
         """Return the position of its first event ever."""

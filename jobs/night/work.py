@@ -39,29 +39,29 @@ from schemas.table import Table
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
 # Equal answers have long bodies.
 _ONCE = frozenset({"body"})
-_IS_OPEN = pc.field("closed_by").is_null()
 # To look at when a beat came first takes longer than it spares where nearly all came then, or there is much to compare with.
 _MANY = 64
 _MOST_OF_A_DAY = dt.timedelta(hours=16)
 _SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code", "response_remark"}
-REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
-"""The tables whose slices packs write."""
+REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
+"""The tables whose slices packs write. Histories they stash: which intervals are written is known when all packs are there."""
 
 
 @dataclass(frozen=True)
 class NamesrvWork:
     """One name server's day: what is to be settled, and from which files.
 
-    `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
-    and snapshots up to the day. `hours`, `answers`: where hours of beats and of answers are stashed. `settings_before`,
-    `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them; `suspected`: as
-    `flags.suspected.SUSPECTED`.
+    `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
+    that were there on it or later; `ever`: namesrv_events and snapshots up to the day. `hours`, `answers`: where hours of beats and
+    of answers are stashed. `settings_before`, `settings_later`, `scan_life`, `addresses`: rows of this name server, as
+    `SettleInput` has them; `suspected`: as `flags.suspected.SUSPECTED`.
     """
 
     namesrv_id: str
     day: dt.date
     run_id: str
     today: Files
+    start: dt.date | None
     before: Files
     ever: Files
     hours: tuple[str, ...]
@@ -105,7 +105,7 @@ class PackWork:
 
 @dataclass(frozen=True)
 class PackReplayed:
-    """What a pack left: files of the replayed tables, and where its part of event_outcomes is stashed."""
+    """What a pack left: files of the replayed tables, and where its intervals and its part of event_outcomes are stashed."""
 
     namesrv_id: str
     files: dict[str, tuple[DataFile, ...]]
@@ -115,7 +115,7 @@ class PackReplayed:
 
 def settled_of(work: NamesrvWork) -> NamesrvSettled:
     """Settle one name server's day, and plan its replay."""
-    today, before = work.today.of(work.namesrv_id), work.before.of(work.namesrv_id)
+    today = work.today.of(work.namesrv_id)
     frames = {
         **{table.name: today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY},
         "hours": hours_of(work),
@@ -126,7 +126,7 @@ def settled_of(work: NamesrvWork) -> NamesrvSettled:
     frames[bronze.CHANNEL_EVENTS.name] = settled.channel_events
     events = day_events(frames, tables=OTHERS, with_answers=settled.context.has_unknown_past)
     events = moved(events, settled.moves)
-    plan = planned(events, frames["hours"], _keys(before), settled.context, work.packs, quiet_road=work.quiet_road)
+    plan = planned(events, frames["hours"], _keys(work), settled.context, work.packs, quiet_road=work.quiet_road)
     parts = {
         "nodes": plan.nodes,
         "eventful": plan.eventful,
@@ -155,14 +155,15 @@ def replay_units(work: PackWork) -> PackReplayed:
             plan["eventful"],
             hours_of(of),
             events.drop_columns("pack"),
-            _open_rows(before),
+            _open_rows(before, of.start),
             partial(topic_configs, of.today),
             partial(_single_beats, of, plan["moves"], with_answers=context.has_unknown_past),
             before.rows(gold.MAP_CAPACITIES),
         )
     )
-    stashed = stash.put(of.staging, {"outcomes": done.outcomes})
-    named = {TABLES[name]: rows for name, rows in done.slices.items()}
+    histories = {table.name: done.slices[table.name] for table in gold.HISTORY_TABLES}
+    stashed = stash.put(of.staging, {"outcomes": done.outcomes, **histories})
+    named = {table: done.slices[table.name] for table in REPLAYED}
     return PackReplayed(of.namesrv_id, written(of, named), stashed, done.counters)
 
 
@@ -185,7 +186,7 @@ def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
         frames,
         partial(raw_beats, work),
         partial(topic_configs, work.today),
-        carried=ChainMap({**capacities, gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before)),
+        carried=ChainMap({**capacities, gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before, work.start)),  # type: ignore[arg-type]  # it only reads
         ever={
             bronze.NAMESRV_EVENTS.name: ever.rows(bronze.NAMESRV_EVENTS),
             bronze.SNAPSHOTS.name: ever.rows(bronze.SNAPSHOTS),
@@ -199,10 +200,9 @@ def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
     )
 
 
-def _open_rows(before: OfNamesrv) -> ChainMap[str, pa.Table]:
+def _open_rows(before: OfNamesrv, start: dt.date | None) -> Mapping[str, pa.Table]:
     """Return the rows that were open when the day began, and what was known of the past, each table read when it is asked for."""
-    others = before.frames([gold.PAST_KNOWLEDGE])
-    return ChainMap(before.frames(gold.HISTORY_TABLES, _IS_OPEN), others)  # type: ignore[arg-type]  # it only reads
+    return before.frames([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE], start, still=True)
 
 
 def hours_of(work: NamesrvWork) -> pa.Table:
@@ -254,9 +254,10 @@ def _keys_in(nodes: pa.Table) -> dict[str, tuple[str, pa.Array]]:
     }
 
 
-def _keys(before: OfNamesrv) -> dict[str, pa.Table]:
+def _keys(work: NamesrvWork) -> dict[str, pa.Table]:
     """Return of the open rows what a plan looks at, and map_capacities."""
-    keys = {table.name: before.rows(table, columns, _IS_OPEN) for table, columns in KEYS.items()}
+    before = work.before.of(work.namesrv_id)
+    keys = {table.name: before.on(table, work.start, columns, still=True) for table, columns in KEYS.items()}
     return {**keys, gold.MAP_CAPACITIES.name: before.rows(gold.MAP_CAPACITIES)}
 
 

@@ -15,7 +15,7 @@ from schemas.table import LONG
 
 
 def forwarded(open_rows: Frames, hours: pa.Table, quiet: pa.Table, profile: Profile) -> dict[str, pa.Table]:
-    """Return the day's rows, by history table, of the nodes that are `quiet`; the column `day` stays as it was.
+    """Return the day's rows, by history table, of the nodes that are `quiet`.
 
     `open_rows`: what was open when the day began; `hours`: its beats, which say of a live entry when it beat last.
     """
@@ -27,13 +27,12 @@ def forwarded(open_rows: Frames, hours: pa.Table, quiet: pa.Table, profile: Prof
 
 
 def _renewed(live: pa.Table, hours: pa.Table, profile: Profile) -> pa.Table:
-    """Return live rows with their first and last beat of the day; a lease is counted in milliseconds."""
+    """Return live rows with their last beat of the day; a lease is counted in milliseconds."""
     numbered = live.select(_ENTRY).append_column("row", pa.array(range(live.num_rows), LONG))
     found = ask(
         query("replay/last_beats"), {"live": numbered, "hours": hours}, with_cluster=profile.live_key_has_cluster
     )
-    before, of = live["last_update_time"], live.schema.field("last_update_time").type
-    return with_columns(live, first_update_time=before, last_update_time=found["last_beat"].cast(of))
+    return with_columns(live, last_update_time=found["last_beat"].cast(live.schema.field("last_update_time").type))
 
 
 def refreshes_hourly(hours: pa.Table, profile: Profile, counted: pa.Table | None = None) -> pa.Table:

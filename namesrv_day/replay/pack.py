@@ -193,7 +193,7 @@ class _Replays:
         for table in gold.HISTORY_TABLES:
             new = history_rows(table, self._intervals[table.name.removesuffix("_history")], self.same)
             kept = [*self._kept[table.name], *([forwarded[table.name]] if table.name in forwarded else [])]
-            found[table.name] = pa.concat_tables([new, *(_on(self._given.day, rows, table) for rows in kept)])
+            found[table.name] = pa.concat_tables([new, *(conformed(rows, table) for rows in kept)])
         return found
 
 
@@ -214,9 +214,7 @@ class _Carried:
                 continue
             for row, (unit, interval) in enumerate(zip(units, intervals_from(name, rows), strict=True)):
                 self.intervals[unit].append(interval)
-                # What is known of a live entry in a slice is when it beat first and last in it.
-                if name != gold.BROKER_LIVE_HISTORY.name:
-                    self._row_of[id(interval)] = name, row
+                self._row_of[id(interval)] = name, row
 
     def keep(self, interval: Interval) -> bool:
         """Return whether an interval is a carried one that nothing has changed; its row is kept."""

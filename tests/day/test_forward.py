@@ -17,7 +17,7 @@ LIVE = "broker_live_history"
 
 
 def live_times(*rows: Row, of: pa.Table, profile: Any = V4_9_7) -> list[tuple[int, int]]:
-    """Return the first and the last beat of live rows that are carried forward."""
+    """Return the first beat of live rows that are carried forward, and the last."""
     found = forwarded({LIVE: of}, hours(*rows), QUIET, profile)[LIVE]
     assert found.schema == of.schema
     return [(r["first_update_time"], r["last_update_time"]) for r in rows_of(found)]
@@ -40,7 +40,7 @@ def test_rows_of_quiet_units_stay_as_they_are() -> None:
 
 
 def test_a_live_entry_was_renewed_by_its_last_beat() -> None:
-    """A lease counts milliseconds; the day's first beat of it was the last of the day before."""
+    """A lease counts milliseconds; with which beat the entry began stays as it was."""
     told = [*beats(10, HOUR_S), row("heartbeats", HOUR_S + 1.2345), row("heartbeats", 9_000, broker_addr="2:1")]
     assert live_times(*told, of=live(-20)) == [(us(-20), us(HOUR_S + 1.234))]
     assert live_times(of=live(-20)) == [(us(-20), us(-20))]
