@@ -267,7 +267,8 @@ class Warehouse:
 
     def note_held(self, tables: Iterable[Table], days: Collection[dt.date]) -> None:
         """Note that somebody else has compared what is published of some days with the ledger."""
-        later = {None, *(day for day in self.ledger().days if days and day >= min(days))} if days else set()
+        first = min(days, default=dt.date.max)
+        later = {None, *(day for day in self.ledger().days if day >= first)} if days else set[dt.date | None]()
         for table in tables:
             self._held.setdefault(table.name, set()).update(later if table.has_intervals else days)
 
