@@ -101,7 +101,7 @@ def test_changed_rows_are_json() -> None:
         {"broker_addr_history": table_of([{**member, **closed}], gold.BROKER_ADDR_HISTORY)}
         for closed in ({"closed_at": {"seq": 2, "no": None}}, {})
     ]
-    ((change,),) = (row["changes"] for row in compare(*frames, DAY))
+    ((change,),) = (row["changes"] for row in compare(frames[0], frames[1], DAY))
     assert (change["key"], change["change"]) == ('{"broker_name":"b","opened_at":{"seq":1,"no":0}}', "changed")
     assert '"closed_at":{"seq":2,"no":null}' in change["after"]
     assert '"closed_at":null' in change["before"]

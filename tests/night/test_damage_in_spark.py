@@ -113,6 +113,5 @@ def test_a_command_says_it_in_a_sentence(copied: Path) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     said = [line for line in ran.stderr.splitlines() if "incubator modules" not in line]
     assert (ran.returncode, ran.stdout) == (8, "")
-    assert len(said) == 1, said
     (line,) = said
     assert line.startswith(f"namesrv-history: topic_queue_history: cannot be read: {path}: it is not there")
