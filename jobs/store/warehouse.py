@@ -182,7 +182,7 @@ class Warehouse:
             days = None
         elif table.name not in _DATA:
             covered = self.ledger().covered
-            days = self.ledger().days - {
+            days = set(self.ledger().days) - {
                 day for source in self.recorded() if source.ingest_run not in covered for day in source.days
             }
         changed = {day for commit in foreign for day in commit.days}
