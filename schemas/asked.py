@@ -22,11 +22,12 @@ _WORD = re.compile(r"\w+")
 
 
 class Stored(NamedTuple):
-    """A table under a name of readers': its own name, its layer, and its columns with their types in DuckDB."""
+    """A table under a name of readers': its own name, its layer, its columns with their types in DuckDB, and by which it is cut."""
 
     table: str
     layer: str
     columns: Mapping[str, str]
+    cut: tuple[str, ...]
 
 
 @cache
@@ -61,7 +62,7 @@ def _state_of(folder: Path) -> str | None:
 def stored() -> dict[str, Stored]:
     """Return the tables as they were published, by the name under which statements read them."""
     found = json.loads(_texts()["tables"])
-    return {name: Stored(**table) for name, table in found.items()}
+    return {name: Stored(**{**table, "cut": tuple(table["cut"])}) for name, table in found.items()}
 
 
 @cache

@@ -1,8 +1,9 @@
 """The history tables: what a name server's tables held, and when.
 
-They are cut by day: the slice of a day holds every interval that was alive during it. `valid_from` is the true start, maybe
-weeks ago; `valid_to` is NULL while the interval was open at the end of the day. The open rows of a day are the state
-with which the next one starts. Intervals are half open: [valid_from, valid_to).
+An interval is one row, however long it lasts, from its opening on; `valid_to` is NULL while it is open. Intervals are half
+open, [valid_from, valid_to): what was so at t are the rows with `valid_from <= t AND (valid_to IS NULL OR valid_to > t)`.
+A table is cut by the month in which its intervals closed, NULL for those that are open. What changes while an interval stays
+open, when a live entry beat last, is no column of it: `last_heartbeats` has it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from schemas.bronze import DATA_VERSION, NAMESRV_ID
 from schemas.table import (
     BOOLEAN,
+    CLOSED_MONTH,
     DATE,
     INT,
     LONG,
@@ -30,7 +32,7 @@ NOTIFICATION = struct_of(
 )
 INTERVAL = (
     required("valid_from", TIMESTAMP, "Start of the interval, inclusive"),
-    Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open at the end of the day"),
+    Column("valid_to", TIMESTAMP, "End of the interval, exclusive; NULL = open"),
     required("opened_by", STRING, "event_id that opened it"),
     Column("closed_by", STRING, "event_id that closed it; NULL = open"),
     required("opened_at", POSITION, "Position of the opening change: seq of its event, number within it"),
@@ -52,7 +54,6 @@ INTERVAL = (
         BOOLEAN,
         "The row began at valid_from; FALSE: it may have been so before, when nothing was recorded",
     ),
-    required("day", DATE, "Day of the slice; partition"),
 )
 CLUSTER_NAME = Column("cluster_name", STRING, "Cluster name")
 BROKER_NAME = Column("broker_name", STRING, "Broker name")
@@ -60,7 +61,8 @@ BROKER_ADDR = Column("broker_addr", STRING, "Broker address, ip:port")
 
 
 def _history(name: str, grain: str, key: tuple[str, ...], *columns: Column) -> Table:
-    return Table(name, "gold", grain, (NAMESRV_ID, *columns, *INTERVAL), key=("day", "namesrv_id", *key, "opened_at"))
+    columns = (NAMESRV_ID, *columns, *INTERVAL)
+    return Table(name, "gold", grain, columns, ("namesrv_id", *key, "opened_at"), partition_by=(CLOSED_MONTH,))
 
 
 TOPIC_QUEUE_HISTORY = _history(
@@ -103,8 +105,8 @@ BROKER_LIVE_HISTORY = _history(
     required("heartbeat_timeout_ms", LONG, "Lease in milliseconds"),
     Column("channel_id", STRING, "Connection of the registration"),
     Column("ha_server_addr", STRING, "haServerAddr"),
-    required("first_update_time", TIMESTAMP, "lastUpdateTimestamp at the start of this row in this slice"),
-    required("last_update_time", TIMESTAMP, "lastUpdateTimestamp at the end of this row in this slice"),
+    required("first_update_time", TIMESTAMP, "lastUpdateTimestamp when the row was opened"),
+    Column("last_update_time", TIMESTAMP, "lastUpdateTimestamp when it was closed; NULL = open: see last_heartbeats"),
 )
 FILTER_SERVER_HISTORY = _history(
     "filter_server_history",

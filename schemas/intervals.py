@@ -65,7 +65,9 @@ def intervals_of(history: str, columns: Columns) -> list[Interval]:
     """Return the intervals of the rows of `history`, a history table."""
     table = history.removesuffix("_history")
     codec, count = _CODECS[table], len(columns["valid_from"])
-    beats = {name: [us // US_PER_MS for us in columns[name]] for name in _BEATS if name in columns}
+    beats = {
+        name: [None if us is None else us // US_PER_MS for us in columns[name]] for name in _BEATS if name in columns
+    }
     shared = {**dict.fromkeys(_BEATS, [None] * count), **columns, **beats}
     values = map(codec.read, *(columns[name] for name in codec.value)) if codec.value else repeat(codec.read(), count)
     keys = zip(*(columns[name] for name in codec.key), strict=True)
@@ -73,7 +75,7 @@ def intervals_of(history: str, columns: Columns) -> list[Interval]:
 
 
 def columns_of(history: str, intervals: Sequence[Interval]) -> dict[str, list[Any]]:
-    """Return the columns of the rows of `history` that intervals make; all but `namesrv_id` and `day`."""
+    """Return the columns of the rows of `history` that intervals make; all but `namesrv_id`."""
     table = history.removesuffix("_history")
     codec = _CODECS[table]
     keys = [interval.key for interval in intervals]
@@ -85,13 +87,6 @@ def columns_of(history: str, intervals: Sequence[Interval]) -> dict[str, list[An
     if table == "broker_live":
         found |= {name: [(ms or 0) * US_PER_MS for ms in of_name] for name, of_name in beats.items()}
     return found
-
-
-def carried_over(interval: Interval) -> Interval:
-    """Return an open interval as the next day starts with it."""
-    if interval.first_update_ms == interval.last_update_ms:
-        return interval
-    return interval._replace(first_update_ms=interval.last_update_ms)
 
 
 def _with_channel(live: BrokerLiveInfo, missing: str | None) -> BrokerLiveInfo:

@@ -20,12 +20,14 @@ BOOLEAN = pa.bool_()
 DOUBLE = pa.float64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 DATE = pa.date32()
+CLOSED_MONTH = "closed_month"
+"""By this, the UTC month in which they closed (`YYYY-MM`; NULL: they are open), intervals are cut. Only partitions have it."""
 
 Severity = Literal["critical", "warning"]
 Kind = Literal["row", "unique", "reference", "query"]
 Scope = Literal["row", "namesrv", "table"]
 """Of which rows together a rule can be judged: of any, of all of one name server, or only of all there are."""
-Layer = Literal["bronze", "gold", "truth"]
+Layer = Literal["bronze", "gold", "internal", "truth"]
 Step = Literal["settle", "replay", "outcomes", "flags", "verify"]
 _READ, _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)\b(?!\.)"), re.compile(r"\b(\w+) AS \(")
 
@@ -107,7 +109,28 @@ class Table:
     @cached_property
     def stored_schema(self) -> pa.Schema:
         """Return the same of the columns that are stored."""
-        return _schema(column for column in self.columns if column.derived is None)
+        return _schema(self.stored_columns)
+
+    @property
+    def is_by_day(self) -> bool:
+        """Return whether it is cut by day."""
+        return self.partition_by == ("day",)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Return whether its rows are intervals, cut by the month in which they closed."""
+        return self.partition_by == (CLOSED_MONTH,)
+
+    @cached_property
+    def delta_schema(self) -> pa.Schema:
+        """Return the columns of the Delta table: those that are stored, and the month by which intervals are cut."""
+        month = Column(CLOSED_MONTH, STRING, "Month in which the interval closed, YYYY-MM; NULL = open; partition")
+        return _schema([*self.stored_columns, *([month] if self.has_intervals else [])])
+
+    @cached_property
+    def stored_columns(self) -> tuple[Column, ...]:
+        """Return the columns that are stored."""
+        return tuple(column for column in self.columns if column.derived is None)
 
     @cached_property
     def derived(self) -> tuple[Column, ...]:

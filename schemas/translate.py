@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from schemas.dialect import duckdb_body
 from schemas.queries import queries
-from schemas.views import DAYS_IN_FORCE, DAYS_OF_EACH, Statement, statements, stored_tables
+from schemas.views import Statement, statements, stored_tables
 
 _HEAD = re.compile(
     r"CREATE OR REPLACE TEMPORARY (?P<kind>VIEW|FUNCTION) (?P<name>\w+)\s*(?:\((?P<first>.*?)\n\)\n)?"
@@ -51,7 +51,8 @@ def texts() -> Iterator[tuple[str, str]]:
         name: {
             "table": table.name,
             "layer": table.layer,
-            "columns": {column.name: _type(column.type) for column in table.stored_schema},
+            "columns": {column.name: _type(column.type) for column in table.delta_schema},
+            "cut": table.partition_by,
         }
         for name, table in stored_tables().items()
     }
@@ -59,18 +60,10 @@ def texts() -> Iterator[tuple[str, str]]:
         for column in table.derived:
             yield f"column.{table.name}.{column.name}", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
     yield "tables", json.dumps(tables, indent=1) + "\n"
-    yield "days_in_force", _days_in_force()
     for name, statement in statements().items():
         yield name, duckdb_statement(statement)
     for query in queries().values():
         yield f"query.{query.name}", duckdb_body(query.sql) + "\n"
-
-
-def _days_in_force() -> str:
-    _, _, body = DAYS_IN_FORCE.partition("\nRETURN ")
-    made = duckdb_body(body, "days_in_force", {"t": "TIMESTAMP"})
-    days = f"getvariable('{DAYS_OF_EACH}')"
-    return f"CREATE OR REPLACE TEMPORARY MACRO days_in_force(_t) AS {made.replace(DAYS_OF_EACH, days)}\n"
 
 
 def _type(of: pa.DataType) -> str:

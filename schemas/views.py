@@ -1,18 +1,13 @@
 """The SQL that readers meet, one statement a file, in Spark's dialect: views and table functions.
 
-Below them lie the tables as they were published (a history table, and `findings`, as `<name>_slices`; `runs` and
-`restatements` as `<name>_committed`; one with columns that follow from others as `<name>_stored`), `slice_days` (`SLICE_DAYS`:
-the slices of histories that there are), `known_run` (finished_time: of the run as of which is read), `coverage_spans`
-(what is recorded, and so to be said of each instant), and the function `days_in_force(t)`, which `days_in_force` writes.
+Below them lie the tables as they were published (`findings` as `findings_slices`; `runs` and `restatements` as
+`<name>_committed`; one with columns that follow from others as `<name>_stored`), `known_run` (finished_time: of the run as of
+which is read), and `coverage_spans` (what is recorded, and so to be said of each instant).
 """
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
-from typing import Any
 
 import pyarrow as pa
 
@@ -79,17 +74,6 @@ _TABLES_AT = {
     "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
     "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
 }
-DAYS_OF_EACH = "slice_days_of_each"
-DAYS_IN_FORCE = f"""CREATE OR REPLACE TEMPORARY FUNCTION days_in_force(t TIMESTAMP) RETURNS ARRAY<DATE>
-RETURN transform({DAYS_OF_EACH}, days -> array_max(filter(days, day -> day <= to_date(days_in_force.t))))"""
-
-SLICE_DAYS = pa.schema(
-    {"namesrv_id": STRING, "day": pa.date32(), "from_time": TIMESTAMP, "until": TIMESTAMP, "is_last": BOOLEAN}
-)
-"""Columns of `slice_days`, a row for each slice of histories: from which instant on, until which, exclusive, it is the one that
-holds what was so, whatever the zone of the session; `is_last`: what is open in it is open now."""
-_NEVER_ENDS = dt.datetime(9999, 1, 1, tzinfo=dt.timezone.utc)
-
 COVERAGE_SPANS = pa.schema(
     {
         "from_time": TIMESTAMP,
@@ -127,9 +111,8 @@ class Statement:
 
 def stored_tables() -> dict[str, Table]:
     """Return the tables by the name under which readers' SQL finds their rows as they were published."""
-    sliced = (*gold.HISTORY_TABLES, gold.FINDINGS)
     committed = (gold.RUNS, gold.RESTATEMENTS)
-    under = {f"{table.name}_slices": table for table in sliced}
+    under = {f"{gold.FINDINGS.name}_slices": gold.FINDINGS}
     under |= {f"{table.name}_committed": table for table in committed}
     under |= {f"{table.name}_stored": table for table in bronze.TABLES if table.derived}
     others = (table for table in (*gold.TABLES, *bronze.TABLES) if table not in under.values())
@@ -139,7 +122,6 @@ def stored_tables() -> dict[str, Table]:
 def statements() -> dict[str, Statement]:
     """Return every statement by the name of what it makes, those first that others use."""
     made = [
-        *(Statement(table.name, _whole(table)) for table in gold.HISTORY_TABLES),
         Statement("findings", query("findings/readers_view")),
         *(Statement(name, query(f"ledger/{name}")) for name in ("runs", "restatements")),
         *(Statement(table.name, _with_derived(table)) for table in bronze.TABLES if table.derived),
@@ -166,45 +148,6 @@ def functions() -> tuple[Statement, ...]:
     return tuple(Statement(name, made.get(name) or query(f"functions/{name}")) for name in FUNCTION_NAMES)
 
 
-def slice_rows(slice_days: Sequence[tuple[str, dt.date]]) -> list[dict[str, Any]]:
-    """Return the rows of `slice_days` for the (namesrv_id, day) of the slices that there are, in order."""
-    found: list[dict[str, Any]] = []
-    for (name, day), (other, later) in pairwise([*slice_days, ("", dt.date.max)]):
-        is_last = other != name or later == dt.date.max
-        until = _NEVER_ENDS if is_last else midnight(later)
-        found.append({"namesrv_id": name, "day": day, "from_time": midnight(day), "until": until, "is_last": is_last})
-    return found
-
-
-def midnight(day: dt.date) -> dt.datetime:
-    """Return the instant at which a day begins in UTC."""
-    return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
-
-
-def days_in_force(slice_days: Collection[tuple[str, dt.date]]) -> str:
-    """Return the statement of the function `days_in_force(t)`: the days whose slices hold what was so at t.
-
-    The days are in its text, so that for a literal t it is a constant before anything is read, and partitions are pruned. Each
-    place that calls it has that text parsed and analysed: days that follow each other are told by the first and the last.
-    """
-    days: dict[str, list[dt.date]] = {}
-    for name, day in sorted(slice_days, key=lambda one: one[1]):
-        days.setdefault(name, []).append(day)
-    of_each = {f"concat({', '.join(_sequences(found))})" for found in days.values()} or {"array(DATE'1970-01-01')"}
-    return DAYS_IN_FORCE.replace(DAYS_OF_EACH, f"array({', '.join(sorted(of_each))})")
-
-
-def runs_of_days(days: Sequence[dt.date]) -> Iterator[tuple[dt.date, dt.date]]:
-    """Yield the first and the last of days that follow each other. `days`: in order, each once."""
-    for _, run in groupby(enumerate(days), key=lambda numbered: numbered[1].toordinal() - numbered[0]):
-        found = [day for _, day in run]
-        yield found[0], found[-1]
-
-
-def _sequences(days: Sequence[dt.date]) -> Iterator[str]:
-    return (f"sequence(DATE'{first}', DATE'{last}')" for first, last in runs_of_days(days))
-
-
 def _route_text(parts: str) -> str:
     """Return what makes a route of its parts, a sorted list of (part, name, text)."""
     return query("views/route_text").replace("{parts}", parts).strip()
@@ -222,16 +165,6 @@ def _finding_codes() -> str:
         of_code = (*texts, threshold, _quoted(said["remedy"]), str(finding.is_static).upper())
         rows.append(f"({', '.join(of_code)})")
     return query("views/finding_codes").format(codes=",\n    ".join(rows))
-
-
-def _whole(table: Table) -> str:
-    columns = [column for column in table.columns if column.name != "day"]
-    return query("views/whole_intervals").format(
-        history=table.name,
-        grain=_quoted(table.grain),
-        declared=",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in columns),
-        columns=", ".join(f"r.{column.name}" for column in columns),
-    )
 
 
 def _with_derived(table: Table) -> str:

@@ -26,7 +26,7 @@ RUN_COLUMNS = ("ingest_run", "run_id", "previous_run")
 """Columns that name a run: other ones in every warehouse."""
 
 
-def tables_of(warehouse: Path | str, *, layers: Sequence[str] = ("gold",)) -> dict[str, pa.Table]:
+def tables_of(warehouse: Path | str, *, layers: Sequence[str] = ("gold", "internal")) -> dict[str, pa.Table]:
     """Return the tables of a warehouse by name as its last published run left them, `runs` as what its runs say.
 
     Columns that name runs are left out; a table that the run does not pin, or that is not there, is empty.
@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--bronze", action="store_true", help="compare the bronze tables too")
     parser.add_argument("--shown", type=int, default=SHOWN, help="rows shown of what differs in a table")
     given = parser.parse_args(arguments)
-    layers = ("bronze", "gold") if given.bronze else ("gold",)
+    layers = ("bronze", "gold", "internal") if given.bronze else ("gold", "internal")
     sides = [
         {
             name: _of_days(rows, given.day)

@@ -9,7 +9,7 @@ import datetime as dt
 
 from jobs.ask.engine import Answers, OnDays
 
-_IN_FORCE = "SELECT DISTINCT unnest(days_in_force($t))"
+_PUBLISHED = "SELECT DISTINCT unnest(days) AS day FROM runs WHERE status = 'published' ORDER BY day"
 _CHANGED = """
     CREATE TEMPORARY TABLE route_days (
         topic TEXT, namesrv_id TEXT, day DATE, first_time TIMESTAMPTZ, last_time TIMESTAMPTZ, appeared_time TIMESTAMPTZ
@@ -30,15 +30,22 @@ _OF_TOPIC = """
     WHERE own.day IS NOT DISTINCT FROM next OR own.day BETWEEN coalesce(appeared, own.day) AND last"""
 
 
+def published_days(answers: Answers) -> list[dt.date]:
+    """Return the days that are published, in order."""
+    return [day for (day,) in answers.ask(_PUBLISHED).rows]
+
+
 def at(answers: Answers, *instants: dt.datetime) -> OnDays:
-    """Return the days whose slices hold what was so at some instants."""
-    return OnDays(frozenset(day for t in instants for (day,) in answers.ask(_IN_FORCE, t=t).rows if day is not None))
+    """Return the days that tell what was so at some instants: the last day until then, and the one before it."""
+    days = published_days(answers)
+    until = [[day for day in days if day <= t.astimezone(dt.timezone.utc).date()] for t in instants]
+    return OnDays(frozenset(day for found in until for day in found[-2:]))
 
 
 def between(answers: Answers, t1: dt.datetime, t2: dt.datetime) -> OnDays:
     """Return the days for what was so at two instants, and for what happened between them."""
     first, last = (t.astimezone(dt.timezone.utc).date() for t in (t1, t2))
-    passed = (day for (day,) in answers.ask("SELECT DISTINCT day FROM slice_days").rows if first <= day <= last)
+    passed = (day for day in published_days(answers) if first <= day <= last)
     return OnDays(frozenset([*at(answers, t1, t2).days, *passed]))
 
 

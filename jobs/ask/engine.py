@@ -22,7 +22,6 @@ from jobs.ask.nearest import nearest
 from jobs.errors import BrokenLogError, JobError, NothingPublishedError, NotRecordedError, TamperedError, UsageError
 from jobs.store.coverage import NOT_RECORDED, RECORDED, Covered, covered_of, span_rows
 from jobs.store.published import (
-    IN_FORCE,
     LAST_RUN,
     delta_table,
     delta_uri,
@@ -46,19 +45,10 @@ _LAST_RUN = """
     SELECT run_id, finished_time, versions, digests FROM runs_committed
     WHERE status = 'published' AND ($run IS NULL OR run_id = $run) AND ($by IS NULL OR finished_time <= $by)
     ORDER BY finished_time DESC, run_id DESC LIMIT 1"""
-# `schemas.views.SLICE_DAYS`, likewise.
-_SLICES = "CREATE TEMPORARY TABLE slice_days (namesrv_id TEXT, day DATE, from_time TIMESTAMPTZ, until TIMESTAMPTZ, is_last BOOLEAN)"
-_SLICE_DAYS = f"""
-    SELECT namesrv_id, day, day::TIMESTAMPTZ, coalesce(later::TIMESTAMPTZ, '9999-01-01T00:00:00Z'), later IS NULL
-    FROM (
-        SELECT *, lead(day) OVER (PARTITION BY namesrv_id ORDER BY day) AS later
-        FROM (SELECT DISTINCT namesrv_id, day FROM ({IN_FORCE}) WHERE list_contains($histories, "table"))
-    )
-    ORDER BY namesrv_id, day"""  # noqa: S608  text of ours
 # The ledger's own tables, which no run pins.
 _OF_NO_RUN = ("runs", "restatements")
 # What is made of the ledger instead of a statement, and what of it.
-_OF_LEDGER: Mapping[str, str] = {"slice_days": "runs", "known_run": "", "coverage_spans": "runs"}
+_OF_LEDGER: Mapping[str, str] = {"known_run": "", "coverage_spans": "runs"}
 # `schemas.views.COVERAGE_SPANS`, whose import would take longer than the answer.
 _SPANS = """[{"from_time": "TIMESTAMPTZ", "until": "TIMESTAMPTZ", "nowhere": "BOOLEAN", "recorded": "VARCHAR", "said": [{
     "namesrv_id": "VARCHAR", "is_covered": "BOOLEAN", "recorded": "BOOLEAN", "running": "BOOLEAN", "known": "BOOLEAN",
@@ -303,23 +293,12 @@ class Answers:
         if name == "known_run":
             self._connection.execute("CREATE TEMPORARY TABLE known_run (finished_time TIMESTAMPTZ)")
             self._connection.execute("INSERT INTO known_run VALUES (?)", [self.known.finished_time])
-        elif name == "slice_days":
-            self._make_slice_days()
         elif name == "coverage_spans":
             self._make_coverage_spans()
         elif statement is not None:
             self._connection.execute(statement)
         else:
             self._make_table(name, asked.stored()[name])
-
-    def _make_slice_days(self) -> None:
-        histories = [table.table for name, table in asked.stored().items() if "opened_by" in table.columns]
-        self._connection.execute(_SLICES)
-        values = {"bronze": [], "histories": histories}
-        self._connection.execute(f"INSERT INTO slice_days {_SLICE_DAYS}", values)
-        grouped = "SELECT DISTINCT list(day ORDER BY day) AS days FROM slice_days GROUP BY namesrv_id ORDER BY days"
-        days = [of for (of,) in self._connection.execute(grouped).fetchall()]
-        self._connection.execute("SET VARIABLE slice_days_of_each = CAST(? AS DATE[][])", [days or [[dt.date.min]]])
 
     def _make_coverage_spans(self) -> None:
         rows = json.dumps(span_rows(self.coverage), default=dt.datetime.isoformat)
@@ -335,7 +314,11 @@ class Answers:
             rows, value = self._read_here(name, files), "{}"
         else:
             rows, value = "WHERE FALSE", "NULL"
-        columns = (f"CAST({value.format(column)} AS {of}) AS {column}" for column, of in table.columns.items())
+        made = {"closed_month": "strftime(valid_to, '%Y-%m')"} if "closed_month" in table.cut and files else {}
+        columns = (
+            f"CAST({made.get(column, value.format(column))} AS {of}) AS {column}"
+            for column, of in table.columns.items()
+        )
         self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} {rows}")
 
     def _read_here(self, name: str, files: Mapping[str, dt.date | None]) -> str:
@@ -361,10 +344,9 @@ class Answers:
             return self._runs
         if table.table == "restatements":
             is_there = DeltaTable.is_deltatable(delta_uri(path))
-            return delta_table(path, table.table, ("day",), None) if is_there else None
+            return delta_table(path, table.table, table.cut, None) if is_there else None
         version = self.known.versions.get(table.table)
-        cut = ("day",) if "day" in table.columns else ()
-        return None if version is None else delta_table(path, table.table, cut, version)
+        return None if version is None else delta_table(path, table.table, table.cut, version)
 
 
 def _with_our_names(said: str) -> str:
@@ -410,5 +392,4 @@ def _note_of(warehouse: str) -> str | None:
 
 def _made_by(name: str) -> str:
     """Return the text of what a name is made of."""
-    statement = asked.statement(name) or ""
-    return f"{statement} slice_days" if name == "days_in_force" else _OF_LEDGER.get(name, statement)
+    return _OF_LEDGER.get(name, asked.statement(name) or "")

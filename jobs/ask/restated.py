@@ -29,7 +29,7 @@ def restated(then: Answers, now: Answers, function: str, t: dt.datetime) -> Answ
     (names, old), (_, new) = ((found.names, list(found.rows)) for found in (of.ask(sql, t=t) for of in (then, now)))
     history = function.replace("_table_at", "_history")
     # A history's key stands behind the name server.
-    key = list(asked.stored()[f"{history}_slices"].columns)[:3]
+    key = list(asked.stored()[history].columns)[:3]
     at = [names.index(name) for name in key]
     gone = _last_gone(now, history, key, t)
     known = {tuple(row[i] for i in at): (row[names.index("opened_by")], row[names.index("valid_from")]) for row in new}

@@ -17,6 +17,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
+from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.start import facts_in, intervals_from
 from namesrv_day.settle.settings import settings_of
@@ -41,7 +42,7 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
     instant = pa.scalar(at_us, pa.timestamp("us", tz="UTC"))
     alive = (pc.field("valid_from") <= instant) & (pc.field("valid_to").is_null() | (pc.field("valid_to") > instant))
     rows = {
-        table: _published(house, table, namesrv_id, day).filter(alive)
+        table: house.published_rows(table, filter=alive & (pc.field("namesrv_id") == namesrv_id))
         for table in gold.HISTORY_TABLES
         if table is not gold.DATA_VERSION_HISTORY
     }
@@ -55,10 +56,15 @@ def snapshot_at(house: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
 
 
 def _day_of(house: Warehouse, namesrv_id: str, at: dt.datetime) -> dt.date:
-    """Return the day whose slices hold what was so at the instant, of which something is recorded."""
-    histories, until = {table.name for table in gold.HISTORY_TABLES}, times.day_of(times.instant_us(at))
-    slices = (cut for cut in house.slices_in_force() if cut.table in histories and cut.namesrv_id == namesrv_id)
-    return max(cut.day for cut in slices if cut.day <= until)
+    """Return the last published day of a name server until the instant, of which something is recorded."""
+    until = times.day_of(times.instant_us(at))
+    return max(day for day in _days_of(house, namesrv_id) if day <= until)
+
+
+def _days_of(house: Warehouse, namesrv_id: str) -> set[dt.date]:
+    """Return the days that are published of a name server: it has settings on each."""
+    cuts = (cut for cut in house.slices_in_force() if cut.table == gold.NAMESRV_SETTINGS.name)
+    return {cut.day for cut in cuts if cut.namesrv_id == namesrv_id and cut.day is not None}
 
 
 def _published(house: Warehouse, table: Table, namesrv_id: str, day: dt.date) -> pa.Table:
@@ -69,7 +75,12 @@ def _beats(house: Warehouse, live: pa.Table, namesrv_id: str, day: dt.date, inst
     """Return the lastUpdateTimestamp of each live entry at an instant, in milliseconds."""
     tables = (bronze.HEARTBEATS, bronze.REGISTRATIONS, gold.EVENT_OUTCOMES)
     read = {table.name: _published(house, table, namesrv_id, day) for table in tables}
-    found = ask(query("day/lease_starts"), {**read, "live": live}, instant=instant.as_py())
+    before = max((one for one in _days_of(house, namesrv_id) if one < day), default=None)
+    carried = (
+        empty(gold.LAST_HEARTBEATS) if before is None else _published(house, gold.LAST_HEARTBEATS, namesrv_id, before)
+    )
+    given = {**read, gold.LAST_HEARTBEATS.name: carried, "live": live}
+    found = ask(query("day/lease_starts"), given, instant=instant.as_py())
     return {
         LiveKey(row["cluster_name"], row["broker_addr"]): row["beat_ms"]
         for row in found.to_pylist()

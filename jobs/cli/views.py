@@ -24,13 +24,14 @@ from jobs.errors import NothingPublishedError, UsageError
 from jobs.store.coverage import Covered, span_rows
 from jobs.store.damage import Holder, require_all, require_readable
 from jobs.store.delta_log import Version, head_of, open_version
+from jobs.store.files import folder_of
 from jobs.store.ledger import Run, run_known_at
 from jobs.store.places import local_path, table_path
 from jobs.store.published import require_kept
 from jobs.store.warehouse import Warehouse
 from schemas import asked, gold
 from schemas.table import Table
-from schemas.views import COVERAGE_SPANS, SLICE_DAYS, days_in_force, slice_rows, statements, stored_tables
+from schemas.views import COVERAGE_SPANS, statements, stored_tables
 
 VERIFIED = "spark.namesrvHistory.verified"
 # Where Spark has temporary functions: the database and the catalog of a session.
@@ -44,8 +45,8 @@ _ASKS_FOR_NAMES = frozenset({"show", "list"})
 class Views:
     """The names that a session has, as the tables were when the last published run, or an earlier one, left them.
 
-    A history table, and `findings`, has two: `<name>_slices`, as stored, cut by day; and `<name>`, a row for each whole
-    interval or finding. A table that the run did not know is empty.
+    `findings` has two: `findings_slices`, as stored, cut by day; and `findings`, a row for each. A table that the run did not know
+    is empty.
     """
 
     def __init__(
@@ -70,8 +71,6 @@ class Views:
         self._stored, self._statements = stored_tables(), statements()
         self._of_ledger: dict[str, Callable[[], object]] = {
             "known_run": self._make_known_run,
-            "slice_days": self._make_slice_days,
-            "days_in_force": lambda: self.spark.sql(days_in_force(self._slice_days())),
             "coverage_spans": self._make_coverage_spans,
         }
         self._made: set[str] = set()
@@ -97,9 +96,7 @@ class Views:
         return len(self._made)
 
     def _made_by(self, name: str) -> str:
-        if name in self._statements:
-            return self._statements[name].sql
-        return "slice_days" if name == "days_in_force" else ""
+        return self._statements[name].sql if name in self._statements else ""
 
     def _make(self, name: str) -> None:
         if name in self._of_ledger:
@@ -171,19 +168,9 @@ class Views:
         at = pa.table({"finished_time": pa.array([self._run.finished_time], pa.timestamp("us", tz="UTC"))})
         self.spark.createDataFrame(at).createOrReplaceTempView("known_run")
 
-    def _make_slice_days(self) -> None:
-        days = pa.Table.from_pylist(slice_rows(self._slice_days()), schema=SLICE_DAYS)
-        self.spark.createDataFrame(days).createOrReplaceTempView("slice_days")
-
     def _make_coverage_spans(self) -> None:
         spans = pa.Table.from_pylist(span_rows(self.coverage), schema=COVERAGE_SPANS)
         self.spark.createDataFrame(spans).createOrReplaceTempView("coverage_spans")
-
-    def _slice_days(self) -> list[tuple[str, dt.date]]:
-        """Return the (namesrv_id, day) that have slices of histories, as the ledger knows them: a look-up reads one day."""
-        histories = {table.name for table in gold.HISTORY_TABLES}
-        slices = self._house.slices_in_force(known_at=self._run)
-        return sorted({(cut.namesrv_id or "", cut.day) for cut in slices if cut.table in histories})
 
 
 def register_views(
@@ -204,8 +191,8 @@ def _named_files(version: Version) -> list[str]:
     """Return the data files of a version if Spark reads of them by name the rows that Delta would; else none.
 
     Delta is asked of tables in an object store (Spark would ask for each file), of those with a file that somebody has put
-    elsewhere than its day's folder, and of damaged ones: only who asks for the day of a damaged file shall hear of it, and
-    Spark takes an empty one for no rows.
+    elsewhere than the folder of its partition, and of damaged ones: only who asks for the day of a damaged file shall hear of it,
+    and Spark takes an empty one for no rows.
     """
     folder = local_path(table_path(version.root, version.table))
     if folder is None:
@@ -214,7 +201,7 @@ def _named_files(version: Version) -> list[str]:
     for file in version.files():
         path = f"{folder}/{file.path}"
         name = posixpath.basename(path)
-        is_placed = file.path == (name if file.day is None else f"day={file.day}/{name}")
+        is_placed = file.path == f"{folder_of(version.table, file)}{name}"
         if not is_placed or name.startswith(("_", ".")) or _size_of(path) != file.size:
             return []
         files.append(path)
@@ -231,8 +218,8 @@ def _size_of(path: str) -> int | None:
 def _rows_of(spark: SparkSession, version: Version, files: Sequence[str]) -> DataFrame:
     """Return the rows of a version's data files, read by name.
 
-    Delta asks its log anew, in a query of its own, for each place in which a question names a table. The files of a day are told
-    by their folder.
+    Delta asks its log anew, in a query of its own, for each place in which a question names a table. The files of a day, or of a
+    month, are told by their folder.
     """
     folder = table_path(version.root, version.table)
     schema = StructType.fromJson(json.loads(version.delta.schema().to_json()))
@@ -242,7 +229,9 @@ def _rows_of(spark: SparkSession, version: Version, files: Sequence[str]) -> Dat
     rows = DataFrame(reader._jreader.parquet(names), spark)  # noqa: SLF001  as above
     # A comment of what stands in a folder's name is forgotten.
     said = {field.name: field.metadata for field in schema}
-    return rows.withMetadata("day", said["day"]) if "day" in said else rows
+    for name in version.table.partition_by:
+        rows = rows.withMetadata(name, said[name])
+    return rows
 
 
 def _require_reader(spark: SparkSession, path: str) -> None:

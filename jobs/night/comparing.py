@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.night.judging import Judged
+from jobs.night.opened import files_of
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import compare
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
@@ -29,7 +30,8 @@ def told_together(house: Warehouse, day: dt.date, judged: Sequence[Judged]) -> t
 
     def queues(names: Sequence[str], brokers: pa.Array) -> pa.Table:
         where = pc.field("namesrv_id").isin(names) & pc.field("broker_name").isin(brokers)
-        return house.rows(gold.TOPIC_QUEUE_HISTORY, [day], _COMPARED, where)
+        history = gold.TOPIC_QUEUE_HISTORY
+        return files_of(house, [history], [day]).on(history, day, _COMPARED, where)
 
     found = conformed(across(compared, queues, day, house.conf.thresholds), each)
     if found.num_rows:
@@ -45,7 +47,7 @@ def _compared_again(house: Warehouse, day: dt.date, done: Judged) -> Judged:
     own = pc.field("namesrv_id") == done.namesrv_id
     new, old = (of(gold.FINDINGS, [day], None, own) for of in (house.rows, house.published_rows))
     others = (of_table for of_table in done.differing if of_table["table_name"] != gold.FINDINGS.name)
-    differing = [*others, *compare({gold.FINDINGS.name: new}, {gold.FINDINGS.name: old})]
+    differing = [*others, *compare({gold.FINDINGS.name: new}, {gold.FINDINGS.name: old}, day)]
     told, then = (
         pa.concat_tables([before, of_day]).filter(pc.field("code").isin(BETWEEN))
         for before, of_day in ((done.compared.told, new), (done.told_then, old))

@@ -27,6 +27,7 @@ from jobs.store.relations import ask_file, digests_of, require_intact, rows_of_s
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import NewEvents, added_up, new_events
 from namesrv_day.arrow.digest import Digest, Slice
+from namesrv_day.day.alive import alive
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.gate.rules import Measurement, counted, row_rules
 from namesrv_day.hours import answered, condense
@@ -43,7 +44,7 @@ _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 @dataclass(frozen=True)
 class Piece:
-    """One data file of a table cut by day, by the table's name."""
+    """One data file, by the name of its table."""
 
     name: str
     file: DataFile
@@ -114,8 +115,9 @@ def condensed(
     """Read what is recorded on `days`, and the gold slices of `starts`, once; what nothing is published of is not gated."""
     by_day = [table for table in bronze.TABLES if table.partition_by]
     pieces = [Piece(table.name, file) for table in by_day for file in house.files(table, days)]
-    for table in (*gold.HISTORY_TABLES, *gold.REPORT_TABLES):
-        pieces += [Piece(table.name, file) for file in house.files(table, starts)] if starts else []
+    if starts:
+        named = files_of(house, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
+        pieces += [Piece(name, file) for name, files in named.items() for file in files]
     ledger = house.ledger()
     house.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
@@ -146,6 +148,8 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
     day, is_bronze = piece.file.day, piece.table.layer == "bronze"
     found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, leases)
     if not work.is_gated:
+        if not is_bronze:
+            return found
         found.rows = Counter(rows_of_slices(work.root, piece.table, piece.file))
         return found
     found.digests = digests_of(work.root, piece.table, [piece.file])
@@ -181,15 +185,16 @@ def _lease_pieces(house: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> 
     for file in house.files(bronze.REGISTRATIONS, [day - _ONE_DAY, day]):
         yield Piece(bronze.REGISTRATIONS.name, file)
     last = max((start for start in starts if start < day), default=None)
-    for file in house.files(gold.BROKER_LIVE_HISTORY, [last]) if last else ():
-        yield Piece(gold.BROKER_LIVE_HISTORY.name, file)
+    live = gold.BROKER_LIVE_HISTORY
+    for file in files_of(house, [live], [last]).named[live.name] if last else ():
+        yield Piece(live.name, file)
 
 
 def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
     said = {}
     for table in (gold.BROKER_LIVE_HISTORY, bronze.REGISTRATIONS):
         files = [piece.file for piece in work.leases[day] if piece.table is table]
-        is_open = pc.field("closed_by").is_null() if table is gold.BROKER_LIVE_HISTORY else None
+        is_open = alive(day - _ONE_DAY, still=True) if table is gold.BROKER_LIVE_HISTORY else None
         said[table] = read_files(work.root, table, files, _LEASES, is_open)
     return condense.leases_from(said[gold.BROKER_LIVE_HISTORY], said[bronze.REGISTRATIONS])
 

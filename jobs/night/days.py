@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from jobs import __version__
 from jobs.errors import MissingDayError
+from jobs.night.opened import files_of
 from jobs.store.recorded import ReadFile, days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.machine.instants import US_PER_MS
@@ -26,6 +27,7 @@ from schemas.table import Table
 from schemas.times import day_of, day_start_us
 
 _ONE_DAY = dt.timedelta(days=1)
+_HISTORIES = frozenset(table.name for table in gold.HISTORY_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 # No lease of a broker is meant to be longer than thirty years.
 _LONGEST_LEASE_MS = 10**12
@@ -131,23 +133,37 @@ def _reopened(house: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt
 
 def _overdue(house: Warehouse, ends: Collection[dt.date]) -> dict[str, dt.date]:
     """Return the name servers with a lease that had run out when one of `ends` was over, and the day of the first such end."""
-    columns = ["namesrv_id", "day", "closed_by", "last_update_time", "heartbeat_timeout_ms"]
+    columns = ["namesrv_id", "last_update_time", "heartbeat_timeout_ms"]
+    tables = (gold.BROKER_LIVE_HISTORY, gold.LAST_HEARTBEATS)
     since: dict[str, dt.date] = {}
-    house.hold([gold.BROKER_LIVE_HISTORY], ends)
-    for row in rows_of(house.published_rows(gold.BROKER_LIVE_HISTORY, ends, columns)) if ends else ():
-        lease_us = min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
-        end = row["last_update_time"] + lease_us
-        if row["closed_by"] is None and end < day_start_us(row["day"] + _ONE_DAY):
-            since[row["namesrv_id"]] = min(day_of(end), since.get(row["namesrv_id"], dt.date.max))
+    house.hold(tables, ends)
+    for day in sorted(ends):
+        live = files_of(house, tables, [day], published=True).on(gold.BROKER_LIVE_HISTORY, day, columns, still=True)
+        for row in rows_of(live):
+            lease_us = min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
+            end = row["last_update_time"] + lease_us
+            if end < day_start_us(day + _ONE_DAY):
+                since[row["namesrv_id"]] = min(day_of(end), since.get(row["namesrv_id"], dt.date.max))
     return since
 
 
 def starting_slices(house: Warehouse, days: Days) -> dict[Slice, Digest]:
     """Return the gold slices from which the night starts, as the ledger has them."""
     starts = {start for day in days.wanted if (start := before(day, days.recorded)) is not None} - set(days.wanted)
+    published = house.ledger().days
+    starts &= published
+    if not starts:
+        return {}
     gold_names = {table.name for table in DATA_TABLES}
-    in_force = house.slices_in_force(starts & house.ledger().days) if starts else {}
-    return {cut: digest for cut, digest in in_force.items() if cut.table in gold_names}
+    in_force = house.slices_in_force({None, *(day for day in published if day >= min(starts))})
+    return {cut: digest for cut, digest in in_force.items() if cut.table in gold_names and is_start(cut, starts)}
+
+
+def is_start(cut: Slice, starts: Collection[dt.date]) -> bool:
+    """Return whether a gold slice tells how one of some days ended: of histories what was there on it, or later."""
+    if cut.table in _HISTORIES:
+        return cut.day is None or cut.day >= min(starts)
+    return cut.day in starts
 
 
 # -- holes -----------------------------------------------------------------------------------------------------------
@@ -177,4 +193,4 @@ def holes(inputs: Iterable[Slice], known: Callable[[Collection[dt.date] | None],
 
 def heard_in(cuts: Iterable[Slice]) -> set[tuple[str, dt.date]]:
     """Return the name servers and days that slices of recorded events show."""
-    return {(cut.namesrv_id, cut.day) for cut in cuts if cut.table in _RECORDED and cut.namesrv_id is not None}
+    return {(cut.namesrv_id, cut.day) for cut in cuts if cut.table in _RECORDED and cut.namesrv_id and cut.day}

@@ -31,15 +31,17 @@ from jobs.night.work import (
     topics_refused,
     written,
 )
-from jobs.store.files import DataFile
+from jobs.store.files import DataFile, closed_days
+from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.numbers import outcome_counts
-from namesrv_day.across.restate import FLAGS_HANDED_ON, HANDED_ON, LIVES, compare, ends_otherwise
+from namesrv_day.across.restate import FLAGS_HANDED_ON, HANDED_ON, HELD, LIVES, compare, ends_otherwise
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
+from namesrv_day.day.alive import beats_of, on_a_day, stored
 from namesrv_day.day.coverage import Extent, extent_of, recorded_day
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.flags.between import Compared, compared, served
@@ -54,14 +56,12 @@ from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.findings import BETWEEN, Thresholds
 from schemas.rule import words
-from schemas.table import TIMESTAMP
+from schemas.table import TIMESTAMP, Table
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start_seq
 
 OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
 EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
-GOES_ON = "is_carried_to_the_next_day"
-GOING_ON = (*gold.HISTORY_TABLES, gold.NAMESRV_SETTINGS)
 WRITES = {OUTCOMES: gold.made_by("outcomes"), FLAGS: gold.made_by("flags"), VERIFY: gold.made_by("verify")}
 """The tables whose slices each part of the pass writes."""
 
@@ -70,19 +70,19 @@ WRITES = {OUTCOMES: gold.made_by("outcomes"), FLAGS: gold.made_by("flags"), VERI
 class JudgeWork:
     """One name server's day. `parts`: what is to be made; the other slices are read as they are.
 
-    `slices`: files of the day's gold tables; `day_before`: those of the day before, of what goes on over midnight; `told`: files
-    of findings and expired_brokers of days before, and of orphaned_topics of the last one; `published_told`: of findings of days
-    before, as they were published. `published`: files of the day's gold tables as they were published; None: they never were.
+    `slices`: files of the day's gold tables but histories; `told`: files of findings and expired_brokers of days before, and of
+    orphaned_topics of the last one; `published_told`: of findings of days before, as they were published. `published`: files of
+    the day's gold tables as they were published; None: they never were. `opened`: of intervals that are published as open.
     `unread`: see `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken.
     """
 
     of: NamesrvWork
     parts: frozenset[str]
     slices: Files
-    day_before: Files
     told: Files
     published_told: Files
     published: Files | None
+    opened: Files
     is_gated: bool
     unread: tuple[tuple[int, int | None], ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -92,15 +92,17 @@ class JudgeWork:
 class Judged:
     """What was judged of a name server's day.
 
-    Files that were written; `events` that the core took, and those by outcome; `reconsidered_since`: see `NamesrvReplayed`; what is
-    compared with other name servers, None if that is not asked for; what is recorded of it (`coverage.recorded_day`). Of a day that
-    was published: what of days before had been told by comparing; slices that differ (`restate.compare`), whether what it hands
-    on to the next day does, and whether that does at which any later day may look. Others had no end before.
+    Files that were written, and of histories what became of them; `events` that the core took, and those by outcome;
+    `reconsidered_since`: see `NamesrvReplayed`; what is compared with other name servers, None if that is not asked for; what is
+    recorded of it (`coverage.recorded_day`). Of a day that was published: what of days before had been told by comparing; slices
+    that differ (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any later day
+    may look, or the intervals that are open at its end. Others had no end before.
     """
 
     namesrv_id: str
     files: dict[str, tuple[DataFile, ...]]
     events: int
+    intervals: dict[str, Written]
     outcomes: Counter[str]
     reconsidered_since: int | None
     compared: Compared | None
@@ -109,6 +111,7 @@ class Judged:
     differing: list[dict[str, Any]] = field(default_factory=list)
     ends_otherwise: bool = True
     lives_otherwise: bool = True
+    holds_otherwise: bool = True
 
 
 @dataclass(frozen=True)
@@ -130,14 +133,18 @@ def replay_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
     if not work or not work[0].is_gated:
         return JudgedTogether(judged)
     slices = {table.name: pa.concat_tables([of[table.name] for _, of in each]) for table in DATA_TABLES}
-    digests = {cut: digest for name, rows in slices.items() for cut, digest in slices_of(name, rows).items()}
+    digests = {
+        cut: digest for of in judged for written in of.intervals.values() for cut, digest in written.digests.items()
+    }
+    for table in gold.REPORT_TABLES:
+        digests |= slices_of(table.name, slices[table.name])
     return JudgedTogether(judged, digests, _measured(work, slices))
 
 
 def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, pa.Table]]:
     """Return what is judged of one name server's day that was replayed, and its slices."""
     of, own = work.of, work.slices.having(done.files).of(work.of.namesrv_id)
-    slices = {table.name: own.rows(table) for table in DATA_TABLES}
+    slices = {**{table.name: own.rows(table) for table in gold.REPORT_TABLES}, **done.histories}
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
     extent = _extent(of) if work.is_gated or FLAGS in work.parts else None
     made: dict[str, pa.Table] = {}
@@ -153,6 +160,7 @@ def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, p
         of.namesrv_id,
         {**done.files, **written(of, {TABLES[name]: rows for name, rows in made.items()})},
         done.events,
+        {table.name: _intervals(work, table, slices[table.name]) for table in gold.HISTORY_TABLES},
         outcome_counts(slices),
         done.reconsidered_since,
         _compared(work, slices, recorded) if FLAGS in work.parts else None,
@@ -161,15 +169,29 @@ def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, p
     return judged if work.published is None else _differing(work, judged, slices, work.published), slices
 
 
+def _intervals(work: JudgeWork, table: Table, rows: pa.Table) -> Written:
+    """Write what a day has made of a history: what closed on it, and of what is open what is not there as it is."""
+    of = work.of
+    there = [
+        [file for file in files.of(of.namesrv_id).files_of(table) if closed_days(file) is None]
+        for files in (of.before, work.opened)
+    ]
+    return write_intervals(of.before.root, table, stored(table, rows), of.namesrv_id, of.day, of.run_id, there)
+
+
 def _differing(work: JudgeWork, judged: Judged, slices: Frames, published: Files) -> Judged:
     """Return what was judged of a day that was published, with what is different now."""
     name = judged.namesrv_id
-    before = {table.name: published.of(name).rows(table) for table in DATA_TABLES}
+    before = {table.name: published.of(name).on(table, work.of.day) for table in DATA_TABLES}
+    holds_otherwise = ends_otherwise(slices, before, HELD)
     return replace(
         judged,
         told_then=work.published_told.of(name).rows(gold.FINDINGS, where=pc.field("code").isin(BETWEEN)),
-        differing=compare(slices, before),
-        ends_otherwise=ends_otherwise(slices, before, HANDED_ON) or _flags_otherwise(work, slices, before),
+        differing=compare(slices, before, work.of.day),
+        holds_otherwise=holds_otherwise,
+        ends_otherwise=holds_otherwise
+        or ends_otherwise(slices, before, HANDED_ON)
+        or _flags_otherwise(work, slices, before),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
     )
 
@@ -195,7 +217,8 @@ def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]
 
 
 def _outcomes(of: NamesrvWork, outcomes: pa.Table, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
-    made = {gold.EVENT_OUTCOMES.name: outcomes}
+    beats = beats_of(of.day, slices[gold.BROKER_LIVE_HISTORY.name])
+    made = {gold.EVENT_OUTCOMES.name: outcomes, gold.LAST_HEARTBEATS.name: beats}
     capacities = map_capacities({**slices, **made}, _capacities_before(of), namesrv, of.namesrv_id, of.day)
     return {**made, gold.MAP_CAPACITIES.name: capacities}
 
@@ -278,18 +301,12 @@ def _verdicts(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa
 
 
 def _measured(work: Sequence[JudgeWork], slices: Frames) -> list[Measurement]:
-    """Return the rules of the day's slices, counted; those about rows that go on over midnight of the day before, too.
-
-    `work`: the days of some name servers; `slices`: all of theirs.
-    """
+    """Return the rules of the day's slices, counted. `work`: the days of some name servers; `slices`: all of theirs."""
     names, day = [one.of.namesrv_id for one in work], work[0].of.day
-    before = work[0].day_before.of(*names)
-    going_on = {table.name: pa.concat_tables([slices[table.name], before.rows(table)]) for table in GOING_ON}
-    frames = {**slices, **going_on, **_recorded(work[0].of.today.of(*names), day, slices)}
-    return [
-        *measure(frames, slices, [day], which=lambda rule: rule.scope != "table"),
-        *measure(frames, going_on, [day - dt.timedelta(days=1)], which=lambda rule: rule.name == GOES_ON),
-    ]
+    # Rules about intervals look at those that were there on the day.
+    histories = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.HISTORY_TABLES}
+    frames = {**slices, **histories, **_recorded(work[0].of.today.of(*names), day, slices)}
+    return measure(frames, slices, [day], which=lambda rule: rule.scope != "table")
 
 
 def _recorded(today: OfNamesrv, day: dt.date, slices: Frames) -> dict[str, pa.Table]:

@@ -20,14 +20,15 @@ import pyarrow.compute as pc
 from jobs.errors import TamperedError
 from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
-from jobs.night.days import Days, starting_slices
-from jobs.night.judging import EVERYTHING, FLAGS, GOING_ON, WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
+from jobs.night.days import Days, is_start, starting_slices
+from jobs.night.judging import EVERYTHING, FLAGS, WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
 from jobs.night.passes import Call, Passes, call
 from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
 from jobs.night.work import REPLAYED, NamesrvWork
 from jobs.store.files import bounds_of
+from jobs.store.intervals import end_with, go_on_as_published, replace_closed
 from jobs.store.ledger import require_same
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
@@ -50,7 +51,7 @@ _ONE_DAY = dt.timedelta(days=1)
 # What fewer rows cost is a task, and what is asked of a group at once.
 _ROWS_PER_TASK = 20_000
 
-_CARRIED = (*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
+_CARRIED = (*gold.HISTORY_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
 _WAITED_DAYS = 7
 _UNREAD = """
@@ -58,6 +59,7 @@ SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
+_HISTORIES = frozenset(table.name for table in gold.HISTORY_TABLES)
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
@@ -77,6 +79,8 @@ class Night:
         self._judged: dict[dt.date, list[Judged]] = {}
         self._counted: dict[dt.date, list[JudgedTogether]] = {}
         self._across: dict[Slice, Digest] = {}
+        self._ends_here = False
+        """Whether histories end with the last day that was replayed; else they go on as they were published."""
         self._asked: frozenset[dt.date] = frozenset()
         self._suspected: dict[dt.date, pa.Table] = {}
 
@@ -84,14 +88,16 @@ class Night:
         """Read what is recorded on the days that are wanted.
 
         Raises TamperedError where the night would start from other rows than were published: the gold slices of the days before,
-        and of days with new rows what was there.
+        what histories have of them and of later ones, and of days with new rows what was there.
         """
         self._asked = days.asked
         self._house.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
         expected = starting_slices(self._house, days)
-        starts = {cut.day for cut in expected}
+        starts = {cut.day for cut in expected if cut.day is not None and cut.table not in _HISTORIES}
         found = self.condense(days.wanted, starts).digests
-        self.starts = {cut: digest for cut, digest in found.items() if cut.day in starts and cut.table in _DATA}
+        self.starts = {
+            cut: digest for cut, digest in found.items() if starts and cut.table in _DATA and is_start(cut, starts)
+        }
         require_same(self.starts, expected)
         self.require_as_published(days)
         self._house.note_held(DATA_TABLES, starts)
@@ -159,11 +165,18 @@ class Night:
 
     @property
     def outputs(self) -> dict[Slice, Digest]:
-        """Return the digests of the slices of the days that were replayed."""
-        found = {cut: digest for of in self._all_counted for cut, digest in of.digests.items()}
+        """Return the digests of the slices of the days that were replayed, and of all intervals that are open."""
+        counted = [(cut, digest) for of in self._all_counted for cut, digest in of.digests.items()]
+        found = {cut: digest for cut, digest in counted if cut.day is not None}
+        found |= self._open() if self._ends_here else self._house.slices_in_force({None})
         for cut, digest in self._across.items():
             found[cut] = found.get(cut, Digest()) + digest
         return found
+
+    def _open(self) -> dict[Slice, Digest]:
+        """Return the digests of all intervals that were open when the last day ended."""
+        last = self._counted[max(self._counted)]
+        return {cut: digest for of in last for cut, digest in of.digests.items() if cut.day is None}
 
     # -- condense ------------------------------------------------------------------------------------------------------
 
@@ -266,6 +279,7 @@ class Night:
                 day,
                 house.run_id,
                 today,
+                start,
                 before,
                 ever,
                 self._read.hours.get((day, name), ()),
@@ -312,7 +326,10 @@ class Night:
         return self._house.rows(gold.EVENT_OUTCOMES, days, None, IS_SCAN_LIFE)
 
     def _hold(self, tables: Sequence[Table], days: Collection[dt.date]) -> None:
-        """Hold what is published of some days, but of gold tables those that this run makes anew."""
+        """Hold what is published of some days, but of gold tables those that this run makes anew.
+
+        What histories had when a day ended is theirs that this run has replayed, too.
+        """
         for table in tables:
             self._house.hold([table], {*days} - (self.replayed if table.name in _DATA else set()))
 
@@ -329,7 +346,7 @@ class Night:
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
         cuts = {*self._house.slices_in_force(), *self._read.rows}
-        days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS}
+        days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS and cut.day is not None}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         self._hold(bronze.EVENT_TABLES, first)
         rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
@@ -338,8 +355,7 @@ class Night:
     def _judgements(self, day: dt.date, parts: frozenset[str]) -> list[JudgeWork]:
         """Return what is to be judged of each name server's day."""
         house = self._house
-        slices = files_of(house, DATA_TABLES, [day])
-        day_before = self._held(GOING_ON, [day - _ONE_DAY])
+        slices = files_of(house, gold.REPORT_TABLES, [day])
         start = self.start_of(day)
         told = [d for d in days_of(house.recorded()) if d < day]
         before = (
@@ -348,16 +364,17 @@ class Night:
             .having(self._held([gold.ORPHANED_TOPICS], [start] if start else []).named)
         )
         unread, published = self._unread(), self._published(day)
+        opened = files_of(house, gold.HISTORY_TABLES, [dt.date.max], published=True)
         told_then = files_of(house, [gold.FINDINGS] if published else [], told, published=True)
         return [
             JudgeWork(
                 of,
                 parts,
                 slices,
-                day_before,
                 before,
                 told_then,
                 published,
+                opened,
                 self._is_gated,
                 tuple(unread.get(of.namesrv_id, ())),
                 house.conf.thresholds,
@@ -382,11 +399,28 @@ class Night:
         """Take over what tasks have written, and compare name servers."""
         judged = sorted((of for group in together for of in group.each), key=lambda of: of.namesrv_id)
         self._replace(day, [table for part in sorted(parts) for table in WRITES[part]], judged)
+        gone = [*self._gone(day, work)]
+        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
         if FLAGS in parts and judged:
             judged, digests = told_together(self._house, day, judged)
             self._across = {**{cut: of for cut, of in self._across.items() if cut.day != day}, **digests}
-        self._judged[day], self._counted[day] = [*judged, *self._gone(day, work)], [*together]
+        self._judged[day], self._counted[day] = [*judged, *gone], [*together]
         self.replayed.add(day)
+
+    def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
+        """Have histories hold what closed on a day, and end with it, unless they go on behind it as they were published.
+
+        `is_other`: what is open when the day ends is other than was published.
+        """
+        published = self._house.ledger().days
+        self._ends_here, ended_before = is_other or day not in published or day == max(published), self._ends_here
+        for table in gold.HISTORY_TABLES:
+            written = [done.intervals[table.name] for done in judged]
+            replace_closed(self._house, table, day, [file for of in written for file in of.closed])
+            if self._ends_here:
+                end_with(self._house, table, day, [file for of in written for file in of.opened])
+            elif ended_before:
+                go_on_as_published(self._house, table, day)
 
     def _gone(self, day: dt.date, work: Sequence[JudgeWork]) -> Iterator[Judged]:
         """Yield what differs of name servers of which the day had slices and has none: other addresses of one that is there."""
@@ -395,9 +429,9 @@ class Night:
             return
         then = {cut.namesrv_id for cut in self._house.slices_in_force([day]) if cut.table in _DATA}
         for name in sorted(name for name in then - {one.of.namesrv_id for one in work} if name is not None):
-            before = {table.name: published.of(name).rows(table) for table in DATA_TABLES}
-            differing = compare({table.name: empty(table) for table in DATA_TABLES}, before)
-            yield Judged(name, {}, 0, Counter(), None, None, differing=differing)
+            before = {table.name: published.of(name).on(table, day) for table in DATA_TABLES}
+            differing = compare({table.name: empty(table) for table in DATA_TABLES}, before, day)
+            yield Judged(name, {}, 0, {}, Counter(), None, None, differing=differing)
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""

@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
-from jobs.store.files import DataFile, bounds_of, read_files
+from jobs.store.files import DataFile, bounds_of, closed_days, read_files
 from jobs.store.relations import ask_files, few_of
 from jobs.store.warehouse import Warehouse
+from namesrv_day.arrow.rows import empty
+from namesrv_day.day.alive import alive, as_of, columns_for
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -23,8 +25,45 @@ TABLES = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
 Named = Mapping[str, tuple[DataFile, ...]]
 
 
+class _OnDays:
+    """Rows that can be asked for as they were on a day."""
+
+    def rows(
+        self,
+        table: Table,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        once: Collection[str] = (),
+    ) -> pa.Table:
+        """Return the rows of a table."""
+        raise NotImplementedError
+
+    def on(
+        self,
+        table: Table,
+        day: dt.date | None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        still: bool = False,
+    ) -> pa.Table:
+        """Return the rows of a table on a day; of a history the intervals that were there on it as they were known when it ended.
+
+        `still`: those that were open then; None: there was no such day. Raises as `Files.rows`.
+        """
+        if not table.has_intervals or day is None:
+            return self.rows(table, columns, where)
+        names = list(columns or table.column_names)
+        there = alive(day, still=still) if where is None else alive(day, still=still) & where
+        found = self.rows(table, columns_for(table, names), there)
+        beats = empty(gold.LAST_HEARTBEATS)
+        if table is gold.BROKER_LIVE_HISTORY:
+            beats = self.rows(gold.LAST_HEARTBEATS, where=pc.field("day") == pa.scalar(day))
+        return as_of(table, found, day, beats).select(names)
+
+
 @dataclass(frozen=True)
-class Files:
+class Files(_OnDays):
     """Data files by the name of their table, below the warehouse `root`. A table that is missing has no rows."""
 
     root: str
@@ -50,7 +89,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class OfNamesrv:
+class OfNamesrv(_OnDays):
     """Rows of one name server, or of some together."""
 
     files: Files
@@ -66,7 +105,7 @@ class OfNamesrv:
         """Return its rows of a table, as `Files.rows`."""
         own = pc.field("namesrv_id").isin(sorted(self.namesrv_ids))
         both = own if where is None else own & where
-        parts = groupby(self._files(table), self._is_own)
+        parts = groupby(self.files_of(table), self._is_own)
         # Where a file is its own, to look at whose a row is takes longer than to read the row.
         found = [
             read_files(self.files.root, table, [*files], columns, where if is_own else both, once)
@@ -74,26 +113,11 @@ class OfNamesrv:
         ]
         return pa.concat_tables(found) if found else read_files(self.files.root, table, (), columns)
 
-    def having(self, values_of: Mapping[str, tuple[str, pa.Array]]) -> OfNamesrv:
-        """Return the same without the files that have no row with one of some values in a column, both given by table."""
-        named = dict(self.files.named)
-        for name, (column, values) in values_of.items():
-            named[name] = tuple(
-                file
-                for file in self._files(TABLES[name])
-                if pc.any(pc.is_in(self._words(TABLES[name], file, column), value_set=values)).as_py()
-            )
-        return OfNamesrv(Files(self.files.root, named), self.namesrv_ids)
-
     def narrowed(self) -> Files:
         """Return just the files that may have rows of it."""
-        return Files(self.files.root, {name: tuple(self._files(TABLES[name])) for name in self.files.named})
+        return Files(self.files.root, {name: tuple(self.files_of(TABLES[name])) for name in self.files.named})
 
-    def _words(self, table: Table, file: DataFile, column: str) -> pa.Array:
-        """Return the different texts, and NULL where it is there, of a column of a file."""
-        return pc.unique(read_files(self.files.root, table, [file], [column], once={column})[column])
-
-    def _files(self, table: Table) -> Iterator[DataFile]:
+    def files_of(self, table: Table) -> Iterator[DataFile]:
         """Yield the files that may have rows of it."""
         for file in self.files.named.get(table.name, ()):
             low, high = bounds_of(file)
@@ -104,7 +128,7 @@ class OfNamesrv:
         self, table: Table, columns: Sequence[str], clause: str, others: Mapping[str, pa.Table], where: str = "true"
     ) -> pa.Table:
         """Return columns of few of its rows: those that `clause` leaves, a join with `others`, and `where`; see `few_of`."""
-        files = [*self._files(table)]
+        files = [*self.files_of(table)]
         own = "" if all(map(self._is_own, files)) else " AND list_contains($of_namesrvs, rows.namesrv_id)"
         values = {"of_namesrvs": sorted(self.namesrv_ids)} if own else {}
         return few_of(self.files.root, table, files, columns, f"{clause} WHERE ({where}){own}", others, **values)
@@ -112,7 +136,7 @@ class OfNamesrv:
     def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], T]) -> T | None:
         """Return what `ask` makes of its rows of a table; None if there is no file."""
         own = ColumnExpression("namesrv_id").isin(*map(ConstantExpression, sorted(self.namesrv_ids)))
-        if not (files := [*self._files(table)]):
+        if not (files := [*self.files_of(table)]):
             return None
         # Each step of a relation is bound anew.
         are_own = all(map(self._is_own, files))
@@ -123,21 +147,23 @@ class OfNamesrv:
         low, high = bounds_of(file)
         return low == high and low in self.namesrv_ids
 
-    def frames(self, tables: Iterable[Table], where: pc.Expression | None = None) -> Mapping[str, pa.Table]:
-        """Return its rows of several tables by name, each read when it is asked for."""
-        return _Frames(self, {table.name: table for table in tables}, where)
+    def frames(
+        self, tables: Iterable[Table], day: dt.date | None = None, *, still: bool = False
+    ) -> Mapping[str, pa.Table]:
+        """Return its rows of several tables by name, as `on` gives them, each read when it is asked for."""
+        return _Frames(lambda table: self.on(table, day, still=still), {table.name: table for table in tables})
 
 
 class _Frames(Mapping[str, pa.Table]):
     """Tables by name that are read when they are asked for, and then kept."""
 
-    def __init__(self, of: OfNamesrv, tables: Mapping[str, Table], where: pc.Expression | None) -> None:
-        self._of, self._tables, self._where = of, tables, where
+    def __init__(self, read: Callable[[Table], pa.Table], tables: Mapping[str, Table]) -> None:
+        self._of, self._tables = read, tables
         self._read: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in self._read:
-            self._read[name] = self._of.rows(self._tables[name], where=self._where)
+            self._read[name] = self._of(self._tables[name])
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -148,8 +174,21 @@ class _Frames(Mapping[str, pa.Table]):
 
 
 def files_of(
-    house: Warehouse, tables: Iterable[Table], days: Collection[dt.date] | None, *, published: bool = False
+    house: Warehouse, tables: Collection[Table], days: Collection[dt.date] | None, *, published: bool = False
 ) -> Files:
-    """Return the files of some days (None: all) as this run sees them, or as the last published run left them."""
+    """Return the files of some days (None: all) as this run sees them, or as the last published run left them.
+
+    Of histories those with intervals that were there on the first of the days, or later.
+    """
     found = house.published_files if published else house.files
-    return Files(house.path, {table.name: tuple(found(table, days)) for table in tables})
+    named = {table.name: found(table, days) for table in tables}
+    for table in tables:
+        if table.has_intervals and days is not None:
+            named[table.name] = [file for file in named[table.name] if days and is_alive(file, min(days))]
+    return Files(house.path, {name: tuple(files) for name, files in named.items()})
+
+
+def is_alive(file: DataFile, day: dt.date) -> bool:
+    """Return whether intervals of a file may have been there on a day, or later."""
+    closed = closed_days(file)
+    return closed is None or closed[1] >= day

@@ -47,7 +47,7 @@ def publish(
     """
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
-    known = house.slices_in_force(done)
+    known = house.slices_in_force({None, *done})
     night.require_as_published(days)
     measurements = night.measurements
     for cut, digest in note_unusable(house, night, days, [*measured_small(house, done), *measurements]).items():

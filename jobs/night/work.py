@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
 from jobs.night import stash
-from jobs.night.opened import TABLES, Files, OfNamesrv
+from jobs.night.opened import TABLES, Files
 from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
@@ -36,29 +36,29 @@ from schemas.table import Table
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
 # Equal answers have long bodies.
 _ONCE = frozenset({"body"})
-_IS_OPEN = pc.field("closed_by").is_null()
 # To look at when a beat came first takes longer than it spares where nearly all came then, or there is much to compare with.
 _MANY = 64
 _MOST_OF_A_DAY = dt.timedelta(hours=16)
 _SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code", "response_remark"}
-REPLAYED = (*gold.HISTORY_TABLES, gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
-"""The tables whose slices a replay writes."""
+REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
+"""The tables whose slices a replay writes. Which intervals are written is known when they are held against those there."""
 
 
 @dataclass(frozen=True)
 class NamesrvWork:
     """One name server's day: what is to be settled, and from which files.
 
-    `today`: bronze tables of the day, and topic_configs; `before`: gold tables of the last day before; `ever`: namesrv_events
-    and snapshots up to the day. `hours`, `answers`: where hours of beats and of answers are stashed. `settings_before`,
-    `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them; `suspected`: as
-    `flags.suspected.SUSPECTED`.
+    `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
+    that were there on it or later; `ever`: namesrv_events and snapshots up to the day. `hours`, `answers`: where hours of beats and
+    of answers are stashed. `settings_before`, `settings_later`, `scan_life`, `addresses`: rows of this name server, as
+    `SettleInput` has them; `suspected`: as `flags.suspected.SUSPECTED`.
     """
 
     namesrv_id: str
     day: dt.date
     run_id: str
     today: Files
+    start: dt.date | None
     before: Files
     ever: Files
     hours: tuple[str, ...]
@@ -77,11 +77,13 @@ class NamesrvWork:
 class NamesrvReplayed:
     """What a name server's day came to, before it is judged.
 
-    `files`: its rows of all tables that are written so far; `outcomes`: its rows of event_outcomes; `events`: how many the core
-    took. `reconsidered_since`: from that position on earlier days were replayed with a value that turns out wrong.
+    `files`: its rows of all tables that are written so far; `histories`: its intervals; `outcomes`: its rows of event_outcomes;
+    `events`: how many the core took. `reconsidered_since`: from that position on earlier days were replayed with a value that
+    turns out wrong.
     """
 
     files: dict[str, tuple[DataFile, ...]]
+    histories: dict[str, pa.Table]
     outcomes: pa.Table
     events: int
     reconsidered_since: int | None
@@ -89,7 +91,7 @@ class NamesrvReplayed:
 
 def replayed(work: NamesrvWork) -> NamesrvReplayed:
     """Settle and replay one name server's day, and write its slices."""
-    today, before = work.today.of(work.namesrv_id), work.before.of(work.namesrv_id)
+    today = work.today.of(work.namesrv_id)
     hours = hours_of(work)
     frames = {table.name: today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY}
     frames["hours"] = hours
@@ -102,16 +104,17 @@ def replayed(work: NamesrvWork) -> NamesrvReplayed:
             work.day,
             hours,
             moved(day_events(frames, tables=OTHERS, with_answers=with_answers), settled.moves),
-            _open_rows(before),
+            _open_rows(work),
             partial(topic_configs, work.today),
             partial(_single_beats, work, settled.moves, with_answers=with_answers),
-            before.rows(gold.MAP_CAPACITIES),
+            work.before.of(work.namesrv_id).rows(gold.MAP_CAPACITIES),
         )
     )
     rows = {gold.NAMESRV_SETTINGS: settled.settings, gold.ORDER_DECISIONS: settled.order_decisions}
     rows |= {table: done.tables[table.name] for table in REPLAYED}
     outcomes = done.tables[gold.EVENT_OUTCOMES.name]
-    return NamesrvReplayed(written(work, rows), outcomes, done.events, settled.reconsidered_since)
+    histories = {table.name: done.tables[table.name] for table in gold.HISTORY_TABLES}
+    return NamesrvReplayed(written(work, rows), histories, outcomes, done.events, settled.reconsidered_since)
 
 
 def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tuple[DataFile, ...]]:
@@ -133,7 +136,7 @@ def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
         frames,
         partial(raw_beats, work),
         partial(topic_configs, work.today),
-        carried=ChainMap({**capacities, gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(before)),
+        carried=ChainMap({**capacities, gold.EVENT_OUTCOMES.name: work.scan_life}, _open_rows(work)),  # type: ignore[arg-type]  # it only reads
         ever={
             bronze.NAMESRV_EVENTS.name: ever.rows(bronze.NAMESRV_EVENTS),
             bronze.SNAPSHOTS.name: ever.rows(bronze.SNAPSHOTS),
@@ -147,10 +150,10 @@ def _input(work: NamesrvWork, frames: Mapping[str, pa.Table]) -> SettleInput:
     )
 
 
-def _open_rows(before: OfNamesrv) -> ChainMap[str, pa.Table]:
+def _open_rows(work: NamesrvWork) -> Mapping[str, pa.Table]:
     """Return the rows that were open when the day began, and what was known of the past, each table read when it is asked for."""
-    others = before.frames([gold.PAST_KNOWLEDGE])
-    return ChainMap(before.frames(gold.HISTORY_TABLES, _IS_OPEN), others)  # type: ignore[arg-type]  # it only reads
+    tables = [*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE]
+    return work.before.of(work.namesrv_id).frames(tables, work.start, still=True)
 
 
 def hours_of(work: NamesrvWork) -> pa.Table:

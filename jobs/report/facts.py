@@ -1,4 +1,4 @@
-"""What a report tells, read from the published tables: only slices of its days are opened, however long the history is."""
+"""What a report tells, read from the published tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from jobs.ask.days import published_days
 from jobs.ask.engine import Answers
 from jobs.errors import MissingDayError, UsageError
 from schemas.sql_files import query
@@ -61,6 +62,17 @@ class Facts:
     beats: int = 0
 
 
+_ONE_DAY = dt.timedelta(days=1)
+_THEN = """(
+    SELECT * REPLACE (if(goes_on, NULL, valid_to) AS valid_to, if(goes_on, NULL, closed_by) AS closed_by,
+        if(goes_on, NULL, closed_at) AS closed_at)
+    FROM (
+        SELECT *, valid_to >= TIMESTAMPTZ '{end}' AS goes_on FROM {name}
+        WHERE valid_from < TIMESTAMPTZ '{end}' AND (valid_to IS NULL OR valid_to >= TIMESTAMPTZ '{begin}')
+    )
+)"""
+
+
 def facts_of(answers: Answers, scope: Scope) -> Facts:
     """Return what there is to tell. Raises MissingDayError where nothing is recorded then, UsageError for unknown names."""
     return _Reader(answers, scope).facts()
@@ -81,10 +93,14 @@ def scope_of_incident(answers: Answers, incident: str) -> Scope:
 
 def answers_end(answers: Answers) -> dt.datetime:
     """Return the end of the last day that is published. Raises MissingDayError where there is none."""
-    last = next(answers.ask("SELECT max(day) FROM slice_days").rows)[0]
+    last = max(published_days(answers), default=None)
     if last is None:
         raise MissingDayError("no day is published")
-    return dt.datetime.combine(last + dt.timedelta(days=1), dt.time(), dt.timezone.utc)
+    return _midnight(last + _ONE_DAY)
+
+
+def _midnight(day: dt.date) -> dt.datetime:
+    return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
 
 
 class _Reader:
@@ -116,8 +132,7 @@ class _Reader:
         return facts
 
     def _published_days(self) -> list[dt.date]:
-        sql = "SELECT DISTINCT day FROM slice_days ORDER BY day"
-        published = [day for (day,) in self._answers.ask(sql).rows]
+        published = published_days(self._answers)
         first, last = self._scope.start.date(), (self._scope.end - dt.timedelta(microseconds=1)).date()
         found = [day for day in published if first <= day <= last]
         if not found:
@@ -132,17 +147,17 @@ class _Reader:
         if scope.topic is None and scope.broker is None:
             return None
         if scope.broker is not None:
-            among = "SELECT DISTINCT broker_name FROM broker_live_history_slices WHERE day IN ({days})"
+            among = "SELECT DISTINCT broker_name FROM {broker_live_history}"
             kind, name = "broker", scope.broker
         else:
-            among = "SELECT DISTINCT topic FROM topic_queue_history_slices WHERE day IN ({days})"
+            among = "SELECT DISTINCT topic FROM {topic_queue_history}"
             kind, name = "topic", scope.topic or ""
-        if (name,) not in list(self._answers.ask(among.format(days=self._among())).rows):
+        if (name,) not in list(self._answers.ask(among.format(**self._then)).rows):
             raise UsageError(f"{kind} {name!r}: no name server had it in that time")
         if scope.broker is not None:
             return [scope.broker]
-        sql = "SELECT DISTINCT broker_name FROM topic_queue_history_slices WHERE day IN ({days}) AND topic = $topic"
-        return [found for (found,) in self._answers.ask(sql.format(days=self._among()), topic=scope.topic).rows]
+        sql = "SELECT DISTINCT broker_name FROM {topic_queue_history} WHERE topic = $topic"
+        return [found for (found,) in self._answers.ask(sql.format(**self._then), topic=scope.topic).rows]
 
     def _of_incident(self) -> Row | None:
         if self._scope.incident is None:
@@ -161,10 +176,7 @@ class _Reader:
         return [row for row in found if _names(row, name) or row["root_event"] in shown]
 
     def _rows(self, name: str) -> list[Row]:
-        """Return what a statement of `schemas/sql/report` gives.
-
-        What is open at the end of a day is there again on the next: rows are put together by where they began.
-        """
+        """Return what a statement of `schemas/sql/report` gives."""
         scope = self._scope
         values = {
             "a": scope.start,
@@ -173,8 +185,19 @@ class _Reader:
             "namesrv": scope.namesrv,
             "brokers": self._brokers,
         }
-        text = query(f"report/{name}").format(days=self._among(), near=_NEAR_THE_LIMIT, most=_MOST_GAPS, **_CONDITIONS)
+        text = query(f"report/{name}").format(
+            days=self._among(), near=_NEAR_THE_LIMIT, most=_MOST_GAPS, **self._then, **_CONDITIONS
+        )
         return self._dicts(text, **{name: value for name, value in values.items() if f"${name}" in text})
+
+    @property
+    def _then(self) -> dict[str, str]:
+        """Return by the names of histories what reads their intervals of the days, as they were known when the last one ended."""
+        begin, end = _midnight(self._days[0]), _midnight(self._days[-1] + _ONE_DAY)
+        return {
+            name: _THEN.format(name=name, begin=begin, end=end)
+            for name in ("broker_live_history", "topic_queue_history")
+        }
 
     def _among(self) -> str:
         return ", ".join(f"DATE '{day}'" for day in self._days)

@@ -22,10 +22,10 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from jobs.errors import BrokenLogError, TableFeatureError, WarehouseBusyError, first_line
-from jobs.store.files import DataFile, described
+from jobs.store.files import DataFile, closed_days, described, month_of
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import delta_table, delta_uri
-from schemas.table import Table
+from schemas.table import CLOSED_MONTH, Table
 
 LOG: Final = "_delta_log"
 KEPT_DAYS: Final = 400
@@ -66,27 +66,38 @@ class Version:
             "low": "min.namesrv_id",
             "high": "max.namesrv_id",
             "nulls": "null_count.namesrv_id",
+            "first": "min.valid_to",
+            "last": "max.valid_to",
         }
         nothing = pa.nulls(found.num_rows)
         return pa.table({name: found[of] if of in found.column_names else nothing for name, of in names.items()})
 
     def files(self, days: Collection[dt.date] | None = None) -> list[DataFile]:
-        """Return the data files, all or those of some days. Raises TamperedError for one without statistics that is not there."""
+        """Return the data files, all or, of a table that is cut by day, those of some days.
+
+        Raises TamperedError for one without statistics that is not there.
+        """
         found = self._found
-        if days is not None and self.table.partition_by:
+        if days is not None and self.table.is_by_day:
             found = found.filter(pc.is_in(found["day"], pa.array(sorted(days), pa.date32())))
         return [self._file(row) for row in found.to_pylist()]
 
     def _file(self, row: Mapping[str, Any]) -> DataFile:
         if row["rows"] is None:
             return described(self.root, self.table, row["path"], row["day"])
+        first, last = (_text_of(row[name]) for name in ("first", "last"))
         stats = {
             "numRecords": row["rows"],
-            "minValues": {"namesrv_id": row["low"]},
-            "maxValues": {"namesrv_id": row["high"]},
+            "minValues": {"namesrv_id": row["low"], "valid_to": first},
+            "maxValues": {"namesrv_id": row["high"], "valid_to": last},
             "nullCount": {"namesrv_id": row["nulls"]},
         }
         return DataFile(row["path"], row["size"], row["rows"], row["day"], json.dumps(stats))
+
+
+def _text_of(value: dt.datetime | str | None) -> str | None:
+    """Return an instant of a log's statistics as the log has it."""
+    return value.astimezone(dt.timezone.utc).isoformat() if isinstance(value, dt.datetime) else value
 
 
 def open_version(root: str, table: Table, number: int) -> Version:
@@ -167,11 +178,11 @@ def properties(retain_days: int = KEPT_DAYS) -> dict[str, str]:
 
 def create(root: str, table: Table, files: Iterable[DataFile], run_id: str) -> int:
     """Create `table`, which was never written, with its comments, its properties and `files`; return the version."""
-    fields = [pa.field(f.name, f.type, metadata=f.metadata) for f in table.stored_schema]
+    fields = [pa.field(f.name, f.type, metadata=f.metadata) for f in table.delta_schema]
     create_table_with_add_actions(
         delta_uri(table_path(root, table)),
         Schema.from_arrow(pa.schema(fields)),
-        [_added(file) for file in files],
+        [_added(table, file) for file in files],
         partition_by=list(table.partition_by),
         description=table.grain,
         configuration=properties(),
@@ -188,8 +199,9 @@ def commit(
     Raises WarehouseBusyError if somebody else has made one, TableFeatureError if the table has got what cannot be written.
     """
     now = int(time.time() * 1000)
-    actions: list[AddAction | RemoveAction] = [_added(file, rows_change=rows_change) for file in add]
-    actions += [RemoveAction(file.path, rows_change, now, file.size, _partition(file)) for file in remove]
+    table = version.table
+    actions: list[AddAction | RemoveAction] = [_added(table, file, rows_change=rows_change) for file in add]
+    actions += [RemoveAction(file.path, rows_change, now, file.size, _partition(table, file)) for file in remove]
     partition_by = version.delta.metadata().partition_columns
     try:
         version.delta.create_write_transaction(
@@ -220,11 +232,14 @@ def set_properties(version: Version, wanted: Mapping[str, str], run_id: str) -> 
         version.delta.alter.set_table_properties(changed, raise_if_not_exists=False, commit_properties=_by(run_id))
 
 
-def _added(file: DataFile, *, rows_change: bool = True) -> AddAction:
-    return AddAction(file.path, file.size, _partition(file), int(time.time() * 1000), rows_change, file.stats)
+def _added(table: Table, file: DataFile, *, rows_change: bool = True) -> AddAction:
+    return AddAction(file.path, file.size, _partition(table, file), int(time.time() * 1000), rows_change, file.stats)
 
 
-def _partition(file: DataFile) -> dict[str, str | None]:
+def _partition(table: Table, file: DataFile) -> dict[str, str | None]:
+    if table.has_intervals:
+        closed = closed_days(file)
+        return {CLOSED_MONTH: None if closed is None else month_of(closed[0])}
     return {} if file.day is None else {"day": file.day.isoformat()}
 
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from jobs.errors import TamperedError, first_line
 from jobs.store.places import filesystem_of, table_path
 from namesrv_day.arrow.rows import conformed, derived_of, plain, with_derived
-from schemas.table import Table
+from schemas.table import CLOSED_MONTH, Table
 
 # Rows that are read or left out together: those of a name server or a broker lie in few of so many.
 _ROWS_PER_GROUP = 128 * 1024
@@ -42,6 +42,8 @@ _BOUNDED: Final = frozenset(
 """Columns by whose least and greatest values readers leave files out."""
 _TEXT_ONCE: Final = pa.dictionary(pa.int32(), pa.string())
 _WORD = re.compile(r"\w+")
+# What Hive calls the folder of rows that have no value of a partition.
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # Delta's own limit.
 _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
@@ -53,7 +55,7 @@ class DataFile(NamedTuple):
     """A data file: its path below the table's folder, its bytes and rows, its day (None: the table is not cut by day).
 
     `stats`: rows, and least and greatest values, as JSON in the form of Delta's log. Of a file that was found in a log
-    these are those of namesrv_id alone.
+    these are those of namesrv_id, and of valid_to where its rows are intervals.
     """
 
     path: str
@@ -68,6 +70,8 @@ def write_file(
 ) -> DataFile:
     """Write rows of one day (None: the table is not cut by day) as a data file, with the columns of `table`, in their order.
 
+    Of intervals `day` is one of the month in which all of them closed; None: they are open.
+
     The file's name is `name`, something random (no attempt writes over what another one has written), and the CRC-32 of its
     bytes: `is_intact` looks at it.
     """
@@ -80,13 +84,31 @@ def write_file(
             writer.write_table(group, _ROWS_PER_GROUP)
     data, footer = sink.getvalue(), writer.writer.metadata
     unique = f"{uuid.uuid4().hex[:12]}-{zlib.crc32(data):08x}"
-    path = f"{f'day={day}/' if day else ''}{name}-{unique}.zstd.parquet"
+    path = f"{_folder(table, day)}{name}-{unique}.zstd.parquet"
     system, folder = filesystem_of(table_path(root, table))
     if isinstance(system, pafs.LocalFileSystem):
         system.create_dir(posixpath.dirname(f"{folder}/{path}"))
     with system.open_output_stream(f"{folder}/{path}") as stream:
         stream.write(data)
-    return DataFile(path, data.size, footer.num_rows, day, _stats(footer))
+    return DataFile(path, data.size, footer.num_rows, day if table.is_by_day else None, _stats(footer))
+
+
+def folder_of(table: Table, file: DataFile) -> str:
+    """Return the folder of the partition in which a file lies, below that of the table."""
+    closed = closed_days(file) if table.has_intervals else None
+    return _folder(table, file.day if closed is None else closed[0])
+
+
+def _folder(table: Table, day: dt.date | None) -> str:
+    """Return the folder of a partition as Hive calls it."""
+    if table.has_intervals:
+        return f"{CLOSED_MONTH}={_NO_VALUE if day is None else month_of(day)}/"
+    return "" if day is None else f"day={day}/"
+
+
+def month_of(day: dt.date) -> str:
+    """Return the month of a day, as intervals are cut by it."""
+    return f"{day:%Y-%m}"
 
 
 def is_intact(root: str, table: Table, file: DataFile) -> bool:
@@ -210,6 +232,13 @@ def bounds_of(file: DataFile) -> tuple[str | None, str | None]:
         return None, None
     low, high = (stats.get(which, {}).get("namesrv_id") for which in ("minValues", "maxValues"))
     return (low, high) if low is not None and high is not None else (None, None)
+
+
+def closed_days(file: DataFile) -> tuple[dt.date, dt.date] | None:
+    """Return the first and the last day on which intervals of a file closed; None: they are open."""
+    stats = json.loads(file.stats or "{}")
+    low, high = (stats.get(which, {}).get("valid_to") for which in ("minValues", "maxValues"))
+    return None if low is None else (dt.date.fromisoformat(low[:10]), dt.date.fromisoformat((high or low)[:10]))
 
 
 def unreadable(root: str, table: Table, path: str, error: BaseException | str) -> TamperedError:

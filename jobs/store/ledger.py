@@ -86,17 +86,19 @@ def run_known_at(runs: pa.Table, asked: str | dt.datetime) -> Run | None:
 
 
 def slices_in_force(
-    runs: pa.Table, days: Collection[dt.date] | None = None, known_at: Run | None = None
+    runs: pa.Table, days: Collection[dt.date | None] | None = None, known_at: Run | None = None
 ) -> dict[Slice, Digest]:
     """Return the digest of each slice as the ledger has it: of gold tables as written, of bronze ones as read.
 
-    A day is as the last run left it that recomputed it; `known_at`: of the runs up to that one. `days`: only of these.
+    A day is as the last run left it that recomputed it; `known_at`: of the runs up to that one. `days`: only of these; None among
+    them stands for what is of no day, the intervals that are open.
     """
     if known_at is not None:
         runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
     found = ask(_IN_FORCE, {"runs": runs})
     if days is not None:
-        found = found.filter(pc.field("day").isin(pa.array(sorted(days), pa.date32())))
+        wanted = pc.field("day").isin(pa.array(sorted(day for day in days if day is not None), pa.date32()))
+        found = found.filter(wanted | pc.field("day").is_null() if None in days else wanted)
     return {
         Slice(row["table"], row["day"], row["namesrv_id"]): Digest.parse(row["digest"]) for row in found.to_pylist()
     }
@@ -110,7 +112,7 @@ def as_rows(digests: Mapping[Slice, Digest]) -> list[dict[str, Any]]:
 _IN_FORCE = IN_FORCE.replace("$bronze", str([table.name for table in bronze.TABLES]))  # the same in each run
 _FROM_BACKUP = (
     "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
-    "`nightly --from DAY --to DAY`"
+    "`nightly --from DAY --to DAY`, a history from the first recorded day on with `nightly --from FIRST_DAY`"
 )
 
 
@@ -127,7 +129,7 @@ def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -
     none = Digest()
     wrong = (cut for cut in {**expected, **found} if found.get(cut, none) != expected.get(cut, none))
     return [
-        f"{cut.table} of {cut.day} ({cut.namesrv_id or 'no name server'}): its rows have digest "
+        f"{cut.table} of {cut.day or 'what is open'} ({cut.namesrv_id or 'no name server'}): its rows have digest "
         f"{found.get(cut, none)}, the ledger says {expected.get(cut, none)}"
         for cut in sorted(wrong, key=_place)
     ]
@@ -139,7 +141,7 @@ def finished_after(last: Run | None, now: dt.datetime) -> dt.datetime:
 
 
 def _place(cut: Slice) -> tuple[dt.date, str, str]:
-    return cut.day, cut.table, cut.namesrv_id or ""
+    return cut.day or dt.date.max, cut.table, cut.namesrv_id or ""
 
 
 def _last(published: pa.Table) -> Run:

@@ -23,7 +23,7 @@ import pyarrow.fs as pafs
 from jobs.errors import CompactionError
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, bounds_of, write_file
+from jobs.store.files import DataFile, batches_of, bounds_of, closed_days, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -154,11 +154,15 @@ def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
 
 
 def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
-    """Return the small files of each day that has many; None stands for a table that is not cut by day."""
+    """Return the small files of each day that has many; None stands for a table that is not cut by day.
+
+    Of closed intervals those of each month, by its first day; open ones lie in as many files as they should.
+    """
     small: dict[dt.date | None, list[DataFile]] = {}
     for file in version.files():
-        if file.size < _SMALL_BYTES:
-            small.setdefault(file.day, []).append(file)
+        closed = closed_days(file)
+        if file.size < _SMALL_BYTES and (closed is not None or not version.table.has_intervals):
+            small.setdefault(closed[0].replace(day=1) if closed is not None else file.day, []).append(file)
     return {day: files for day, files in small.items() if len(files) >= _CROWD}
 
 
@@ -195,7 +199,9 @@ def _rewritten(house: Warehouse, table: Table, files: Sequence[DataFile]) -> Dat
             before.append(_digest(rows))
             yield rows
 
-    written = write_file(parts(), house.path, table, files[0].day, f"compacted-{house.run_id}")
+    closed = closed_days(files[0])
+    day = files[0].day if closed is None else closed[0]
+    written = write_file(parts(), house.path, table, day, f"compacted-{house.run_id}")
     after = [_digest(rows) for rows in batches_of(house.path, table, [written])]
     if sum_of(before) != sum_of(after):
         raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")

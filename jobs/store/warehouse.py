@@ -21,7 +21,7 @@ from jobs.errors import LedgerBehindError, TamperedError
 from jobs.store import delta_log
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
-from jobs.store.files import DataFile, batches_of, described, read_files, write_file
+from jobs.store.files import DataFile, batches_of, closed_days, described, read_files, write_file
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
@@ -44,7 +44,7 @@ from schemas.times import instant_us
 
 log = logging.getLogger(__name__)
 DATA_TABLES: Final = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
-"""The gold tables without the ledger: all are cut by day."""
+"""The gold tables without the ledger: histories, and what is cut by day."""
 WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 """The tables of which a run pins the versions."""
 _DATA = frozenset(table.name for table in DATA_TABLES)
@@ -176,19 +176,24 @@ class Warehouse:
             if any(found.get(run) != digest for run, digest in was.items()):
                 raise TamperedError(f"{table.name}: rows that were there are gone or changed", remedy)
             return
-        days = set(self.ledger().days)
-        if table.name not in _DATA:
+        days: set[dt.date] | None = set(self.ledger().days)
+        if table.has_intervals:
+            days = None
+        elif table.name not in _DATA:
             covered = self.ledger().covered
-            days -= {day for source in self.recorded() if source.ingest_run not in covered for day in source.days}
+            days = set(self.ledger().days) - {
+                day for source in self.recorded() if source.ingest_run not in covered for day in source.days
+            }
         changed = {day for commit in foreign for day in commit.days}
-        days = days if None in changed else days & changed
+        days = days if days is None or None in changed else days & changed
         expected = {cut: of for cut, of in self.slices_in_force(days).items() if cut.table == table.name}
         require_same(digests_of(self.path, table, self._files_at(table, head, days)), expected, remedy)
 
     def hold(self, tables: Iterable[Table], days: Collection[dt.date] | None = None) -> None:
         """Raise TamperedError unless what is published of some days (None: of all) is what the ledger says.
 
-        A table that is not cut by day is held as a whole. What was held once is not read again.
+        A table that is not cut by day is held as a whole; of a history what was there on the first of the days, or later. What was
+        held once is not read again.
         """
         ledger = self.ledger()
         published = ledger.days if days is None else ledger.days.intersection(days)
@@ -196,12 +201,36 @@ class Warehouse:
             held = self._held.setdefault(table.name, set())
             if not table.partition_by:
                 self._hold_whole(table, held)
+            elif table.has_intervals:
+                self._hold_intervals(table, held, dt.date.min if days is None else min(days, default=None))
             elif fresh := published - held:
                 expected = {cut: of for cut, of in self.slices_in_force(fresh).items() if cut.table == table.name}
                 files = self._files_at(table, self.rearranged(table), fresh)
                 require_same(self._slices_in(table, files), expected)
                 require_intact(self.path, table, files)
                 held |= fresh
+
+    def _hold_intervals(self, table: Table, held: set[dt.date | None], first: dt.date | None) -> None:
+        """Hold the intervals of a history that were there on its `first` day, or later; None: nothing."""
+        if first is None:
+            return
+
+        def is_wanted(day: dt.date | None) -> bool:
+            return day not in held and (day is None or day >= first)
+
+        wanted = {day for day in (None, *self.ledger().days) if is_wanted(day)}
+        if not wanted:
+            return
+        files = [
+            file
+            for file in self._files_at(table, self.rearranged(table), None)
+            if (closed := closed_days(file)) is None or closed[1] >= first
+        ]
+        expected = {cut: of for cut, of in self.slices_in_force(wanted).items() if cut.table == table.name}
+        found = {cut: of for cut, of in self._slices_in(table, files).items() if is_wanted(cut.day)}
+        require_same(found, expected)
+        require_intact(self.path, table, files)
+        held |= wanted
 
     def _slices_in(self, table: Table, files: Sequence[DataFile]) -> dict[Slice, Digest]:
         """Return the digest of each slice: of many small files at once, which takes less than to ask each of them."""
@@ -237,8 +266,10 @@ class Warehouse:
 
     def note_held(self, tables: Iterable[Table], days: Collection[dt.date]) -> None:
         """Note that somebody else has compared what is published of some days with the ledger."""
+        first = min(days, default=dt.date.max)
+        later = {None, *(day for day in self.ledger().days if day >= first)} if days else set[dt.date | None]()
         for table in tables:
-            self._held.setdefault(table.name, set()).update(days)
+            self._held.setdefault(table.name, set()).update(later if table.has_intervals else days)
 
     def hold_replaced(self) -> None:
         """Hold what is published of those tables and days of which this run has left files out.
@@ -246,7 +277,11 @@ class Warehouse:
         Rows that stay are written anew with those that change: they must be what was published.
         """
         for change in [*self._changes.values()]:
-            if change.dropped:
+            if change.table.has_intervals and change.dropped:
+                # Open ones were there for ever.
+                closed = (closed_days(file) or (dt.date.max,) for file in change.dropped.values())
+                self.hold([change.table], [min(days[0] for days in closed)])
+            elif change.dropped:
                 self.hold([change.table], {file.day for file in change.dropped.values() if file.day is not None})
 
     def _digests_by_ingest(self, table: Table, version: int) -> Mapping[tuple[Any, ...], Digest]:
@@ -291,7 +326,7 @@ class Warehouse:
         for file in remove:
             if change.added.pop(file.path, None) is None:
                 change.dropped[file.path] = file
-        change.added.update((file.path, file) for file in add)
+        change.added.update((file.path, file) for file in add if change.dropped.pop(file.path, None) is None)
         self._forget(table)
 
     def write(self, table: Table, rows: pa.Table, day: dt.date | None = None, instead: Iterable[DataFile] = ()) -> None:
@@ -396,9 +431,9 @@ class Warehouse:
         return Noted(run.run_id, run.finished_time, str(digest))
 
     def slices_in_force(
-        self, days: Collection[dt.date] | None = None, known_at: Run | None = None
+        self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None
     ) -> dict[Slice, Digest]:
-        """Return the digest of each slice (of `days`) as the ledger has it, now or as of the run `known_at`."""
+        """Return the digest of each slice (of `days`; None among them: of no day) as the ledger has it, now or as of `known_at`."""
         columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
         if known_at is not None or (days is not None and self._in_force is None):
             return slices_in_force(self.rows(gold.RUNS, columns=columns), days, known_at)

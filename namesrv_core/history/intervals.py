@@ -104,7 +104,7 @@ class Histories:
     """
 
     def __init__(self, carried: Iterable[Interval] = ()) -> None:
-        """`carried`: the open intervals of the day before, `first_update_ms` set to their last update then."""
+        """`carried`: the open intervals of the day before."""
         self._open: dict[str, dict[Key, Interval]] = {}
         self._outer: dict[tuple[str, object], tuple[Position, int]] = {}
         self._members: dict[object, dict[Key, None]] = {}

@@ -42,14 +42,15 @@ IS_SCAN_LIFE = pc.field("outcome").isin(SCAN_LIFE)
 _OPEN, _ALL = pc.field("closed_by").is_null(), pc.scalar(True)
 LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
 """Of any earlier day, what a replay may look at."""
+HELD: Rows = dict.fromkeys(gold.HISTORY_TABLES, _OPEN)
+"""What a name server's tables hold at the end of a day."""
 HANDED_ON: Rows = {
-    **dict.fromkeys(gold.HISTORY_TABLES, _OPEN),
     gold.PAST_KNOWLEDGE: _ALL,
     gold.MAP_CAPACITIES: _ALL,
     gold.NAMESRV_SETTINGS: _ALL,
     **LIVES,
 }
-"""What the replay of a day takes over from the day before."""
+"""What the replay of a day takes over from the day before beside that."""
 FLAGS_HANDED_ON: Rows = {gold.ORPHANED_TOPICS: _OPEN}
 """What the flags of a day take over from the day before."""
 
@@ -160,16 +161,17 @@ def settings_differ(new: pa.Table, old: pa.Table) -> bool:
 # -- changed rows ------------------------------------------------------------------------------------------------------
 
 
-def compare(new: Frames, old: Frames) -> list[dict[str, Any]]:
-    """Return the slices that differ, as rows of `restatements` without what a run has to say of them; both have all tables.
+def compare(new: Frames, old: Frames, day: dt.date) -> list[dict[str, Any]]:
+    """Return the slices of a day that differ, as rows of `restatements` without what a run has to say of them.
 
-    Rows are compared whole, and equal ones count as often as they are there.
+    Both have all tables; of a history what was there on the day, as it was known when it ended. Rows are compared whole, and equal
+    ones count as often as they are there.
     """
     found = []
     for table in COMPARED:
         if table.name not in new:
             continue
-        sides = {side: frames[table.name].select(table.column_names) for side, frames in (("new", new), ("old", old))}
+        sides = {side: _of_day(frames[table.name], table, day) for side, frames in (("new", new), ("old", old))}
         hashed = f"hash({', '.join(table.column_names)})"
         slices = ask(query("across/changed_slices").format(hash=hashed), sides).to_pylist()
         changes = _changes(table, sides, hashed) if slices and table in SHOWN else {}
@@ -178,6 +180,11 @@ def compare(new: Frames, old: Frames) -> list[dict[str, Any]]:
             for row in slices
         ]
     return found
+
+
+def _of_day(rows: pa.Table, table: Table, day: dt.date) -> pa.Table:
+    rows = rows.select(table.column_names)
+    return rows.append_column("day", pa.repeat(pa.scalar(day), rows.num_rows)) if table.has_intervals else rows
 
 
 def restatements(

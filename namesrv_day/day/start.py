@@ -13,7 +13,7 @@ from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_day.day.context import NamesrvDay
 from schemas import gold
-from schemas.intervals import POSITIONS, carried_over, intervals_of
+from schemas.intervals import POSITIONS, intervals_of
 from schemas.tables.map_capacities import map_capacity_of
 from schemas.tables.past_knowledge import fact_of
 
@@ -32,7 +32,7 @@ def started(
     context: NamesrvDay, carried: Iterable[Interval], facts: list[Fact], capacities: Iterable[MapCapacity]
 ) -> tuple[Registry, Histories]:
     """Return what `starting` does, of open intervals, what is known of the past, and the capacities of maps."""
-    carried = [carried_over(interval) for interval in carried]
+    carried = list(carried)
     registry = Registry(context.namesrv.profile)
     registry.scan_halted = context.scan_halted
     registry.past = context.past_of(facts)

@@ -151,8 +151,7 @@ def _tables(
     found = {table.name: history_rows(table, intervals[table.name], same) for table in gold.HISTORY_TABLES}
     if unmet is not None:
         queues = gold.TOPIC_QUEUE_HISTORY
-        kept = unmet.untouched.drop_columns("day")
-        found[queues.name] = pa.concat_tables([found[queues.name], conformed(kept, queues, day=given.day)])
+        found[queues.name] = pa.concat_tables([found[queues.name], conformed(unmet.untouched, queues)])
     counted = {"hours": beats.hours, "counted": refresh_rows([*notes.refreshes], same)}
     with_cluster = given.context.namesrv.profile.live_key_has_cluster
     hourly = ask(query("replay/refreshes"), counted, with_cluster=with_cluster)

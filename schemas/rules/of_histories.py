@@ -19,9 +19,8 @@ from schemas.table import Rule, Table
 
 
 def of_history(table: Table) -> tuple[Rule, ...]:
-    """Return what holds of every history: intervals are whole, do not overlap, and are carried on."""
+    """Return what holds of the intervals of every history that were there on a `day`: they are whole and do not overlap."""
     key = _key_of(table)
-    neighbours = _neighbours(table)
     return (
         present(table),
         Rule(
@@ -44,37 +43,24 @@ def of_history(table: Table) -> tuple[Rule, ...]:
         query(
             "does_not_overlap",
             "next_opened_at IS NULL OR (closed_at IS NOT NULL AND closed_at <= next_opened_at)",
-            f"Intervals of one key ({key}) do not overlap within a slice; no interval is there twice.",
-            neighbours,
-        ),
-        query(
-            "is_carried_to_the_next_day",
-            "(NOT is_carried OR was_there) AND (NOT is_to_carry OR is_there)",
-            "What is open at the end of a day is what the next day begins with, where both days are there.",
-            neighbours,
+            f"Intervals of one key ({key}) do not overlap; no interval is there twice.",
+            _neighbours(table),
         ),
         _events_are_known(table),
     )
 
 
 def _key_of(table: Table) -> str:
-    return ", ".join(column for column in table.key if column not in {"day", "opened_at"})
+    return ", ".join(column for column in table.key if column != "opened_at")
 
 
 def _neighbours(table: Table) -> str:
-    """Return the query that sets each interval of `table` beside the next of its key, and beside itself on the days around."""
+    """Return the query that sets each interval of `table` beside the next of its key."""
     key = _key_of(table)
     return f"""
-        WITH days AS (SELECT DISTINCT day, namesrv_id FROM {table.name})
         SELECT day, {key}, opened_at, closed_at,
-               lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at,
-               CAST(valid_from AS DATE) < day AND (day - 1, namesrv_id) IN (FROM days) AS is_carried,
-               coalesce(lag(day) OVER same_row = day - 1, FALSE)
-                 AND coalesce(lag(valid_to IS NULL) OVER same_row, FALSE) AS was_there,
-               valid_to IS NULL AND (day + 1, namesrv_id) IN (FROM days) AS is_to_carry,
-               coalesce(lead(day) OVER same_row = day + 1, FALSE) AS is_there
-        FROM {table.name}
-        WINDOW same_row AS (PARTITION BY {key}, opened_at ORDER BY day)"""
+               lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at
+        FROM {table.name}"""
 
 
 def _events_are_known(table: Table) -> Rule:
@@ -83,7 +69,7 @@ def _events_are_known(table: Table) -> Rule:
     known = union(events if table is gold.DATA_VERSION_HISTORY else events[2:], "event_id")
     return reference(
         "its_events_are_known",
-        "The events that opened or closed an interval on its slice's day are recorded.",
+        "The events that opened or closed an interval on the day are recorded.",
         f"""
         WITH judged AS (
           SELECT DISTINCT day, namesrv_id, 'opened_by' AS role, opened_by AS event_id
@@ -102,7 +88,7 @@ def _covered(table: str, by: str, match: str, *, where: str, by_where: str) -> s
     """Return the query that says of each interval of `table` whether intervals of `by` cover it.
 
     `match` are the columns that both share. Covering intervals that touch are joined first. One event changes
-    several tables at once, so only positions of events count (seq). What was open before the slice's day is
+    several tables at once, so only positions of events count (seq). What was open before the day is
     open from its start.
     """
     start = "CASE WHEN CAST(valid_from AS DATE) < day THEN -1 ELSE opened_at.seq END"

@@ -12,7 +12,7 @@ from schemas.table import BOOLEAN, INT, STRING, Column, Rule, Table, required
 
 MAP_CAPACITIES = Table(
     "map_capacities",
-    "gold",
+    "internal",
     "one map of a name server that had, at the end of the day, more buckets than the keys in it need",
     (
         NAMESRV_ID,

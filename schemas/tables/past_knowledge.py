@@ -13,7 +13,7 @@ from schemas.table import BOOLEAN, LONG, STRING, Column, Rule, Table, required
 
 PAST_KNOWLEDGE = Table(
     "past_knowledge",
-    "gold",
+    "internal",
     "one thing that is known, or in doubt, of a name server whose recording began in the middle of its life",
     (
         NAMESRV_ID,

@@ -50,7 +50,12 @@ RUNS = Table(
             "What it read, cut by table, day and name server: the events of its days, and the gold slices from which it "
             "started; digests are rows-sum-xor of 64-bit row hashes",
         ),
-        required("outputs", SLICES, "The slices of gold tables that it wrote, likewise"),
+        required(
+            "outputs",
+            SLICES,
+            "The slices of gold tables that it wrote, likewise: of a history the intervals that closed on a day, and with no day "
+            "all that are open now",
+        ),
         required(
             "coverage",
             RECORDED_DAYS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import io
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,6 @@ from jobs.cli.explain import explain
 from jobs.cli.views import register_views
 from jobs.conf import PipelineConf
 from jobs.session import for_questions
-from jobs.store.files import write_file
-from jobs.store.places import table_path
 from jobs.store.warehouse import Warehouse
 from schemas import bronze, gold
 from tests.cli.rows import publish
@@ -51,7 +48,7 @@ def of_day(number: int) -> dict[Table, list[dict[str, Any]]]:
     change = {**told, "topic": f"topic-{number}", "caused_by": f"event-{number}", "change": "appeared"}
     change |= {"groups_before": 0, "groups_after": 1, "parts": [{"part": "queueDatas", "name": "broker", "text": "{}"}]}
     return {
-        HISTORY: [{**_ROW, "topic": f"topic-{topic}", "day": day} for topic in range(TOPICS)],
+        HISTORY: [{**_ROW, "topic": f"topic-{topic}"} for topic in range(TOPICS if number == 0 else 0)],
         gold.ROUTE_CHANGES: [change],
         gold.EVENT_OUTCOMES: [{**event, "operation": "register_broker", "outcome": "applied"}],
         bronze.REGISTRATIONS: [{**event, "source_file": "f.pcap", "source_offset": number}],
@@ -90,15 +87,12 @@ def views(spark: SparkSession, forty_days: Path) -> SparkSession:
 
 
 @pytest.mark.parametrize("day", [0, 17, DAYS - 1])
-def test_the_table_at_an_instant_opens_the_files_of_its_day_only(views: SparkSession, day: int) -> None:
-    """One file of forty is opened, whichever day is asked for; a query without a day opens all, or the count would be blind."""
+def test_the_table_at_an_instant_is_read_once_whatever_the_day(views: SparkSession, day: int) -> None:
+    """What has been so for forty days is a row a topic, of one file."""
     at = f"TIMESTAMP'{FIRST + dt.timedelta(days=day)} 12:00:00'"
-    found, every = (
-        views.sql(f"SELECT * FROM {of}") for of in (f"topic_queue_table_at({at})", f"{HISTORY.name}_slices")
-    )
-    assert (len(found.collect()), len(every.collect())) == (TOPICS, TOPICS * DAYS)
-    assert opened(found) == {HISTORY.name: 1}
-    assert opened(every) == {HISTORY.name: DAYS}
+    found, every = (views.sql(f"SELECT * FROM {of}") for of in (f"topic_queue_table_at({at})", HISTORY.name))
+    assert (len(found.collect()), len(every.collect())) == (TOPICS, TOPICS)
+    assert opened(found) == opened(every) == {HISTORY.name: 1}
 
 
 def test_why_looks_for_events_on_the_days_of_the_changes_it_tells_of(views: SparkSession) -> None:
@@ -125,7 +119,7 @@ def test_without_a_jvm_why_plans_for_the_files_of_its_changes_alone(forty_days: 
         for table in ("route_changes", "event_outcomes", "registrations"):
             (files,) = next(answers.ask(f"SELECT len(getvariable('files_{table}'))", on_days).rows)
             assert files == 1
-    assert [row[0] for row in answers.ask(f"SELECT count(*) FROM {HISTORY.name}_slices").rows] == [TOPICS * DAYS]
+    assert [row[0] for row in answers.ask(f"SELECT count(*) FROM {HISTORY.name}").rows] == [TOPICS]
 
 
 def test_on_which_days_a_topic_changed_is_read_of_files_whose_bounds_have_it(tmp_path: Path) -> None:
@@ -169,18 +163,3 @@ def test_explain_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> N
         assert told in out.getvalue()
         for table in ("route_changes", "event_outcomes", "registrations"):
             assert next(answers.ask(f"SELECT len(getvariable('files_{table}'))").rows) == (1,)
-
-
-@pytest.mark.slow
-@pytest.mark.slow
-def test_a_further_night_reads_and_writes_one_slice(forty_days: Path) -> None:
-    """The slice from which a night starts is one file of forty; replacing a slice adds one file and removes one."""
-    house, last = house_at(forty_days), FIRST + dt.timedelta(days=DAYS - 1)
-    (carried,) = house.files(HISTORY, [last])
-    rows = house.rows(HISTORY, [last])
-    assert (carried.rows, rows.num_rows) == (TOPICS, TOPICS)
-    house.replace(HISTORY, [last], [write_file(rows, house.path, HISTORY, last, house.run_id)])
-    version = house.commit()[HISTORY.name]
-    log = Path(table_path(house.path, HISTORY)) / "_delta_log" / f"{version:020d}.json"
-    actions = [next(iter(json.loads(line))) for line in log.read_text(encoding="utf-8").splitlines()]
-    assert sorted(action for action in actions if action != "commitInfo") == ["add", "remove"]

@@ -46,25 +46,36 @@ def house_at(path: Path | str, run_id: str) -> Warehouse:
 def write(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
     """Commit rows of tables, one version a table; what a row does not say is NULL."""
     for table, some in rows.items():
-        days = {row["day"] for row in some} if table.partition_by else {None}
-        for day in sorted(days, key=str):
-            of_day = [row for row in some if day is None or row["day"] == day]
-            house.change(table, [write_file(table_of(of_day, table), house.path, table, day, house.run_id)])
+        by_day: dict[dt.date | None, list[Row]] = {}
+        for row in some:
+            by_day.setdefault(_day_of(table, row), []).append(row)
+        for day in sorted(by_day, key=str):
+            house.change(table, [write_file(table_of(by_day[day], table), house.path, table, day, house.run_id)])
     house.commit()
+
+
+def _day_of(table: Table, row: Row) -> dt.date | None:
+    """Return the day of a row; of an interval that on which it closed."""
+    if table.has_intervals:
+        return row["valid_to"].date() if row.get("valid_to") else None
+    return row["day"] if table.is_by_day else None
 
 
 def publish(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
     """Commit rows and publish them; their digests are made up."""
     write(house, rows)
     cuts = {
-        (table.name, row["day"], row["namesrv_id"])
+        (table.name, _day_of(table, row), row["namesrv_id"])
         for table, some in rows.items()
         if table.partition_by
         for row in some
     }
-    outputs = [{"table": name, "day": day, "namesrv_id": ns, "digest": "1-0-0"} for name, day, ns in sorted(cuts)]
-    days = sorted({day for _, day, _ in cuts})
-    of_days = [recorded_day(ns, day) for ns, day in sorted({(ns, day) for _, day, ns in cuts})]
+    outputs = [
+        {"table": name, "day": day, "namesrv_id": ns, "digest": "1-0-0"} for name, day, ns in sorted(cuts, key=repr)
+    ]
+    by_day = [(row["namesrv_id"], row["day"]) for some in rows.values() for row in some if "day" in row]
+    days = sorted({day for _, day in by_day})
+    of_days = [recorded_day(ns, day) for ns, day in sorted(set(by_day))]
     said = {"outputs": outputs, "coverage": of_days}
     house.note_run(days, {"status": "published", "gate": "passed", "counts": {}, "seconds": {}, **said})
 

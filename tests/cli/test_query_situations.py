@@ -458,6 +458,7 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
         (
             "growth",
             {
+                gold.NAMESRV_SETTINGS: [{"namesrv_id": NS1, "setting": "version", "value": "4.9.7", "day": DAY}],
                 gold.TOPIC_QUEUE_HISTORY: [queues(UP, gone), queues(second, gone, topic="U")],
                 gold.BROKER_LIVE_HISTORY: [live(UP, gone)],
                 gold.ROUTE_CHANGES: [

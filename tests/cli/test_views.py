@@ -27,7 +27,6 @@ from tests.cli.rows import house_at, publish, write
 from tests.cli.two_days import (
     ADDR,
     ADDR5,
-    DAY1,
     DAY2,
     DOWN,
     FULL,
@@ -53,7 +52,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     warehouse = str(tmp_path_factory.mktemp("published"))
     publish(house_at(warehouse, "1"), ROWS)
     refused = house_at(warehouse, "2")
-    write(refused, {gold.TOPIC_QUEUE_HISTORY: [alive(NS4, DAY2, DOWN, **queues(99))]})
+    write(refused, {gold.TOPIC_QUEUE_HISTORY: [alive(NS4, DOWN, **queues(99))]})
     refused.note_run([DAY2], {"status": "refused", "gate": "no", "counts": {}, "seconds": {}})
     return warehouse
 
@@ -78,14 +77,14 @@ def test_a_warehouse_without_published_run_says_so(
         register_views(spark, house_at(tmp_path_factory.mktemp("empty"), "reader"))
 
 
-def test_a_history_view_has_one_row_for_each_whole_interval(published: SparkSession) -> None:
-    """Closed rows come from their last day, open ones from the last slice; a refused run is unseen."""
+def test_a_history_has_one_row_for_each_interval(published: SparkSession) -> None:
+    """However many days it lasted, closed or open; a refused run is unseen."""
     rows = [(NS4, 4, *UP, *GROWN), (NS4, 8, *GROWN, *DOWN), (NS5, 2, *UP5, None, None)]
     columns = "namesrv_id, read_queue_nums, opened_by, valid_from, closed_by, valid_to"
     assert_answers(published, f"SELECT {columns} FROM topic_queue_history", rows)
 
 
-def test_topic_queue_table_at_is_half_open_and_uses_the_last_slice(published: SparkSession) -> None:
+def test_topic_queue_table_at_is_half_open(published: SparkSession) -> None:
     """At 12:00 exactly the new queues are there; on the next day the other server is not recorded, and says so."""
     instants = {
         "before": "2026-03-01 11:59:59.999999",
@@ -197,7 +196,7 @@ def test_files_are_read_by_name_wherever_they_lie(published: SparkSession, wareh
     session = published.newSession()
     register_views(session, house_at(odd, "reader"))
     for table, name in (
-        (gold.TOPIC_QUEUE_HISTORY, "topic_queue_history_slices"),
+        (gold.TOPIC_QUEUE_HISTORY, "topic_queue_history"),
         (bronze.HEARTBEATS, "heartbeats_stored"),
     ):
         delta = published.read.format("delta").option("versionAsOf", 0).load(table_path(warehouse, table))
@@ -240,22 +239,22 @@ def test_registering_again_restores_what_was_replaced_and_makes_nothing_else_ane
     assert session.sql("SELECT * FROM incidents").columns
 
 
-def test_a_file_outside_of_its_day_is_read_by_what_the_log_says(
+def test_a_file_outside_of_its_partition_is_read_by_what_the_log_says(
     spark: SparkSession, warehouse: str, tmp_path: Path
 ) -> None:
-    """Its day stands in the log alone, which Delta reads."""
+    """Its month stands in the log alone, which Delta reads."""
     moved = tmp_path / "moved"
     shutil.copytree(warehouse, moved)
     folder = Path(table_path(str(moved), gold.TOPIC_QUEUE_HISTORY))
     log = folder / "_delta_log" / f"{0:020d}.json"
-    (file,) = (folder / f"day={DAY2}").glob("1-*.parquet")
-    file.rename(folder / file.name)
-    log.write_text(log.read_text("utf-8").replace(f"day={DAY2}/", ""), "utf-8")
+    for file in (folder / "closed_month=2026-03").glob("1-*.parquet"):
+        file.rename(folder / file.name)
+    log.write_text(log.read_text("utf-8").replace('"closed_month=2026-03/', '"'), "utf-8")
     session = spark.newSession()
-    register_views(session, house_at(moved, "reader"), texts=["topic_queue_history_slices"])
-    given = session.table("topic_queue_history_slices")
+    register_views(session, house_at(moved, "reader"), texts=["topic_queue_history"])
+    given = session.table("topic_queue_history")
     assert _asks_delta(given)
-    assert sorted({row.day for row in given.collect()}) == [DAY1, DAY2]
+    assert sorted(str(row.closed_month) for row in given.collect()) == ["2026-03", "2026-03", "None"]
 
 
 def _asks_delta(frame: DataFrame) -> bool:
@@ -270,7 +269,6 @@ def test_every_function_and_view_is_described(published: SparkSession) -> None:
         assert "Comment:" in words
     for name in (
         "topic_queue_history",
-        "topic_queue_history_slices",
         "events",
         "client_routes",
         "whole_routes",

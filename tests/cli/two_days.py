@@ -27,8 +27,8 @@ DOWN = event("down", DAY2, "09:00")
 FULL, NOT_RECORDED = "known in full", "not recorded: 2026-03-01T00:00:00Z to 2026-03-01T23:59:59Z is"
 
 
-def alive(ns: str, day: dt.date, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    return {"namesrv_id": ns, "day": day, **interval(opened, closed), **values}
+def alive(ns: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
+    return {"namesrv_id": ns, **interval(opened, closed), **values}
 
 
 def queues(nums: int, perm: int = 6) -> Row:
@@ -40,8 +40,6 @@ GROUP: Row = {"broker_name": "broker-a", "broker_id": 0, "broker_addr": ADDR, "c
 GROUP["enable_acting_master"] = False
 LIVE: Row = {"broker_name": "broker-a", "broker_addr": ADDR, "heartbeat_timeout_ms": 120_000}
 BROKER = f'{{"brokerAddrs":{{"0":"{ADDR}"}},"brokerName":"broker-a","cluster":"C"}}'
-BEATS: Row = {"first_update_time": UP[1], "last_update_time": BEAT[1]}
-NEXT_DAY: Row = {"first_update_time": BEAT[1], "last_update_time": BEAT[1]}
 CONF: Row = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "broker-a:4"}
 
 
@@ -116,27 +114,26 @@ def heartbeat(at: Event, offset: int) -> Row:
 
 ROWS: dict[Table, list[Row]] = {
     gold.TOPIC_QUEUE_HISTORY: [
-        alive(NS4, DAY1, UP, GROWN, **queues(4)),
-        alive(NS4, DAY1, GROWN, **queues(8)),
-        alive(NS4, DAY2, GROWN, DOWN, **queues(8)),
-        alive(NS5, DAY1, UP5, **queues(2, perm=4)),
+        alive(NS4, UP, GROWN, **queues(4)),
+        alive(NS4, GROWN, DOWN, **queues(8)),
+        alive(NS5, UP5, **queues(2, perm=4)),
     ],
     gold.BROKER_ADDR_HISTORY: [
-        alive(NS4, DAY1, UP, **GROUP),
-        alive(NS4, DAY2, UP, DOWN, **GROUP),
-        alive(NS5, DAY1, UP5, **{**GROUP, "broker_id": None, "broker_addr": None}),
+        alive(NS4, UP, DOWN, **GROUP),
+        alive(NS5, UP5, **{**GROUP, "broker_id": None, "broker_addr": None}),
     ],
     gold.BROKER_LIVE_HISTORY: [
-        alive(NS4, DAY1, UP, **LIVE, **BEATS),
-        alive(NS4, DAY2, UP, DOWN, **LIVE, **NEXT_DAY),
-        alive(NS5, DAY1, UP5, **{**LIVE, "broker_addr": ADDR5, "cluster_name": "C"}, **BEATS),
+        alive(NS4, UP, DOWN, **LIVE, first_update_time=UP[1], last_update_time=BEAT[1]),
+        alive(NS5, UP5, **{**LIVE, "broker_addr": ADDR5, "cluster_name": "C"}, first_update_time=UP[1]),
+    ],
+    gold.LAST_HEARTBEATS: [
+        {"namesrv_id": NS4, "broker_addr": ADDR, "last_update_time": BEAT[1], "day": DAY1},
+        {"namesrv_id": NS5, "broker_addr": ADDR5, "cluster_name": "C", "last_update_time": UP[1], "day": DAY1},
     ],
     gold.KV_CONFIG_HISTORY: [
-        alive(NS4, DAY1, UP, namespace="ORDER_TOPIC_CONFIG"),
-        alive(NS4, DAY2, UP, namespace="ORDER_TOPIC_CONFIG"),
-        alive(NS4, DAY1, GROWN, **CONF),
-        alive(NS4, DAY2, GROWN, **CONF),
-        alive(NS5, DAY1, UP5, **{**CONF, "config_value": "broker-a:2"}),
+        alive(NS4, UP, namespace="ORDER_TOPIC_CONFIG"),
+        alive(NS4, GROWN, **CONF),
+        alive(NS5, UP5, **{**CONF, "config_value": "broker-a:2"}),
     ],
     gold.NAMESRV_SETTINGS: [
         serves_conf(NS4, DAY1, "true"),

@@ -28,7 +28,7 @@ from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.tables import NestedTable
 from namesrv_core.replay.loop import TimedEvent, replay
-from schemas.intervals import carried_over, columns_of, intervals_of
+from schemas.intervals import columns_of, intervals_of
 from tests.core.adversary import (
     DEFERRED,
     EVENTS,
@@ -112,7 +112,7 @@ def cut(run: Run, namesrv: Namesrv) -> Run:
     registry = Registry(namesrv.profile)
     registry.scan_halted = scan_halted(run.steps)
     restored(registry, rows, capacities_of(run.registry, rows))
-    carried = Histories(carried_over(interval) for interval in rows)
+    carried = Histories(rows)
     return Run(registry, carried, (*run.closed, *run.histories.open_intervals()), run.steps)
 
 
@@ -140,8 +140,8 @@ def merged(run: Run) -> dict[tuple[object, ...], Interval]:
         identity = (interval.table, interval.key, interval.opened_at)
         earlier = whole.get(identity)
         assert earlier is None or earlier.closed_at is None, "an interval that had ended goes on"
-        first = interval.first_update_ms if earlier is None else earlier.first_update_ms
-        whole[identity] = interval._replace(first_update_ms=first)
+        assert earlier is None or earlier.first_update_ms == interval.first_update_ms, "it began otherwise"
+        whole[identity] = interval
     return whole
 
 

@@ -9,7 +9,6 @@ from namesrv_core.history.timeline import timeline_of
 from namesrv_core.machine.profile import V4_9_7, V5_4_0
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, KvValue, LiveKey, QueueData
-from schemas.intervals import carried_over
 
 KEY = ("T", "broker-a")
 OLD, NEW = QueueData(4, 4, 6, 0), QueueData(8, 8, 6, 0)
@@ -128,7 +127,6 @@ def test_refresh_moves_the_last_update_only() -> None:
     histories.refreshed(LiveKey(None, "unknown"), 78)
     (live,) = histories.open_intervals()
     assert (live.first_update_ms, live.last_update_ms, live.valid_from_us) == (1, 77, 1_000)
-    assert carried_over(live).first_update_ms == 77
 
 
 def test_a_lease_that_was_renewed_before_its_entry_was_known_says_so() -> None:

@@ -8,11 +8,11 @@ from itertools import count
 import pyarrow as pa
 
 from namesrv_day.arrow.rows import table_of
+from namesrv_day.day.alive import on_a_day
 from schemas import gold
+from schemas.gold import HISTORY_TABLES
 from schemas.rules import TABLES
 from tests.day.row_values import (
-    DAY,
-    DAY_BEFORE,
     E1,
     INTERVAL,
     NOON,
@@ -75,12 +75,6 @@ def row(table: str, **different) -> dict:
     return GOOD[table] | own(table) | different
 
 
-def carried_twice(**different) -> list[dict]:
-    """Return an open row of broker-c in the slices of two days: carried as it should be."""
-    opened = row("broker_addr_history", broker_name="broker-c", valid_from=NOON - ONE_DAY, **different)
-    return [opened | {"day": DAY_BEFORE}, opened | {"day": DAY}]
-
-
 def good_rows() -> dict[str, list[dict]]:
     """Return rows that keep every rule, and what the planted ones refer to."""
     rows = {table: [row(table)] for table in TABLES}
@@ -88,17 +82,22 @@ def good_rows() -> dict[str, list[dict]]:
     rows["event_outcomes"].append(row("event_outcomes", event_id=E1, operation="register_broker", outcome="applied"))
     rows["topic_configs"].append(row("topic_configs", topic_config_digest=TOPICS))
     rows["broker_addr_history"].append(row("broker_addr_history", broker_name="broker-a"))
-    rows["broker_addr_history"] += carried_twice()
+    rows["broker_addr_history"].append(row("broker_addr_history", broker_name="broker-c", valid_from=NOON - ONE_DAY))
     rows["kv_config_history"].append(row("kv_config_history", config_key=None, config_value=None))
     return rows
 
 
 def frames(rows: dict[str, list[dict]]) -> dict[str, pa.Table]:
-    """Return the tables of `rows`; answers that are not explained are recorded, but for nobody's."""
+    """Return the tables of `rows`, histories with the `day`; answers that are not explained are recorded, but for nobody's."""
     answers = {r["event_id"] for r in rows.get("route_mismatches", ())} - {digest("nobody")}
     if answers:
         recorded = [row("route_observations", event_id=event_id) for event_id in sorted(answers)]
         rows = rows | {"route_observations": rows["route_observations"] + recorded}
     for name in TIMED & rows.keys():
         rows = rows | {name: [of | {"stated_id": of["event_id"]} for of in rows[name]]}
-    return {name: table_of(of, TABLES[name]) for name, of in rows.items()}
+    histories = {
+        table.name: pa.Table.from_pylist(rows[table.name], on_a_day(table))
+        for table in HISTORY_TABLES
+        if table.name in rows
+    }
+    return {name: table_of(of, TABLES[name]) for name, of in rows.items()} | histories

@@ -41,7 +41,6 @@ HISTORY_PLANTS = {
     "lives_in_its_slice": {"valid_from": NOON + ONE_DAY},
     "key_entered_before": {"entered_at": {"seq": SEQ, "no": 1}},
     "does_not_overlap": [{}, {"opened_at": {"seq": SEQ + 1, "no": 0}}],
-    "is_carried_to_the_next_day": {"day": DAY_BEFORE, "valid_from": NOON - ONE_DAY},
     "its_events_are_known": {"opened_by": digest("nobody")},
 }
 QUEUES_OF = {
@@ -53,11 +52,6 @@ OWN_PLANTS: dict[str, dict] = {
     "topic_queue_history": {
         "topic_is_named": {"topic": ""},
         "broker_has_a_group": {"broker_name": "nobody"},
-        "is_carried_to_the_next_day": {
-            "day": DAY_BEFORE,
-            "valid_from": NOON - ONE_DAY,
-            "broker_name": "broker-c",
-        },
     },
     "broker_addr_history": {
         "broker_id_is_not_negative": {"broker_id": -1},
@@ -82,13 +76,6 @@ OWN_PLANTS: dict[str, dict] = {
     "kv_config_history": {
         "namespace_has_no_value": {"namespace": "N", "config_key": None},
         "key_has_a_namespace": {"namespace": "missing"},
-        "is_carried_to_the_next_day": {
-            "day": DAY_BEFORE,
-            "valid_from": NOON - ONE_DAY,
-            "namespace": "yesterday",
-            "config_key": None,
-            "config_value": None,
-        },
     },
     "topic_queue_mapping_history": {"mapping_is_plausible": {"total_queues": -1}},
     "data_version_history": {

@@ -24,7 +24,6 @@ from namesrv_day.day.start import capacities_in
 from namesrv_day.replay.slices import history_rows
 from namesrv_day.verify.map_capacities import map_capacities
 from schemas import gold
-from schemas.intervals import carried_over
 from schemas.times import day_start_seq
 from tests.day.plan_rows import DAY, NAMESRV, opened, us
 
@@ -86,7 +85,7 @@ def test_slices_tell_the_capacities_that_the_maps_have(profile: Profile) -> None
         draw, registry, before = Random(seed), Registry(profile), empty(gold.MAP_CAPACITIES)
         carried: list[Interval] = []
         for day in DAYS:
-            histories, closed, starts = Histories(map(carried_over, carried)), list[Interval](), list[int]()
+            histories, closed, starts = Histories(carried), list[Interval](), list[int]()
             for number, event in enumerate(happening(draw, starts=seed % 2 == 0)):
                 seq = day_start_seq(day) + 1 + number
                 step = take(registry, event, seq // 1_000_000, namesrv)

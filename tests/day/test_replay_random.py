@@ -114,8 +114,7 @@ def uncut(parts: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     hours = found["refreshes_hourly"].group_by(["cluster_name", "broker_addr", "hour"])
     found["past_knowledge"] = parts[-1]["past_knowledge"].drop_columns("number")  # it counts what came to be known
     found["refreshes_hourly"] = hours.aggregate([("refreshes", "sum"), ("first_time", "min"), ("last_time", "max")])
-    of_slice = {"day", "first_update_time"}
     return {
-        name: rows.drop_columns(sorted(of_slice.intersection(rows.column_names)))
+        name: rows.drop_columns([name for name in rows.column_names if name == "day"])
         for name, rows in unnumbered(found).items()
     }

@@ -12,6 +12,7 @@ import pytest
 from namesrv_day.across.restate import (
     FLAGS_HANDED_ON,
     HANDED_ON,
+    HELD,
     LIVES,
     MAX_CHANGES,
     MAX_EVENTS,
@@ -59,11 +60,11 @@ def findings(*rows: Row) -> dict[str, pa.Table]:
 
 
 def test_slices_that_differ_are_counted_and_shown_by_key() -> None:
-    """Added, removed and changed rows; an equal slice of another day or name server is none."""
-    same = [finding("same", namesrv_id=OTHER), finding("same", day=NEXT)]
+    """Added, removed and changed rows; an equal slice of another name server is none."""
+    same = [finding("same", namesrv_id=OTHER)]
     old = findings(*same, finding("stays"), finding("goes"), finding("changes", "before"))
     new = findings(*same, finding("stays"), finding("comes"), finding("changes", "after"))
-    (row,) = compare(new, old)
+    (row,) = compare(new, old, DAY)
     shown = {json.loads(change["key"])["subject"]: change for change in row.pop("changes")}
     counts = {"rows_before": 3, "rows_after": 3, "rows_added": 2, "rows_removed": 2}
     assert row == {"day": DAY, "table_name": "findings", "namesrv_id": NS, **counts}
@@ -78,14 +79,14 @@ def test_slices_that_differ_are_counted_and_shown_by_key() -> None:
 
 def test_equal_rows_count_as_often_as_they_are_there() -> None:
     """A row that is there twice is one more than once; what it says has not changed."""
-    (row,) = compare(findings(finding("a"), finding("a")), findings(finding("a")))
+    (row,) = compare(findings(finding("a"), finding("a")), findings(finding("a")), DAY)
     assert (row["rows_before"], row["rows_after"], row["rows_added"], row["rows_removed"]) == (1, 2, 1, 0)
     assert row["changes"] == []
 
 
 def test_changed_rows_are_json() -> None:
     """Keys without what is NULL, rows with it; instants in UTC with milliseconds, texts as they are."""
-    (row,) = compare(findings(finding("ü/\n", None)), findings())
+    (row,) = compare(findings(finding("ü/\n", None)), findings(), DAY)
     assert row["changes"] == [
         {
             "key": '{"code":"NO_MASTER","subject":"ü/\\n","from_time":"2026-03-01T00:00:00.001Z","evidence":["of ü/\\n"]}',
@@ -100,7 +101,7 @@ def test_changed_rows_are_json() -> None:
         {"broker_addr_history": table_of([{**member, **closed}], gold.BROKER_ADDR_HISTORY)}
         for closed in ({"closed_at": {"seq": 2, "no": None}}, {})
     ]
-    ((change,),) = (row["changes"] for row in compare(*frames))
+    ((change,),) = (row["changes"] for row in compare(frames[0], frames[1], DAY))
     assert (change["key"], change["change"]) == ('{"broker_name":"b","opened_at":{"seq":1,"no":0}}', "changed")
     assert '"closed_at":{"seq":2,"no":null}' in change["after"]
     assert '"closed_at":null' in change["before"]
@@ -109,8 +110,10 @@ def test_changed_rows_are_json() -> None:
 def test_what_is_shown_is_bounded_and_what_is_counted_is_not() -> None:
     """One table's day shows so many rows, all name servers together, whatever a recomputation changes."""
     rows = [finding(f"{number:03}", namesrv_id=NS if number < MAX_CHANGES - 1 else OTHER) for number in range(150)]
-    apart = [compare(findings(*(r for r in rows if r["namesrv_id"] == name)), findings())[0] for name in (OTHER, NS)]
-    together = compare(findings(*rows), findings())
+    apart = [
+        compare(findings(*(r for r in rows if r["namesrv_id"] == name)), findings(), DAY)[0] for name in (OTHER, NS)
+    ]
+    together = compare(findings(*rows), findings(), DAY)
     for compared in (apart, together):
         said = restatements(compared, {}, {}, NEXT, **RUNS).to_pylist()
         assert {row["namesrv_id"]: (row["rows_added"], len(row["changes"])) for row in said} == {
@@ -124,7 +127,7 @@ def test_tables_that_are_read_less_show_no_rows() -> None:
     name = gold.REFRESHES_HOURLY.name
     row = {"namesrv_id": NS, "broker_addr": "a", "hour": at(0), "refreshes": 1, "day": DAY}
     new, old = (table_of([{**row, "refreshes": n}], gold.REFRESHES_HOURLY) for n in (1, 2))
-    (found,) = compare({name: new}, {name: old})
+    (found,) = compare({name: new}, {name: old}, DAY)
     assert (found["table_name"], found["rows_added"], found["rows_removed"], found["changes"]) == (name, 1, 1, [])
 
 
@@ -241,8 +244,8 @@ OUTCOME = {"namesrv_id": NS, "event_id": "e", "outcome": "started", "day": DAY}
 @pytest.mark.parametrize(
     ("what", "table", "row", "is_handed_on"),
     [
-        (HANDED_ON, gold.TOPIC_QUEUE_HISTORY, OPEN, True),
-        (HANDED_ON, gold.TOPIC_QUEUE_HISTORY, CLOSED, False),
+        (HELD, gold.TOPIC_QUEUE_HISTORY, OPEN, True),
+        (HELD, gold.TOPIC_QUEUE_HISTORY, CLOSED, False),
         (HANDED_ON, gold.PAST_KNOWLEDGE, {"namesrv_id": NS, "what": "known", "day": DAY}, True),
         (HANDED_ON, gold.NAMESRV_SETTINGS, {"namesrv_id": NS, "setting": "version", "day": DAY}, True),
         (HANDED_ON, gold.FINDINGS, finding("f"), False),

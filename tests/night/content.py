@@ -3,9 +3,10 @@
 A table is known by its rows and by the SHA-256 of them in order, as `tests.compare_gold` makes them comparable. `expected/` has
 what the first version of this software made of five captures; of `network` it did not know that two addresses are one process,
 and took light heartbeats for known to 4.9.7. Of `order_decisions` the evidence is less: the first answers that tell decide.
-and took light heartbeats for known to 4.9.7. Since then the changes of an event are numbered over all brokers, and an outer key
+Since then the changes of an event are numbered over all brokers, and an outer key
 has the age that it has among all of them.
-Left out are the ledger and `findings`, which are told otherwise now.
+Left out are the ledger and `findings`, which are told otherwise now, and `last_heartbeats`, of which the rows of live entries
+tell; histories are cut by day, as they were then.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ import pyarrow as pa
 from namesrv_day.audit.content import comparable
 from schemas import gold
 from tests.compare_gold import tables_of
+from tests.slices import on_days
 
 EXPECTED = Path(__file__).parent / "expected"
-_LEFT_OUT = {table.name for table in (gold.RUNS, gold.RESTATEMENTS, gold.FINDINGS)}
+_LEFT_OUT = {table.name for table in (gold.RUNS, gold.RESTATEMENTS, gold.FINDINGS, gold.LAST_HEARTBEATS)}
 
 
 def content_of(warehouse: Path) -> dict[str, str]:
     """Return rows and SHA-256 of each gold table as it was published."""
-    return {name: _sum(rows) for name, rows in tables_of(warehouse).items() if name not in _LEFT_OUT}
+    tables = tables_of(warehouse) | {table.name: on_days(warehouse, table) for table in gold.HISTORY_TABLES}
+    return {name: _sum(rows) for name, rows in tables.items() if name not in _LEFT_OUT}
 
 
 def _sum(rows: pa.Table) -> str:

@@ -153,9 +153,7 @@ def topics(warehouse: Path, at: str, run_id: str | None = None) -> list[str]:
         {
             row["topic"]
             for row in rows(warehouse, gold.TOPIC_QUEUE_HISTORY, run_id)
-            if row["day"] == instant.date()
-            and row["valid_from"] <= us
-            and (row["valid_to"] is None or row["valid_to"] > us)
+            if row["valid_from"] <= us and (row["valid_to"] is None or row["valid_to"] > us)
         }
     )
 

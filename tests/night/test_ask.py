@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from jobs.__main__ import main
+from jobs.ask.days import at
 from jobs.ask.engine import Answers
 from jobs.ask.tables import FUNCTIONS
 from jobs.cli import ask as ask_module
@@ -25,6 +26,7 @@ from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
 from tests.cli.both import lines
 from tests.night.nights import CAPTURE, Capture, Nights, house_at, rows
+from tests.night.three_days import DAYS
 
 LINE = dict[str, object]
 WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
@@ -261,16 +263,17 @@ def scanned(answers: Answers, sql: str) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_a_look_up_opens_the_files_of_its_day(nights: Nights) -> None:
-    """Of three days one is opened, whichever is asked for; the whole history opens all three."""
+def test_a_look_up_opens_the_files_of_its_days(nights: Nights) -> None:
+    """Settings of a day are read of it and the one before at most; whoever asks for all of them opens those of three days."""
     answers = Answers(str(nights.path))
-    (days,) = next(answers.ask("SELECT count(DISTINCT day) FROM topic_queue_history_slices").rows)
-    assert days == 3
-    for sql in ("topic_queue_table_at(TIMESTAMPTZ '{}')", "route_at('T', TIMESTAMPTZ '{}')"):
-        for (day,) in answers.ask("SELECT DISTINCT day FROM topic_queue_history_slices").rows:
-            opened = scanned(answers, f"SELECT * FROM {sql.format(f'{day} 11:00:00')}")
-            assert 1 <= opened["topic_queue_history"] <= 2
-    assert scanned(answers, "SELECT * FROM topic_queue_history_slices")["topic_queue_history"] >= days
+    assert scanned(answers, "SELECT * FROM namesrv_settings")["namesrv_settings"] == 3
+    for day in DAYS:
+        t = dt.datetime.combine(day, dt.time(11), dt.timezone.utc)
+        sql = "SELECT * FROM route_at('T', $t)"
+        whole = list(answers.ask(sql, t=t).rows)
+        assert list(answers.ask(sql, at(answers, t), t=t).rows) == whole
+        (files,) = next(answers.ask("SELECT len(getvariable('files_namesrv_settings'))", at(answers, t)).rows)
+        assert 1 <= files <= 2
 
 
 def test_an_earlier_run_answers_as_it_did(nights: Nights, ask) -> None:

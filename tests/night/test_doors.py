@@ -83,7 +83,7 @@ def test_no_column_is_read_off_the_folders_above_a_warehouse(nights: Nights, tmp
 def test_files_of_other_days_are_still_left_out(nights: Nights) -> None:
     """The day of a file is a constant of its name: a condition on it opens no other file."""
     answers = Answers(str(nights.path))
-    sql = f"EXPLAIN ANALYZE SELECT * FROM broker_addr_history_slices WHERE day = DATE '{DAYS[0]}'"
+    sql = f"EXPLAIN ANALYZE SELECT * FROM namesrv_settings WHERE day = DATE '{DAYS[0]}'"
     ((_, plan),) = answers.ask(sql).rows
     assert "Scanning Files: 1/3" in plan
 

@@ -111,7 +111,7 @@ def test_a_flip_in_what_a_day_starts_from_is_refused(copied: Path, tmp_path: Pat
         (gold.NAMESRV_SETTINGS, DAYS[-1]),
         (gold.FINDINGS, LATE_DAY),
     ):
-        (file, *_) = house_at(copied).published_files(table, [day])
+        *_, file = house_at(copied).published_files(table, [day])
         path = Path(table_path(str(copied), table), file.path)
         whole = path.read_bytes()
         flipped(path, len(whole) // 3, 2)

@@ -83,8 +83,8 @@ def test_the_ledger_says_what_was_read_and_written(nights: Nights) -> None:
     assert (second["parent_run"], second["layout"], len(second["sources"])) == (first["run_id"], LAYOUT, 1)
     assert (second["status"], second["gate"], second["days"]) == ("published", "passed", [DAYS[1]])
     read = {(cut["table"], cut["day"]) for cut in second["inputs"]}
-    assert {("heartbeats", DAYS[1]), ("registrations", DAYS[1]), ("topic_queue_history", DAYS[0])} <= read
-    assert {cut["day"] for cut in second["outputs"]} == {DAYS[1]}
+    assert {("heartbeats", DAYS[1]), ("registrations", DAYS[1]), ("topic_queue_history", None)} <= read
+    assert {cut["day"] for cut in second["outputs"]} == {DAYS[1], None}
     counts = dict(second["counts"])
     assert {name: counts[f"outcome.{name}"] for name in ("applied", "refreshed")} == {"applied": 1, "refreshed": 2}
     assert (counts["frames"], counts["events"], counts["duplicates"]) == (3, 3, 0)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from jobs.night import opened
 from jobs.night.opened import Files
-from jobs.store.files import read_files
 from tests.store.tiny import DAY, FINDINGS, ONE, TWO, finding, house_at, write
 
 
@@ -34,19 +31,3 @@ def test_rows_are_one_name_server_s_whatever_files_they_are_in(files: Files) -> 
     assert codes(files.of(TWO).rows(FINDINGS, ["code"])) == ["c", "e"]
     assert codes(files.of(TWO).rows(FINDINGS, ["code"], pa.compute.field("code") > "c")) == ["e"]
     assert files.of("10.0.0.3:9876").rows(FINDINGS, ["code"]).schema == files.of(ONE).rows(FINDINGS, ["code"]).schema
-
-
-def test_only_files_that_have_one_of_some_values_are_opened(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NULL is a value too; of other tables every file is read."""
-    some = files.of(ONE).having({FINDINGS.name: ("code", pa.array(["b", "e", None]))})
-    assert codes(some.rows(FINDINGS)) == ["a", "b", "d"]
-    some = files.of(ONE).having({FINDINGS.name: ("code", pa.array(["b"]))})
-    read: list[int] = []
-
-    def counted(*given: Any, **more: Any) -> pa.Table:
-        read.append(len(given[2]))
-        return read_files(*given, **more)
-
-    monkeypatch.setattr(opened, "read_files", counted)
-    assert codes(some.rows(FINDINGS)) == ["a", "b"]
-    assert read == [1]

@@ -3,7 +3,7 @@
 -- of a 4.x live entry does not say its cluster: that of the group does.
 WITH gone AS (
     SELECT DISTINCT
-        l.namesrv_id, l.day, l.cluster_name, l.broker_name, l.broker_addr, l.closed_by, l.closed_at.seq AS closed_seq,
+        l.namesrv_id, l.cluster_name, l.broker_name, l.broker_addr, l.closed_by, l.closed_at.seq AS closed_seq,
         l.valid_to, l.last_update_time, l.heartbeat_timeout_ms, o.operation
     FROM live AS l
     JOIN removals AS o ON o.event_id = l.closed_by
@@ -52,7 +52,7 @@ SELECT
     r.valid_from AS returned_time,
     r.opened_by AS returned_by,
     coalesce(t.topics_lost, []) AS topics_lost,
-    g.day
+    CAST(g.valid_to AS DATE) AS day
 FROM gone AS g
 LEFT JOIN returns AS r
     ON r.closed_by = g.closed_by AND r.cluster_name IS NOT DISTINCT FROM g.cluster_name

@@ -26,26 +26,27 @@ RETURN
     WHERE NOT c.known
     UNION ALL
     SELECT
-        r.namesrv_id, r.cluster_name, r.broker_addr, first(r.broker_name),
-        -- a row that was opened before this day starts with what the day before left
-        greatest(first(r.first_update_time), max(date_trunc('MILLISECOND', refresh.effect_time))),
+        r.namesrv_id, r.cluster_name, r.broker_addr, first(r.broker_name), max(renewed.beat_time),
         first(r.heartbeat_timeout_ms), first(r.data_version), first(r.channel_id), first(r.ha_server_addr),
         first(r.valid_from), first(r.opened_by),
         first(c.known OR (c.recorded AND coalesce(r.known_from >= c.known_since AND r.known_from <= r.t, FALSE))),
         first(c.coverage)
-    FROM (
-        SELECT rows.*, broker_live_table_at.t AS t FROM broker_live_history_slices AS rows
-    ) AS r
-    JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    FROM (SELECT h.*, broker_live_table_at.t AS t FROM broker_live_history AS h) AS r
     JOIN coverage_at(broker_live_table_at.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
-    LEFT JOIN live_refreshes AS refresh
-        ON refresh.namesrv_id = r.namesrv_id
-        AND refresh.day = r.day
-        AND refresh.broker_addr <=> r.broker_addr
-        AND (r.cluster_name IS NULL OR refresh.cluster_name <=> r.cluster_name)
-        AND refresh.seq >= r.opened_at.seq
-        AND refresh.effect_time <= r.t
-    WHERE array_contains(days_in_force(broker_live_table_at.t), r.day)
-        AND slice.from_time <= broker_live_table_at.t AND slice.until > broker_live_table_at.t
-        AND r.valid_from <= broker_live_table_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_table_at.t)
+    -- an inner join, of which each entry has a row: Spark refuses outer ones with rows that depend on t
+    JOIN (
+        SELECT namesrv_id, cluster_name, broker_addr, opened_at.seq AS seq, first_update_time AS beat_time FROM broker_live_history
+        UNION ALL
+        SELECT namesrv_id, cluster_name, broker_addr, CAST(NULL AS BIGINT), last_update_time FROM last_heartbeats
+        WHERE day < to_date(broker_live_table_at.t)
+        UNION ALL
+        SELECT namesrv_id, cluster_name, broker_addr, seq, date_trunc('MILLISECOND', effect_time) FROM live_refreshes
+        WHERE day = to_date(broker_live_table_at.t) AND effect_time <= broker_live_table_at.t
+    ) AS renewed
+        ON renewed.namesrv_id = r.namesrv_id
+        AND renewed.broker_addr <=> r.broker_addr
+        AND (r.cluster_name IS NULL OR renewed.cluster_name <=> r.cluster_name)
+        AND (renewed.seq >= r.opened_at.seq OR renewed.beat_time >= r.first_update_time AND renewed.seq IS NULL)
+    WHERE r.valid_from <= broker_live_table_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_table_at.t)
+        AND renewed.beat_time <= broker_live_table_at.t
     GROUP BY r.namesrv_id, r.cluster_name, r.broker_addr

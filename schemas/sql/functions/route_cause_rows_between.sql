@@ -11,7 +11,7 @@ RETURNS TABLE(
     effect_time TIMESTAMP COMMENT 'When it took effect',
     position STRUCT<seq: BIGINT, no: INT> COMMENT 'Its position'
 )
-COMMENT 'Openings and closings, after t1 and until t2, of rows that routes are made of; one that lasts is named for each of its days'
+COMMENT 'Openings and closings, after t1 and until t2, of rows that routes are made of'
 RETURN
     SELECT r.namesrv_id, r.part, r.topic, r.broker_name, r.event.event_id, r.event.effect_time, r.event.position
     FROM (
@@ -23,22 +23,20 @@ RETURN
             )) AS event
         FROM (
             SELECT
-                namesrv_id, day, 'queues' AS part, topic, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to,
+                namesrv_id, 'queues' AS part, topic, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to,
                 closed_at
-            FROM topic_queue_history_slices
+            FROM topic_queue_history
             UNION ALL
             SELECT
-                namesrv_id, day, 'addresses', NULL, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to, closed_at
-            FROM broker_addr_history_slices
+                namesrv_id, 'addresses', NULL, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to, closed_at
+            FROM broker_addr_history
             UNION ALL
             SELECT
-                namesrv_id, day, 'order_topic_conf', config_key, NULL, opened_by, valid_from, opened_at, closed_by, valid_to,
+                namesrv_id, 'order_topic_conf', config_key, NULL, opened_by, valid_from, opened_at, closed_by, valid_to,
                 closed_at
-            FROM kv_config_history_slices
+            FROM kv_config_history
             WHERE namespace = 'ORDER_TOPIC_CONFIG'
         ) AS s
-        -- the slice of a day has what was opened and what was closed on it
-        WHERE s.day >= to_date(route_cause_rows_between.t1) AND s.day <= to_date(route_cause_rows_between.t2)
     ) AS r
     WHERE r.event.event_id IS NOT NULL AND r.event.effect_time > route_cause_rows_between.t1
         AND r.event.effect_time <= route_cause_rows_between.t2

@@ -43,25 +43,24 @@ RETURN
     -- one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t
     JOIN (
         SELECT
-            r.namesrv_id, max(is_served) AS is_served,
+            r.namesrv_id, max_by(r.is_served, r.day) AS is_served,
             -- a key may be null, but not in a map
             map_from_entries(collect_list(struct(conf_key, config_value)) FILTER (WHERE conf_key IS NOT NULL)) AS confs
         FROM (
-            SELECT namesrv_id, day, from_time AS valid_from, until AS valid_to, FALSE AS is_served, CAST(NULL AS STRING) AS conf_key,
-                CAST(NULL AS STRING) AS config_value
-            FROM slice_days
+            SELECT
+                namesrv_id, CAST(NULL AS DATE) AS day, CAST(NULL AS TIMESTAMP) AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to,
+                CAST(NULL AS BOOLEAN) AS is_served, CAST(NULL AS STRING) AS conf_key, CAST(NULL AS STRING) AS config_value
+            FROM coverage
             UNION ALL
-            SELECT namesrv_id, day, valid_from, valid_to, FALSE, coalesce(concat('=', config_key), ''), config_value
-            FROM kv_config_history_slices
+            SELECT namesrv_id, CAST(NULL AS DATE), valid_from, valid_to, NULL, coalesce(concat('=', config_key), ''), config_value
+            FROM kv_config_history
             WHERE namespace = 'ORDER_TOPIC_CONFIG'
             UNION ALL
+            -- of a setting the last day by then counts
             SELECT namesrv_id, day, valid_from, valid_to, value = 'true', CAST(NULL AS STRING), CAST(NULL AS STRING)
             FROM namesrv_settings
-            WHERE setting = 'order_message_enable'
+            WHERE setting = 'order_message_enable' AND day <= to_date(routes_rows_at.t)
         ) AS r
-        JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
-        WHERE array_contains(days_in_force(routes_rows_at.t), r.day)
-            AND slice.from_time <= routes_rows_at.t AND slice.until > routes_rows_at.t
-            AND (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t) AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
+        WHERE (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t) AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
         GROUP BY r.namesrv_id
     ) AS s ON s.namesrv_id = q.namesrv_id

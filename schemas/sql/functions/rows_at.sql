@@ -14,9 +14,6 @@ RETURN
         {columns}, r.valid_from, r.opened_by,
         c.known OR (c.recorded AND coalesce(r.known_from >= c.known_since AND r.known_from <= {rows}.t, FALSE)),
         c.coverage
-    FROM {history}_slices AS r
-    JOIN slice_days AS slice ON slice.namesrv_id = r.namesrv_id AND slice.day = r.day
+    FROM {history} AS r
     JOIN coverage_at({rows}.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
-    -- says nothing new, but before anything is read: only files of these days are opened
-    WHERE array_contains(days_in_force({rows}.t), r.day) AND slice.from_time <= {rows}.t AND slice.until > {rows}.t
-        AND r.valid_from <= {rows}.t AND (r.valid_to IS NULL OR r.valid_to > {rows}.t)
+    WHERE r.valid_from <= {rows}.t AND (r.valid_to IS NULL OR r.valid_to > {rows}.t)

@@ -1,9 +1,7 @@
 -- While when some name servers had a topic of a broker, and some had not.
 WITH rows AS (
-    SELECT namesrv_id, topic, broker_name, opened_at, min(valid_from) AS valid_from, max_by(valid_to, day) AS valid_to,
-        min(opened_by) AS opened_by, max_by(closed_by, day) AS closed_by
-    FROM topic_queue_history_slices WHERE day IN ({days}) AND ($topic IS NULL OR topic = $topic) AND {of_brokers}
-    GROUP BY namesrv_id, topic, broker_name, opened_at
+    SELECT namesrv_id, topic, broker_name, valid_from, valid_to, opened_by, closed_by
+    FROM {topic_queue_history} WHERE ($topic IS NULL OR topic = $topic) AND {of_brokers}
 ), steps AS (
     SELECT topic, broker_name, since, min(event_id) AS event_id, sum(step) AS step FROM (
         SELECT topic, broker_name, valid_from AS since, opened_by AS event_id, 1 AS step FROM rows
@@ -14,7 +12,7 @@ WITH rows AS (
         sum(step) OVER in_time AS known
     FROM steps WINDOW in_time AS (PARTITION BY topic, broker_name ORDER BY since)
 ), apart AS (
-    SELECT s.* FROM states AS s, (SELECT count(DISTINCT namesrv_id) AS all_of_them FROM slice_days WHERE day IN ({days}))
+    SELECT s.* FROM states AS s, (SELECT count(DISTINCT namesrv_id) AS all_of_them FROM namesrv_settings WHERE day IN ({days}))
     WHERE known > 0 AND known < all_of_them AND {alive}
 )
 SELECT a.broker_name, a.from_time, a.to_time, list(DISTINCT r.namesrv_id ORDER BY r.namesrv_id) AS known_to,

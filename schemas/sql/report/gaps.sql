@@ -11,7 +11,7 @@ WITH renewing AS (
     FROM renewing ANTI JOIN refused USING (namesrv_id, seq)
 ), leases AS (
     SELECT DISTINCT namesrv_id, broker_addr, broker_name, heartbeat_timeout_ms AS lease_ms, valid_from
-    FROM broker_live_history_slices WHERE day IN ({days}) AND {of_brokers}
+    FROM {broker_live_history} WHERE {of_brokers}
 ), slots AS (
     -- Beats so far apart leave a slot of half that width empty: all others need not be put in order.
     SELECT namesrv_id, broker_addr, greatest(1, CAST(floor({near} * min(lease_ms) / 2) AS BIGINT)) AS slot_ms
@@ -33,8 +33,8 @@ WITH renewing AS (
     ) AS after_time
     FROM renewed SEMI JOIN silent USING (namesrv_id, cluster, broker_name, broker_addr)
 ), arrivals AS (
-    SELECT namesrv_id, opened_at.seq AS seq FROM broker_live_history_slices WHERE day IN ({days})
-    EXCEPT SELECT namesrv_id, closed_at.seq FROM broker_live_history_slices WHERE day IN ({days})
+    SELECT namesrv_id, opened_at.seq AS seq FROM {broker_live_history}
+    EXCEPT SELECT namesrv_id, closed_at.seq FROM {broker_live_history}
 ), gaps AS (
     SELECT b.namesrv_id, l.broker_name, b.broker_addr, b.after_time, b.effect_time AS until_time,
         epoch_ms(b.effect_time) - epoch_ms(b.after_time) AS gap_ms, l.lease_ms, 'beat' AS ended_by

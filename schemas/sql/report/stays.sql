@@ -1,10 +1,8 @@
 -- Brokers in the tables of a name server: rows that follow each other without a break are one stay.
 WITH rows AS (
-    SELECT namesrv_id, coalesce(cluster_name, '') AS cluster, broker_addr, opened_at, min(valid_from) AS valid_from,
-        max_by(valid_to, day) AS valid_to, min(opened_by) AS opened_by, max_by(closed_by, day) AS closed_by,
-        min(broker_name) AS broker_name, min(heartbeat_timeout_ms) AS lease_ms
-    FROM broker_live_history_slices WHERE day IN ({days}) AND {of_namesrv}
-    GROUP BY namesrv_id, cluster, broker_addr, opened_at
+    SELECT namesrv_id, coalesce(cluster_name, '') AS cluster, broker_addr, opened_at, valid_from, valid_to, opened_by, closed_by,
+        broker_name, heartbeat_timeout_ms AS lease_ms
+    FROM {broker_live_history} WHERE {of_namesrv}
 ), numbered AS (
     SELECT *, sum(comes) OVER (PARTITION BY namesrv_id, cluster, broker_addr ORDER BY opened_at) AS stay FROM (
         SELECT *, if(lag(closed_by) OVER (

@@ -31,7 +31,7 @@ SELECT
     d.topic, d.broker_name, d.from_time, d.to_time, array_sort(collect_set(h.namesrv_id)), n.name_servers, d.opened_by,
     d.closed_by
 FROM states AS d
-CROSS JOIN (SELECT count(DISTINCT namesrv_id) AS name_servers FROM slice_days) AS n
+CROSS JOIN (SELECT count(DISTINCT namesrv_id) AS name_servers FROM coverage) AS n
 JOIN topic_queue_history AS h
     ON h.topic <=> d.topic AND h.broker_name <=> d.broker_name
     AND h.valid_from <= d.from_time AND (h.valid_to IS NULL OR h.valid_to > d.from_time)

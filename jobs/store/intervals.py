@@ -1,0 +1,166 @@
+"""Histories on disk: a file for what closed of a name server on a day; of the files of open intervals those that differ are new."""
+
+from __future__ import annotations
+
+import datetime as dt
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jobs.store.files import DataFile, bounds_of, closed_days, read_files, write_file
+from jobs.store.relations import digest_of
+from jobs.store.warehouse import Warehouse
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
+from namesrv_day.arrow.rows import conformed
+from namesrv_day.arrow.sql import ask
+from schemas.table import TIMESTAMP, Table
+from schemas.times import day_start_us
+
+# A change rewrites the file in which it lies.
+_ROWS_A_FILE: Final = 250_000
+_PART = re.compile(r"-open-(\d+)-of-(\d+)-")
+
+
+class Written(NamedTuple):
+    """What became of one history of one name server on a day.
+
+    `closed`: files of the intervals that closed on it; `opened`: files of open ones, new or as they were. `digests`: of both
+    slices.
+    """
+
+    closed: tuple[DataFile, ...]
+    opened: tuple[DataFile, ...]
+    digests: dict[Slice, Digest]
+
+
+def write_intervals(
+    root: str,
+    table: Table,
+    rows: pa.Table,
+    namesrv_id: str,
+    day: dt.date,
+    run_id: str,
+    there: Iterable[Iterable[DataFile]],
+) -> Written:
+    """Write the intervals that a name server had on a day: those that closed on it, and of the open ones what differs from `there`.
+
+    `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published.
+    Files of several name servers are not kept.
+    """
+    rows = conformed(rows, table)
+    is_open = pc.is_null(rows["valid_to"])
+    closed, opened = rows.filter(pc.invert(is_open)), rows.filter(is_open)
+    of_closed = [write_file(closed, root, table, day, run_id)] if closed.num_rows else []
+    known = [_parts_of(files, namesrv_id) for files in there]
+    count = _count(opened.num_rows, next((part.of for parts in known for part in parts), None))
+    of_opened, found = list[DataFile](), list[Digest]()
+    for part, some in _parted(opened, table, count):
+        [digest] = digests_by(some).values()
+        found.append(digest)
+        before = {
+            file.path: file for parts in known if (file := parts.get(part)) is not None and file.rows == digest.rows
+        }
+        same = next((file for file in before.values() if digest_of(root, table, [file]) == digest), None)
+        name = f"{run_id}-open-{part.number}-of-{part.of}"
+        of_opened.append(same or write_file(some, root, table, None, name))
+    digests = {Slice(table.name, day, namesrv_id): sum_of(digests_by(closed).values())} if closed.num_rows else {}
+    if found:
+        digests[Slice(table.name, None, namesrv_id)] = sum_of(found)
+    return Written(tuple(of_closed), tuple(of_opened), digests)
+
+
+class _Part(NamedTuple):
+    """One of so many files of a name server's open intervals, by the hash of what names them."""
+
+    number: int
+    of: int
+
+
+def _parts_of(files: Iterable[DataFile], namesrv_id: str) -> dict[_Part, DataFile]:
+    """Return a name server's own files of open intervals, by what they hold; nothing unless they are cut alike."""
+    found: dict[_Part, DataFile] = {}
+    own = [file for file in files if set(bounds_of(file)) == {namesrv_id}]
+    for file in own:
+        said = _PART.search(posixpath.basename(file.path))
+        if said is None:
+            return {}
+        found[_Part(int(said[1]), int(said[2]))] = file
+    return found if len(found) == len(own) and len({part.of for part in found}) <= 1 else {}
+
+
+def _count(rows: int, now: int | None) -> int:
+    """Return in how many files so many open intervals lie, if they lie in `now` files: as they are, as long as these are fit."""
+    if now is not None and (now - 1) * _ROWS_A_FILE // 2 <= rows <= now * _ROWS_A_FILE * 2:
+        return now
+    return 1 + rows // _ROWS_A_FILE
+
+
+def _parted(rows: pa.Table, table: Table, count: int) -> Iterator[tuple[_Part, pa.Table]]:
+    if count == 1:
+        if rows.num_rows:
+            yield _Part(0, 1), rows
+        return
+    by = "broker_name" if "broker_name" in table.key else table.key[1]
+    numbers = ask(f"SELECT CAST(hash({by}) % {count} AS INTEGER) AS number FROM rows", {"rows": rows.select([by])})[0]  # noqa: S608  names of ours
+    for number in range(count):
+        some = rows.filter(pc.equal(numbers, number))
+        if some.num_rows:
+            yield _Part(number, count), some
+
+
+# -- what a run sees -------------------------------------------------------------------------------------------------
+
+
+def replace_closed(house: Warehouse, table: Table, day: dt.date, files: Iterable[DataFile]) -> None:
+    """Have `files` in place of the intervals that closed on a day."""
+    gone, left = list[DataFile](), list[DataFile]()
+    for file in house.files(table):
+        closed = closed_days(file)
+        if closed is not None and closed[0] <= day <= closed[1]:
+            gone.append(file)
+            left += _rest(house, table, file, ~_closed_from(day) | _closed_from(day + _ONE_DAY))
+    house.change(table, [*files, *left], gone)
+
+
+def end_with(house: Warehouse, table: Table, day: dt.date, opened: Iterable[DataFile] = ()) -> None:
+    """Have a history end with a day: nothing closed later, and open are the intervals of `opened`."""
+    gone, left, wanted = list[DataFile](), list[DataFile](), {file.path: file for file in opened}
+    for file in house.files(table):
+        closed = closed_days(file)
+        if closed is None and wanted.pop(file.path, None) is None:
+            gone.append(file)
+        elif closed is not None and closed[1] > day:
+            gone.append(file)
+            left += _rest(house, table, file, ~_closed_from(day + _ONE_DAY))
+    house.change(table, [*wanted.values(), *left], gone)
+
+
+def go_on_as_published(house: Warehouse, table: Table, day: dt.date) -> None:
+    """Have a history that ended with a day go on as the last published run has it."""
+    end_with(house, table, day)
+    back = list[DataFile]()
+    for file in house.published_files(table):
+        closed = closed_days(file)
+        if closed is None or closed[0] > day:
+            back.append(file)
+        elif closed[1] > day:
+            back += _rest(house, table, file, _closed_from(day + _ONE_DAY))
+    house.change(table, back)
+
+
+_ONE_DAY = dt.timedelta(days=1)
+
+
+def _rest(house: Warehouse, table: Table, file: DataFile, where: pc.Expression) -> Iterator[DataFile]:
+    """Yield a file with those of a file's closed intervals that are left, if any are."""
+    rows, closed = read_files(house.path, table, [file], filter=where), closed_days(file)
+    if rows.num_rows and closed is not None:
+        yield write_file(rows, house.path, table, closed[0], house.run_id)
+
+
+def _closed_from(day: dt.date) -> pc.Expression:
+    return pc.field("valid_to") >= pa.scalar(day_start_us(day), pa.int64()).cast(TIMESTAMP)

@@ -1,0 +1,151 @@
+"""Histories as any engine reads them: each interval once, whatever the nights; and as they were known when a day ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+
+from jobs.store import intervals, maintain
+from jobs.store.check import check
+from jobs.store.files import closed_days
+from jobs.store.maintain import maintain as maintained
+from schemas import gold
+from schemas.table import Table
+from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, write
+from tests.night.nights import digests, house_at, night, rows
+from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
+from tests.slices import on_days
+
+QUEUES = gold.TOPIC_QUEUE_HISTORY
+DAYS = [FIRST + n * DAY for n in range(4)]
+WIPED = {"kind": "admin", "code": 205, "broker_name": "broker-b", "response_code": 0}
+BY_DAY: list[list[Line]] = [
+    [at(0.5, STARTED), at(0.6, IDENTIFIED), at(1, broker("a", "TU", 1) | LONG), at(2, broker("b", "TV", 1) | LONG)],
+    [at(26, BEAT), at(30, broker("a", "TUW", 2) | LONG)],
+    [at(49, BEAT), at(50, broker("b", "TV", 1) | LONG), at(60, WIPED)],
+    [at(74, BEAT), at(80, broker("c", "TX", 1) | LONG)],
+]
+"""On the second day broker-a gets a topic, on the third the write permission of broker-b is taken; the fourth adds broker-c."""
+PASSING = [at(3, broker("d", "TD", 1))]
+"""A broker of the first day, whose short lease a scan ends on that day: its queues are not there any more on the next."""
+
+
+def run(path: Path, *days: Sequence[Line]) -> Path:
+    """Run a night for each of some logs; return the warehouse."""
+    for number, lines in enumerate(days):
+        night(path, write(path.parent / f"{path.name}-{number}-{len(lines)}.jsonl", list(lines)))
+    return path
+
+
+def queues_of(found: Any) -> list[tuple[Any, ...]]:
+    """Return what rows of topic_queue_history say of whom, in order."""
+    said = ("topic", "broker_name", "perm", "valid_from", "valid_to", "closed_by", "closed_at", "known_from")
+    return sorted((tuple(row[name] for name in said) for row in found), key=repr)
+
+
+def open_files(path: Path, table: Table = QUEUES) -> set[str]:
+    """Return the published files of open intervals."""
+    return {file.path for file in house_at(path).published_files(table) if closed_days(file) is None}
+
+
+@pytest.mark.slow
+def test_every_reader_sees_each_interval_once(tmp_path: Path) -> None:
+    """Four nights: as many rows as there were intervals, open ones without an end, for Delta's own reader and DuckDB's."""
+    path = run(tmp_path / "w", *BY_DAY)
+    delta = DeltaTable(str(path / "gold" / QUEUES.name))
+    read = delta.to_pyarrow_table()
+    files = [f"{path}/gold/{QUEUES.name}/{name}" for name in delta.get_add_actions(flatten=True)["path"].to_pylist()]
+    counts = "count(*), count(DISTINCT (topic, broker_name, opened_at)), count(*) FILTER (valid_to IS NULL)"
+    [plain] = duckdb.connect().sql(f"SELECT {counts} FROM read_parquet({files})").fetchall()
+    # T, U, W of broker-a, T and V of broker-b with and without write permission, T and X of broker-c
+    assert read.num_rows == 9
+    assert plain == (9, 9, 7)
+    assert sorted(row["closed_month"] or "" for row in read.to_pylist()) == [""] * 7 + [f"{FIRST:%Y-%m}"] * 2
+    assert "day" not in read.column_names
+
+
+@pytest.mark.slow
+def test_any_cut_of_the_days_gives_the_same_tables(tmp_path: Path) -> None:
+    """A night a day, all at once, days in another order, a day in two parts, and a late file behind all others."""
+    first, second, third, fourth = BY_DAY
+    cuts = {
+        "daily": [first, second, third, fourth],
+        "at-once": [in_order(*BY_DAY)],
+        "backwards": [in_order(first, fourth), third, second],
+        "in-parts": [first, second[:1], second[1:], in_order(third, fourth)],
+    }
+    found = {name: digests(run(tmp_path / name, *days), gold.HISTORY_TABLES) for name, days in cuts.items()}
+    assert len({tuple(of.values()) for of in found.values()}) == 1, found
+    assert all(check(house_at(tmp_path / name)).wrong == [] for name in cuts)
+
+
+@pytest.mark.slow
+def test_a_day_is_what_it_was_when_it_was_the_last(tmp_path: Path) -> None:
+    """Whatever came later: the rows of each day are those of a warehouse that has read no further."""
+    whole = run(tmp_path / "whole", *BY_DAY)
+    for number, day in enumerate(DAYS):
+        until = run(tmp_path / f"until-{number}", *BY_DAY[: number + 1])
+        for table in gold.HISTORY_TABLES:
+            then, now = (
+                [row for row in on_days(path, table).to_pylist() if row["day"] == day] for path in (until, whole)
+            )
+            assert sorted(map(repr, now)) == sorted(map(repr, then)), (day, table.name)
+    of_day = [row for row in on_days(whole, QUEUES).to_pylist() if row["day"] == DAYS[1]]
+    # On the second day nothing tells of the wipe, which is a day off.
+    assert [(row["broker_name"], row["topic"]) for row in of_day if row["valid_to"] is None] != []
+    assert all(row["closed_by"] is None and row["closed_at"] is None for row in of_day)
+
+
+@pytest.mark.slow
+def test_a_night_writes_what_it_changes(tmp_path: Path) -> None:
+    """A day of beats leaves all files of queues as they are, a late beat too; who came and went long ago, those of open ones."""
+    path = run(tmp_path / "w", *BY_DAY[:3])
+    before = open_files(path)
+    run(tmp_path / "w", [at(74, BEAT)])
+    assert open_files(path) == before
+    beat = write(tmp_path / "late.jsonl", [at(31, BEAT)])
+    assert night(path, beat).days == [day.isoformat() for day in DAYS[1:3]], "the third day ends as it did"
+    assert open_files(path) == before
+    run(tmp_path / "w", PASSING)
+    assert open_files(path) == before
+    lines = in_order(*BY_DAY[:3], [at(74, BEAT), at(31, BEAT)], PASSING)
+    assert digests(path, gold.HISTORY_TABLES) == digests(run(tmp_path / "again", lines), gold.HISTORY_TABLES)
+    assert check(house_at(path)).wrong == []
+
+
+@pytest.mark.slow
+def test_large_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many open intervals a change of one broker rewrites the file that has its name, and no other."""
+    monkeypatch.setattr(intervals, "_ROWS_A_FILE", 4)
+    names = "abcdefgh"
+    first = [at(0.5, STARTED), at(0.6, IDENTIFIED), *(at(1, broker(name, "TU", 1) | LONG) for name in names)]
+    path = run(tmp_path / "w", first)
+    before = open_files(path)
+    assert len(before) > 2
+    run(tmp_path / "w", [at(26, broker("a", "TUW", 2) | LONG)])
+    assert len(open_files(path) - before) == len(before - open_files(path)) == 1
+    assert len(rows(path, QUEUES)) == 17
+    assert digests(path, gold.HISTORY_TABLES) == digests(
+        run(tmp_path / "again", in_order(first, [at(26, broker("a", "TUW", 2) | LONG)])), gold.HISTORY_TABLES
+    )
+
+
+@pytest.mark.slow
+def test_a_late_event_takes_its_day_out_of_merged_months(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maintenance puts what closed in a month together; a day of it is replaced, and what closed on others stays."""
+    monkeypatch.setattr(maintain, "_CROWD", 2)
+    second = [at(26, BEAT), at(30, {**WIPED, "broker_name": "broker-a"})]
+    path = run(tmp_path / "w", BY_DAY[0], second, BY_DAY[2])
+    maintained(house_at(path))
+    [merged] = [file for file in house_at(path).files(QUEUES) if closed_days(file) is not None]
+    assert "compacted" in merged.path
+    late = [at(29, broker("a", "TUX", 2) | LONG)]
+    run(tmp_path / "w", late)
+    lines = in_order(BY_DAY[0], second, BY_DAY[2], late)
+    assert digests(path, gold.HISTORY_TABLES) == digests(run(tmp_path / "again", lines), gold.HISTORY_TABLES)
+    assert check(house_at(path)).wrong == []
