@@ -15,7 +15,7 @@ from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
-from namesrv_wire.packets.container import read_records
+from namesrv_wire.packets.container import PCAP, read_records
 from schemas.bronze import ACCEPTED, UNREAD
 
 _CHUNK = 1 << 20
@@ -35,6 +35,8 @@ class Source:
     """When the file was changed last, before it was looked at."""
     is_readable: bool = True
     """Whether it could be read to its end."""
+    header: str = ""
+    """Of a capture, what the files of one recording point have in common."""
 
     def change(self) -> str | None:
         """Return what has become of the file since it was looked at; None: nothing."""
@@ -173,21 +175,22 @@ def _source(path: Path, until_us: int | None) -> Source:
     except OSError as error:  # its reader says so
         digest.update(f"{path} at byte {size}: {error}".encode())
         is_readable = False
-    kind, first = _kind_and_time(path, until_us)
-    return Source(path, kind, digest.hexdigest(), size, first, changed_ns, is_readable)
+    kind, first, header = _kind_and_time(path, until_us)
+    return Source(path, kind, digest.hexdigest(), size, first, changed_ns, is_readable, header)
 
 
-def _kind_and_time(path: Path, until_us: int | None) -> tuple[str, int]:
-    """Return what kind of input a file is, by its first bytes, and the time of its first packet (0 if there is none)."""
+def _kind_and_time(path: Path, until_us: int | None) -> tuple[str, int, str]:
+    """Return what kind of input a file is, by its first bytes, the time of its first packet (0: there is none), and its header."""
     head = beginning_of(path)
     if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
-        return "event_log", 0
+        return "event_log", 0, ""
+    header = (head[:24] if head[:4] in PCAP else head[:4]).hex()
     last_ns = END_NS if until_us is None else until_us * NS_PER_US
     try:
         for records in read_records(path):
             times = records.time_ns[records.is_timed & (records.time_ns <= last_ns)]
             if len(times):
-                return "capture", int(times[0])
+                return "capture", int(times[0]), f"{header} {records.link_type[0]}"
     except (CaptureError, OSError):  # its reader says what is wrong with it
-        return "capture", 0
-    return "capture", 0
+        return "capture", 0, header
+    return "capture", 0, header

@@ -14,7 +14,8 @@ from dpkt import pcap
 from jobs.cli.export import export
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
-from jobs.ingest.tasks import cores
+from jobs.night.passes import Processes
+from jobs.processes import cores
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.packets.columns import read_columns
 from namesrv_wire.packets.container import read_records
@@ -81,7 +82,7 @@ def captured_day(fleets: Fleets, rounds: int) -> list[Measured]:
     file, house = _captured(fleets, "day"), fleets.folder / "read-day"
 
     def read() -> int:
-        return ingest(_house(house), [str(file)], width=cores()).packets
+        return ingest(_house(house), [str(file)], passes=Processes(cores())).packets
 
     def slices() -> int:
         with file.open("rb") as capture:
