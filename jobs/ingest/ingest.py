@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import ClockError, GateError
-from jobs.ingest import STANDARD_INPUT
 from jobs.ingest.addresses import Addresses, note_renamed
 from jobs.ingest.gaps import fill_gaps
 from jobs.ingest.ingested import Ingested
@@ -51,21 +50,27 @@ IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), 
 class Given:
     """The files that a run was given, at hand and in order of time, and what was found where there are none.
 
-    `are_copies`: some were fetched from a store or a pipe, and nobody but this machine sees them.
+    `known`: digests of files that were read before, told by their names, sizes and times. `are_copies`: some were fetched from a
+    store or a pipe, and nobody but this machine sees them.
     """
 
     sources: Sequence[Source]
     found: Found
+    known: Sequence[str]
     are_copies: bool
 
 
 @contextmanager
 def given_files(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
     """Give `inputs` and `snapshots`, files, folders or URLs, while they are at hand. Raises FileNotFoundError for a missing one."""
-    with at_hand(inputs) as files, at_hand(snapshots) as states:
-        found = expand(files)
-        are_copies = any(name == STANDARD_INPUT or local_path(name) is None for name in (*inputs, *snapshots))
-        yield Given(sources_of(found.files, expand(states).files, house.until_us), found, are_copies)
+    names = house.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], pc.field("fingerprint").is_valid())
+    known = dict(zip(*names.to_pydict().values(), strict=True))
+    with at_hand(inputs, known) as files, at_hand(snapshots, known) as states:
+        found, fingerprints = expand(files.inputs), files.fingerprints | states.fingerprints
+        paths = found.files, expand(states.inputs).files
+        sources, digests = sources_of(*paths, house.until_us, known, fingerprints)
+        digests += [*files.known, *states.known]
+        yield Given(sources, found, digests, are_copies=bool(fingerprints))
 
 
 def ingest(
@@ -114,7 +119,7 @@ def read(
     with rarely_collected(), given_back():
         while True:
             result = Ingested(empty=list(given.found.empty), errors=list(given.found.errors))
-            fresh = _fresh_sources(house, given.sources, result, waiting)
+            fresh = _fresh_sources(house, given, result, waiting)
             wanted = [source for source in fresh if source.sha256 not in left_out]
             rows, wrong, no_logs = _read(house, wanted, result, tell, runner)
             left_out |= wrong | no_logs
@@ -197,16 +202,17 @@ def join_addresses(house: Warehouse, groups: Sequence[Sequence[str]]) -> None:
     house.hold_replaced()
 
 
-def _fresh_sources(
-    house: Warehouse, sources: Sequence[Source], result: Ingested, waiting: Collection[str]
-) -> list[Source]:
+def _fresh_sources(house: Warehouse, given: Given, result: Ingested, waiting: Collection[str]) -> list[Source]:
     """Return the files that no run has noted, each content once, in order of time; note the others in `result`."""
-    known = {source.sha256: source for source in house.recorded()} if sources else {}
+    known = {source.sha256: source for source in house.recorded()} if given.sources or given.known else {}
     fresh: dict[str, Source] = {}
-    for source in sources:
-        before = known.get(source.sha256)
-        if before is None:
+    names = [(source.sha256, source.path.name) for source in given.sources]
+    for source in given.sources:
+        if source.sha256 not in known:
             fresh.setdefault(source.sha256, source)
+    for sha256, name in [*names, *((sha256, known[sha256].name) for sha256 in given.known)]:
+        before = known.get(sha256)
+        if before is None:
             continue
         if before.verdict != bronze.ACCEPTED:
             result.errors.append(f"{before.error} (given before: `refused` lists and forgets such files)")
@@ -214,7 +220,7 @@ def _fresh_sources(
             result.frames += before.frames
             result.duplicates += before.frames
         if before.ingest_run not in waiting:
-            result.known_sources.append(source.path.name)
+            result.known_sources.append(name)
     return list(fresh.values())
 
 

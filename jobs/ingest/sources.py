@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.compression import is_packed
@@ -20,6 +21,8 @@ from schemas.bronze import ACCEPTED, UNREAD
 
 _CHUNK = 1 << 20
 _TRUTH = b'{"truth":'
+_SAME_NS = 2_000_000_000
+"""So long two changes of a file may have one time."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Source:
     """Whether it could be read to its end."""
     header: str = ""
     """Of a capture, what the files of one recording point have in common."""
+    fingerprint: str | None = None
+    """By what it is known without being read."""
 
     def change(self) -> str | None:
         """Return what has become of the file since it was looked at; None: nothing."""
@@ -74,6 +79,7 @@ class Source:
             "source_file": self.path.name,
             "kind": self.kind,
             "bytes": self.bytes,
+            "fingerprint": self.fingerprint if changed is None else None,
             "frames": frames,
             "packets": packets if self.kind == "capture" else None,
             "first_time": instant(self.first_time_ns or None),
@@ -81,6 +87,13 @@ class Source:
             "verdict": ACCEPTED if self.is_readable else UNREAD,
             "error": changed or error if self.is_readable or error is None else self._named(error),
         }
+
+
+def fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
+    """Return by what a file of this whole name or URL is known; None if it may still change without being told apart."""
+    if changed_ns > time.time_ns() - _SAME_NS:
+        return None
+    return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def instant(time_ns: int | None) -> datetime | None:
@@ -157,11 +170,34 @@ def _is_truth(path: Path) -> bool:
         return False
 
 
-def sources_of(files: Iterable[Path], states: Iterable[Path], until_us: int | None = None) -> list[Source]:
-    """Return recordings and snapshots in order of time. `until_us`: what lies after that has no time."""
-    found = [_source(path, until_us) for path in files]
-    found += [replace(_source(path, until_us), kind="snapshot") for path in states]
-    return sorted(found, key=lambda source: (source.first_time_ns, source.path.name))
+def sources_of(
+    files: Iterable[Path],
+    states: Iterable[Path],
+    until_us: int | None = None,
+    known: Mapping[str, str] = MappingProxyType({}),
+    fingerprints: Mapping[Path, str | None] = MappingProxyType({}),
+) -> tuple[list[Source], list[str]]:
+    """Return recordings and snapshots in order of time, and the digests of those that are `known` by their fingerprints.
+
+    `until_us`: what lies after that has no time. `fingerprints`: of copies, those of what they were made of.
+    """
+    found, digests = list[Source](), list[str]()
+    for path, is_state in [*((path, False) for path in files), *((path, True) for path in states)]:
+        own = fingerprints[path] if path in fingerprints else _fingerprint(path)
+        if own is not None and own in known:
+            digests.append(known[own])
+            continue
+        source = replace(_source(path, until_us), fingerprint=own)
+        found.append(replace(source, kind="snapshot") if is_state else source)
+    return sorted(found, key=lambda source: (source.first_time_ns, source.path.name)), digests
+
+
+def _fingerprint(path: Path) -> str | None:
+    try:
+        said = path.stat()
+    except OSError:
+        return None
+    return fingerprint_of(str(path.absolute()), said.st_size, said.st_mtime_ns)
 
 
 def _source(path: Path, until_us: int | None) -> Source:
