@@ -86,9 +86,8 @@ def test_points_that_saw_one_name_server_are_read_as_one(tmp_path: Path) -> None
         noting = Noting()
         found = read(folder / "w", *points, passes=noting)
         assert found == read(folder / "w-1", together, passes=Noting())
-        assert (
-            noting.read == [["a.pcap", "b.pcap"]] if is_known_before else [["a.pcap"], ["b.pcap"], ["a.pcap", "b.pcap"]]
-        )
+        as_one = [["a.pcap", "b.pcap"]]
+        assert noting.read == (as_one if is_known_before else [["a.pcap"], ["b.pcap"], *as_one])
 
 
 def test_a_further_file_goes_on_where_its_point_has_ended(tmp_path: Path) -> None:
