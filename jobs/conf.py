@@ -54,7 +54,7 @@ class PipelineConf:
     `mismatched_share_max`, `mismatched_min`: more answers that do not match, of both, and the run says so by its exit code.
     `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port; they describe name servers, and leave
     none out. `vxlan_ports`: UDP ports to which captured VXLAN goes. `join_addresses`: whether what findings say of addresses
-    holds as if it stood there.
+    holds as if it stood there. `series`: a pattern that parts captures of one folder, by what it finds in their names.
     """
 
     quarantine_share_max: float = 0.01
@@ -67,6 +67,7 @@ class PipelineConf:
     namesrvs: Mapping[str, NamesrvConf] = field(default_factory=dict)
     vxlan_ports: frozenset[int] = DEFAULT_VXLAN_PORTS
     join_addresses: bool = False
+    series: str = ""
 
     @property
     def sha256(self) -> str:
@@ -81,6 +82,7 @@ class PipelineConf:
             "mismatched_min",
             "vxlan_ports",
             "join_addresses",
+            "series",
         )
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
         text = json.dumps(settings, sort_keys=True)
@@ -110,7 +112,9 @@ class PipelineConf:
         return frozenset(frozenset((name, other)) for name, said in self.namesrvs.items() for other in said.apart)
 
 
-def load_conf(path: Path, namesrv_options: Sequence[str] = (), *, join_addresses: bool = False) -> PipelineConf:
+def load_conf(
+    path: Path, namesrv_options: Sequence[str] = (), *, join_addresses: bool = False, series: str = ""
+) -> PipelineConf:
     """Return the settings of a TOML file with `--namesrv` options on top. Raises ConfError.
 
     Addresses of one name server are `ip:port,ip:port=version`, several of these with `/` between them are not one.
@@ -156,6 +160,7 @@ def load_conf(path: Path, namesrv_options: Sequence[str] = (), *, join_addresses
         namesrvs,
         frozenset(ports),
         join_addresses,
+        series,
     )
 
 

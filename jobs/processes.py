@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
+import pyarrow as pa
+
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
@@ -22,6 +24,30 @@ def rarely_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def give_back() -> None:
+    """Have the system get from now on what Arrow needs no more."""
+    pa.set_memory_pool(pa.system_memory_pool())
+
+
+@contextmanager
+def given_back() -> Iterator[None]:
+    """Have the system get what Arrow needs no more: a pool of its own keeps it, and others write and read beside this process.
+
+    What its allocator keeps all the same, `release_unused` of the pool gives back.
+    """
+    before = pa.default_memory_pool()
+    give_back()
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
 
 
 def end(code: int) -> NoReturn:

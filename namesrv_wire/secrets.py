@@ -15,7 +15,8 @@ SECRET_KEYS: Final = frozenset(
 Source: both generations `SessionCredentials`, and names that other authentication hooks use.
 """
 
-_JSON_STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"')
+# What is looked ahead at is not tried otherwise: in what was cut off inside a string each quote would be, up to the end.
+_JSON_STRING = re.compile(rb'"(?=([^"\\]*(?:\\.[^"\\]*)*))\1"')
 _COLON = re.compile(rb"\s*:\s*")
 _WHOLE_ESCAPES = re.compile(rb"(?:[^\\]|\\(?:u[0-9a-fA-F]{4}|[^u]))*", re.DOTALL)
 _PARTIAL_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")

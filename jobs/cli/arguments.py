@@ -87,6 +87,7 @@ def _add_nights(jobs: Jobs) -> None:
     _days_options(nightly, "day to recompute even if nothing new is known of it", "")
     _warehouse_options(nightly)
     _namesrv_options(nightly)
+    _series_option(nightly)
     nightly.add_argument(
         "--join-addresses",
         action="store_true",
@@ -99,6 +100,7 @@ def _add_nights(jobs: Jobs) -> None:
         "ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there"
     )
     _several(ingest, "--input", "PATH", _INPUT, required=True)
+    _series_option(ingest)
     _several(ingest, "--snapshot", "FILE", _SNAPSHOT)
     _warehouse_options(ingest)
     _namesrv_options(ingest)
@@ -297,6 +299,14 @@ def _namesrv_options(job: argparse.ArgumentParser) -> None:
 
 def _conf_option(job: argparse.ArgumentParser) -> None:
     job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
+
+
+def _series_option(job: argparse.ArgumentParser) -> None:
+    job.add_argument(
+        "--series",
+        metavar="PATTERN",
+        help="regular expression: captures of one folder in whose names it finds different texts are of different recording points",
+    )
 
 
 def _engine_option(job: argparse.ArgumentParser) -> None:

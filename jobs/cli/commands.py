@@ -42,11 +42,11 @@ from jobs.errors import (
 )
 from jobs.ingest.ingest import ingest
 from jobs.ingest.refused import forget, told
-from jobs.ingest.tasks import cores
 from jobs.night import nightly
 from jobs.night.docs import prepare
 from jobs.night.gate import are_too_many
-from jobs.night.passes import InProcess, OnSpark, Passes
+from jobs.night.passes import InProcess, OnSpark, Passes, Processes
+from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check
 from jobs.store.coverage import require_within, summary, text_of
@@ -175,7 +175,7 @@ def _ingest(command: Command) -> int:
     with locked(house.path):
         house.start_from_published()
         require_whole(house)
-        ingested = ingest(house, given.input, given.snapshot, command.console.progress, cores())
+        ingested = ingest(house, given.input, given.snapshot, command.console.progress, Processes(cores()))
         house.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK

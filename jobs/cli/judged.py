@@ -37,7 +37,16 @@ def judge(arguments: argparse.Namespace) -> None:
         Path(given.get("conf_file") or DEFAULT_CONF),
         given.get("namesrv") or (),
         join_addresses=given.get("join_addresses", False),
+        series=_pattern(given.get("series")),
     )
+
+
+def _pattern(text: str | None) -> str:
+    try:
+        re.compile(text or "")
+    except re.error as error:
+        raise UsageError(f"--series {text}: is no regular expression: {error}") from error
+    return text or ""
 
 
 def warehouse_at(name: str) -> str:

@@ -23,17 +23,21 @@ _NS_PER_DAY = 86_400_000_000_000
 class Captured:
     """Adds the rows of captures to `rows`.
 
-    `counted`: events that an earlier run has counted. `known_from`: of captures that go back behind what was read, the position
-    from which each name server is known: such a one begins somewhere, but in the middle of what is known.
+    `counted`: events that an earlier run has counted. `frame`: stands for its frames, of which equal ones are one. `known_from`: of
+    captures that go back behind what was read, the position from which each name server is known: such a one begins somewhere, but
+    in the middle of what is known.
     """
 
     def __init__(
-        self, rows: Collector, lateness: Lateness, counted: Collection[str], known_from: Mapping[str, int] | None = None
+        self,
+        rows: Collector,
+        lateness: Lateness,
+        counted: Collection[str],
+        frame: int,
+        known_from: Mapping[str, int] | None = None,
     ) -> None:
-        self._rows, self._lateness, self._counted = rows, lateness, counted
+        self._rows, self._lateness, self._counted, self._frame = rows, lateness, counted, frame
         self._known_from = known_from
-        # Below 0: not the number of a line.
-        self._frame = -1 if known_from is None else -2
 
     def add_all(self, rows: Sequence[AnyRow]) -> None:
         """Add rows."""

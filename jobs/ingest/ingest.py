@@ -30,10 +30,10 @@ from jobs.ingest.reading import Reading
 from jobs.ingest.remote import at_hand
 from jobs.ingest.sources import Found, Source, expand, sources_of
 from jobs.ingest.staging import staging_in
-from jobs.ingest.tasks import given_back
 from jobs.ingest.verdicts import judged
 from jobs.ingest.writing import settle_staged, write_staged
-from jobs.processes import rarely_collected
+from jobs.night.passes import InProcess, Passes, Processes
+from jobs.processes import cores, given_back, rarely_collected
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
@@ -48,18 +48,29 @@ IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), 
 
 @dataclass(frozen=True)
 class Given:
-    """The files that a run was given, at hand and in order of time, and what was found where there are none."""
+    """The files that a run was given, at hand and in order of time, and what was found where there are none.
+
+    `known`: digests of files that were read before, told by their names, sizes and times. `are_copies`: some were fetched from a
+    store or a pipe, and nobody but this machine sees them.
+    """
 
     sources: Sequence[Source]
     found: Found
+    known: Sequence[str]
+    are_copies: bool
 
 
 @contextmanager
 def given_files(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
     """Give `inputs` and `snapshots`, files, folders or URLs, while they are at hand. Raises FileNotFoundError for a missing one."""
-    with at_hand(inputs) as files, at_hand(snapshots) as states:
-        found = expand(files)
-        yield Given(sources_of(found.files, expand(states).files, house.until_us), found)
+    names = house.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], pc.field("fingerprint").is_valid())
+    known = dict(zip(*names.to_pydict().values(), strict=True))
+    with at_hand(inputs, known) as files, at_hand(snapshots, known) as states:
+        found, fingerprints = expand(files.inputs), files.fingerprints | states.fingerprints
+        paths = found.files, expand(states.inputs).files
+        sources, digests = sources_of(*paths, house.until_us, known, fingerprints)
+        digests += [*files.known, *states.known]
+        yield Given(sources, found, digests, are_copies=bool(fingerprints))
 
 
 def ingest(
@@ -67,17 +78,17 @@ def ingest(
     inputs: Sequence[str],
     snapshots: Sequence[str] = (),
     tell: Tell = nobody,
-    width: int = 1,
+    passes: Passes | None = None,
 ) -> Ingested:
     """Read `inputs` and `snapshots`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
 
-    `tell` is told now and then how far it is. `width`: so many processes read parts of files, and write.
+    `tell` is told now and then how far it is. `passes`: who calls the tasks that read and write; None: this process.
 
     Raises ClockError if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
     with given_files(house, inputs, snapshots) as given:
-        result = read(house, given, tell, width)
+        result = read(house, given, tell, passes)
         commit_read(house, result)
     return result
 
@@ -93,7 +104,7 @@ def read(
     house: Warehouse,
     given: Given,
     tell: Tell = nobody,
-    width: int = 1,
+    passes: Passes | None = None,
     refused: Mapping[str, str] | None = None,
     waiting: Collection[str] = (),
 ) -> Ingested:
@@ -102,17 +113,19 @@ def read(
     A file that breaks a rule is left out, and so are those that are `refused` already: digest and reason. `waiting`: runs of which
     nothing is published, and what they have read is taken up; a file of theirs is no duplicate.
     """
-    left_out = dict(refused or {})
+    left_out, runner = dict(refused or {}), passes or InProcess()
+    if (given.are_copies or local_path(house.staging) is None) and not isinstance(runner, InProcess):
+        runner = Processes(cores())
     with rarely_collected(), given_back():
         while True:
             result = Ingested(empty=list(given.found.empty), errors=list(given.found.errors))
-            fresh = _fresh_sources(house, given.sources, result, waiting)
+            fresh = _fresh_sources(house, given, result, waiting)
             wanted = [source for source in fresh if source.sha256 not in left_out]
-            rows, wrong = _read(house, wanted, result, tell, width)
+            rows, wrong, no_logs = _read(house, wanted, result, tell, runner)
+            left_out |= wrong | no_logs
             if not wrong:
                 break
             house.discard()
-            left_out |= wrong
     for source in fresh:
         if source.sha256 in left_out:
             rows.append(source.unread(left_out[source.sha256], bronze.REFUSED))
@@ -128,22 +141,27 @@ def read(
 
 
 def _read(
-    house: Warehouse, sources: Sequence[Source], result: Ingested, tell: Tell, width: int
-) -> tuple[list[Values], dict[str, str]]:
-    """Read files; return their rows for `sources`, and the digests of those that are refused, with the reasons."""
+    house: Warehouse, sources: Sequence[Source], result: Ingested, tell: Tell, passes: Passes
+) -> tuple[list[Values], dict[str, str], dict[str, str]]:
+    """Read files; return their rows for `sources`, and digests with reasons: of those that may not stay, and of refused logs.
+
+    Of the first something was written, of the second nothing.
+    """
     addresses = Addresses(house)
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
             note_renamed(house, addresses, days)
-        return [], {}
+        return [], {}, {}
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
     namesrv_of = addresses.namesrv_of
     of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
     lateness = Lateness(watermarks | of_addresses, house.conf.late_limit_days, house.until_us)
-    folder = local_path(house.staging) or Path(tempfile.gettempdir()) / house.run_id
+    shared = local_path(house.staging)
+    folder = shared or Path(tempfile.gettempdir()) / house.run_id
     with staging_in(folder, house.run_id, house.started.date(), namesrv_of) as staging:
-        reading = Reading(house, staging, lateness, result, namesrv_of, Progress(sources, tell), width)
-        rows = reading.read(sources)
+        reading = Reading(house, staging, lateness, result, Progress(sources, tell), passes)
+        files = reading.read(sources)
+        rows = [file.row for file in files]
         has_logs = any(source.kind == "event_log" for source in sources)
         # What is new is told by what is there, and gets its place beside it.
         house.hold(bronze.RECORDED_TABLES, staging.days)
@@ -151,10 +169,10 @@ def _read(
         settle_staged(house, staging, has_logs=has_logs)
         addresses.state(reading.stated)
         last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
-        write_staged(house, staging, result, last_day, width)
-        wrong = judged(house.conf, staging, list(zip(sources, rows, reading.numbers, strict=True)), result)
+        write_staged(house, staging, result, last_day, passes)
+        wrong = judged(house.conf, staging, files, result)
     if wrong:
-        return rows, wrong
+        return rows, wrong, reading.refused
     if result.unaccounted:
         raise GateError(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "
@@ -173,7 +191,7 @@ def _read(
     _upsert(house, bronze.WATERMARKS, moved)
     met = lateness.latest_us.keys() | watermarks.keys() | namesrv_of.keys()
     result.never_met = sorted(house.conf.named - met)
-    return [row for row in rows if row["content_sha256"] not in reading.unused], {}
+    return [row for row in rows if row["content_sha256"] not in reading.unused], {}, reading.refused
 
 
 def join_addresses(house: Warehouse, groups: Sequence[Sequence[str]]) -> None:
@@ -184,16 +202,17 @@ def join_addresses(house: Warehouse, groups: Sequence[Sequence[str]]) -> None:
     house.hold_replaced()
 
 
-def _fresh_sources(
-    house: Warehouse, sources: Sequence[Source], result: Ingested, waiting: Collection[str]
-) -> list[Source]:
+def _fresh_sources(house: Warehouse, given: Given, result: Ingested, waiting: Collection[str]) -> list[Source]:
     """Return the files that no run has noted, each content once, in order of time; note the others in `result`."""
-    known = {source.sha256: source for source in house.recorded()} if sources else {}
+    known = {source.sha256: source for source in house.recorded()} if given.sources or given.known else {}
     fresh: dict[str, Source] = {}
-    for source in sources:
-        before = known.get(source.sha256)
-        if before is None:
+    names = [(source.sha256, source.path.name) for source in given.sources]
+    for source in given.sources:
+        if source.sha256 not in known:
             fresh.setdefault(source.sha256, source)
+    for sha256, name in [*names, *((sha256, known[sha256].name) for sha256 in given.known)]:
+        before = known.get(sha256)
+        if before is None:
             continue
         if before.verdict != bronze.ACCEPTED:
             result.errors.append(f"{before.error} (given before: `refused` lists and forgets such files)")
@@ -201,7 +220,7 @@ def _fresh_sources(
             result.frames += before.frames
             result.duplicates += before.frames
         if before.ingest_run not in waiting:
-            result.known_sources.append(source.path.name)
+            result.known_sources.append(name)
     return list(fresh.values())
 
 

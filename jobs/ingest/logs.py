@@ -15,10 +15,11 @@ import pyarrow as pa
 from jobs.ingest.collecting import WRITTEN, as_staged, staged_schema
 from jobs.ingest.columns import columns_of_lines
 from jobs.ingest.sources import Source, is_compressed
+from jobs.ingest.verdicts import Quarantined
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.lateness import Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
-from namesrv_wire.rows import Row
+from namesrv_wire.rows import QUARANTINE, Row
 from schemas.times import US_PER_DAY, day_of
 
 
@@ -41,8 +42,8 @@ class Part(NamedTuple):
 class ReadBlock:
     """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`).
 
-    `times`: of the effects of known lines. `days`: on which something was received or took effect. `addresses`: which are said
-    to be another one of a name server.
+    `times`: of the effects of known lines. `days`: on which something was received or took effect. `stated`: addresses that are
+    said to be another one of a name server. `refused`: lines that are no events.
     """
 
     count: int
@@ -52,6 +53,7 @@ class ReadBlock:
     times: dict[str, Times] = field(default_factory=dict)
     days: set[dt.date] = field(default_factory=set)
     stated: dict[str, str] = field(default_factory=dict)
+    refused: Quarantined = field(default_factory=Quarantined)
 
 
 @dataclass(slots=True)
@@ -98,12 +100,7 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
         writers[lines.table].write_batch(batch)
     for writer in writers.values():
         writer.close()
-    found.times = _times(block)
-    for lines in block.lines:
-        for times in (lines.event_us, lines.effect_us):
-            first, last = int(times.min()) // US_PER_DAY, int(times.max()) // US_PER_DAY
-            days = [first] if first == last else np.unique(times // US_PER_DAY).tolist()
-            found.days.update(day_of(day * US_PER_DAY) for day in days)
+    found.times, found.days = _times(block), _days(block)
     said = [
         *(each for lines in block.lines for each in lines.said),
         *(row.values for _, row in block.rows),
@@ -112,9 +109,21 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
         address, of = values.get("namesrv_addr"), values.get("namesrv_id")
         if address is not None and of is not None and address != of:
             found.stated[address] = of
+    for number, row in (each for each in block.rows if each[1].table == QUARANTINE):
+        found.refused.add(row.values["reason"], number - block.first, row.values["detail"] or "")
     if block.rows:
         found.rows = part.folder / f"{name}.rows"
         found.rows.write_bytes(pickle.dumps([(number - block.first, row) for number, row in block.rows]))
+    return found
+
+
+def _days(block: Block) -> set[dt.date]:
+    """Return the days on which lines were received or took effect."""
+    found: set[dt.date] = set()
+    for times in (of for lines in block.lines for of in (lines.event_us, lines.effect_us)):
+        first, last = int(times.min()) // US_PER_DAY, int(times.max()) // US_PER_DAY
+        days = [first] if first == last else np.unique(times // US_PER_DAY).tolist()
+        found.update(day_of(day * US_PER_DAY) for day in days)
     return found
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
-from namesrv_wire.packets.container import read_records
+from namesrv_wire.packets.container import PCAP, read_records
 from schemas.bronze import ACCEPTED, UNREAD
 
 _CHUNK = 1 << 20
 _TRUTH = b'{"truth":'
+_SAME_NS = 2_000_000_000
+"""So long two changes of a file may have one time."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class Source:
     """When the file was changed last, before it was looked at."""
     is_readable: bool = True
     """Whether it could be read to its end."""
+    header: str = ""
+    """Of a capture, what the files of one recording point have in common."""
+    fingerprint: str | None = None
+    """By what it is known without being read."""
 
     def change(self) -> str | None:
         """Return what has become of the file since it was looked at; None: nothing."""
@@ -72,6 +79,7 @@ class Source:
             "source_file": self.path.name,
             "kind": self.kind,
             "bytes": self.bytes,
+            "fingerprint": self.fingerprint if changed is None else None,
             "frames": frames,
             "packets": packets if self.kind == "capture" else None,
             "first_time": instant(self.first_time_ns or None),
@@ -79,6 +87,13 @@ class Source:
             "verdict": ACCEPTED if self.is_readable else UNREAD,
             "error": changed or error if self.is_readable or error is None else self._named(error),
         }
+
+
+def fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
+    """Return by what a file of this whole name or URL is known; None if it may still change without being told apart."""
+    if changed_ns > time.time_ns() - _SAME_NS:
+        return None
+    return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def instant(time_ns: int | None) -> datetime | None:
@@ -155,11 +170,34 @@ def _is_truth(path: Path) -> bool:
         return False
 
 
-def sources_of(files: Iterable[Path], states: Iterable[Path], until_us: int | None = None) -> list[Source]:
-    """Return recordings and snapshots in order of time. `until_us`: what lies after that has no time."""
-    found = [_source(path, until_us) for path in files]
-    found += [replace(_source(path, until_us), kind="snapshot") for path in states]
-    return sorted(found, key=lambda source: (source.first_time_ns, source.path.name))
+def sources_of(
+    files: Iterable[Path],
+    states: Iterable[Path],
+    until_us: int | None = None,
+    known: Mapping[str, str] = MappingProxyType({}),
+    fingerprints: Mapping[Path, str | None] = MappingProxyType({}),
+) -> tuple[list[Source], list[str]]:
+    """Return recordings and snapshots in order of time, and the digests of those that are `known` by their fingerprints.
+
+    `until_us`: what lies after that has no time. `fingerprints`: of copies, those of what they were made of.
+    """
+    found, digests = list[Source](), list[str]()
+    for path, is_state in [*((path, False) for path in files), *((path, True) for path in states)]:
+        own = fingerprints[path] if path in fingerprints else _fingerprint(path)
+        if own is not None and own in known:
+            digests.append(known[own])
+            continue
+        source = replace(_source(path, until_us), fingerprint=own)
+        found.append(replace(source, kind="snapshot") if is_state else source)
+    return sorted(found, key=lambda source: (source.first_time_ns, source.path.name)), digests
+
+
+def _fingerprint(path: Path) -> str | None:
+    try:
+        said = path.stat()
+    except OSError:
+        return None
+    return fingerprint_of(str(path.absolute()), said.st_size, said.st_mtime_ns)
 
 
 def _source(path: Path, until_us: int | None) -> Source:
@@ -173,21 +211,22 @@ def _source(path: Path, until_us: int | None) -> Source:
     except OSError as error:  # its reader says so
         digest.update(f"{path} at byte {size}: {error}".encode())
         is_readable = False
-    kind, first = _kind_and_time(path, until_us)
-    return Source(path, kind, digest.hexdigest(), size, first, changed_ns, is_readable)
+    kind, first, header = _kind_and_time(path, until_us)
+    return Source(path, kind, digest.hexdigest(), size, first, changed_ns, is_readable, header)
 
 
-def _kind_and_time(path: Path, until_us: int | None) -> tuple[str, int]:
-    """Return what kind of input a file is, by its first bytes, and the time of its first packet (0 if there is none)."""
+def _kind_and_time(path: Path, until_us: int | None) -> tuple[str, int, str]:
+    """Return what kind of input a file is, by its first bytes, the time of its first packet (0: there is none), and its header."""
     head = beginning_of(path)
     if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
-        return "event_log", 0
+        return "event_log", 0, ""
+    header = (head[:24] if head[:4] in PCAP else head[:4]).hex()
     last_ns = END_NS if until_us is None else until_us * NS_PER_US
     try:
         for records in read_records(path):
             times = records.time_ns[records.is_timed & (records.time_ns <= last_ns)]
             if len(times):
-                return "capture", int(times[0])
+                return "capture", int(times[0]), f"{header} {records.link_type[0]}"
     except (CaptureError, OSError):  # its reader says what is wrong with it
-        return "capture", 0
-    return "capture", 0
+        return "capture", 0, header
+    return "capture", 0, header

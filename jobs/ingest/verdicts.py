@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from jobs.conf import PipelineConf
 from jobs.ingest.ingested import Ingested
@@ -19,12 +20,20 @@ _PIECES = frozenset(reason.value for reason in PIECES)
 _SAID_CHARS = 200
 
 
-class _Quarantined:
-    """What is in quarantine of a file's whole frames or lines: how many by reason, and what is said of the first."""
+class ReadSource(NamedTuple):
+    """A file that was read: its row for `sources`, and the numbers of the rows that it gave."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.first = 0, ""
+    source: Source
+    row: Values
+    numbers: range
+
+
+@dataclass(slots=True)
+class Quarantined:
+    """What is in quarantine of a file's whole frames or lines: how many by reason, and of the first where it is and what it is."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: tuple[int, str] = (0, "")
 
     def add(self, reason: str, offset: int, detail: str) -> None:
         """Add one."""
@@ -32,18 +41,39 @@ class _Quarantined:
             self.first = offset, detail
         self.counts[reason] += 1
 
+    def add_behind(self, other: Quarantined, line: int) -> None:
+        """Add those of lines that begin at `line`."""
+        if other.counts and not self.counts:
+            self.first = line + other.first[0], other.first[1]
+        self.counts.update(other.counts)
 
-def judged(
-    conf: PipelineConf, staging: Staging, files: Sequence[tuple[Source, Values, range]], result: Ingested
-) -> dict[str, str]:
+    def told(self, name: str, frames: int) -> str:
+        """Return in words how many of a file's frames or lines that is."""
+        shown = ", ".join(f"{reason} {of:,}" for reason, of in sorted(self.counts.items()))
+        offset, detail = self.first
+        return (
+            f"{name}: {self.counts.total():,} of {frames:,} frames or lines are no events ({shown}; the first at {offset:,}: "
+            f"{detail[:_SAID_CHARS]})"
+        )
+
+    def refusal(self, conf: PipelineConf, name: str, frames: int) -> str | None:
+        """Return why a file with so many frames or lines is refused; None: it is not."""
+        count = self.counts.total()
+        if count <= conf.quarantine_share_max * frames or count <= conf.quarantine_frames_min:
+            return None
+        limits = f"more than {conf.quarantine_share_max:.1%} and {conf.quarantine_frames_min:,}"
+        return f"{self.told(name, frames)}: refused, since that is {limits} (conf: ingest.quarantine_share_max)"
+
+
+def judged(conf: PipelineConf, staging: Staging, files: Sequence[ReadSource], result: Ingested) -> dict[str, str]:
     """Return the digests of the files that are refused, and why.
 
-    `files`: in the order in which they were read, with their rows for `sources` and the numbers of the rows that they gave.
+    `files`: in the order in which they were read.
 
     A file is refused if more of its frames or lines than the limits of the configuration let pass are in quarantine. If not most of
     it was understood its row says so, and `result`.
     """
-    quarantined = _of_files(staging, [own for _, _, own in files])
+    quarantined = _of_files(staging, [file.numbers for file in files])
     wrong: dict[str, str] = {}
     for (source, row, _), found in zip(files, quarantined, strict=True):
         count, frames = found.counts.total(), row["frames"]
@@ -51,26 +81,19 @@ def judged(
             row["verdict"] = bronze.UNREAD
         if not count:
             continue
-        shown = ", ".join(f"{reason} {of:,}" for reason, of in sorted(found.counts.items()))
-        offset, detail = found.first
-        said = (
-            f"{source.path.name}: {count:,} of {frames:,} frames or lines are no events ({shown}; the first at {offset:,}: "
-            f"{detail[:_SAID_CHARS]})"
-        )
-        if count > conf.quarantine_share_max * frames and count > conf.quarantine_frames_min:
-            limits = f"more than {conf.quarantine_share_max:.1%} and {conf.quarantine_frames_min:,}"
-            wrong[source.sha256] = f"{said}: refused, since that is {limits} (conf: ingest.quarantine_share_max)"
+        if (why := found.refusal(conf, source.path.name, frames)) is not None:
+            wrong[source.sha256] = why
         elif 2 * count > frames:
             row["verdict"] = bronze.UNREAD
             if row["error"] is None:
-                row["error"] = said
+                row["error"] = said = found.told(source.path.name, frames)
                 result.errors.append(said)
     return wrong
 
 
-def _of_files(staging: Staging, numbers: Sequence[range]) -> list[_Quarantined]:
+def _of_files(staging: Staging, numbers: Sequence[range]) -> list[Quarantined]:
     """Return what is in quarantine, copies too, of each of the files that gave the rows with these numbers."""
-    found, starts = [_Quarantined() for _ in numbers], [own.start for own in numbers]
+    found, starts = [Quarantined() for _ in numbers], [own.start for own in numbers]
     if bronze.QUARANTINE.name not in staging.tables:
         return found
     for rows in staging.columns(bronze.QUARANTINE.name, ["_n", "reason", "source_offset", "detail"]):

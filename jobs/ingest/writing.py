@@ -19,7 +19,7 @@ from jobs.ingest.collecting import WRITTEN
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.positions import give_own_positions
 from jobs.ingest.staging import StagedFile, Staging, parts_of, together
-from jobs.ingest.tasks import done
+from jobs.night.passes import Passes
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.gate.rules import reasons
@@ -50,13 +50,13 @@ def settle_staged(house: Warehouse, staging: Staging, *, has_logs: bool) -> None
         give_own_positions(house, staging)
 
 
-def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, width: int = 1) -> None:
+def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, passes: Passes) -> None:
     """Have what is new in the settled rows in the tables, and then what they refused, and count both in `result`.
 
     Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there.
     """
     days = _revoke(house, staging)
-    plain = _write_plain(house, staging, width)
+    plain = _write_plain(house, staging, passes)
     for name in sorted(staging.tables & WRITTEN.keys()):
         counted = plain.get(name) or _write_new(house, staging, WRITTEN[name])
         if name == bronze.ROUTE_OBSERVATIONS.name:
@@ -152,10 +152,10 @@ def _shown(at: dt.datetime) -> str:
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Values]:
+def _write_plain(house: Warehouse, staging: Staging, passes: Passes) -> dict[str, Values]:
     """Have the staged rows in those tables of which all are new, once each and in their place; return what `_write_new` does.
 
-    They are written as they are read, in one pass. Large files are written by processes beside each other, unless some row of
+    They are written as they are read, in one pass. Large files are written by tasks beside each other, unless some row of
     them is refused.
     """
     tables = [
@@ -166,10 +166,10 @@ def _write_plain(house: Warehouse, staging: Staging, width: int) -> dict[str, Va
     found = {table.name: Plain() for table in tables}
     parts = [
         PlainPart(house.path, house.run_id, table.name, files)
-        for table in (tables if width > 1 else ())
+        for table in (tables if passes.width > 1 else ())
         for files in _large(staging.files(table.name))
     ]
-    for part, plain in zip(parts, done(write_plain, parts, width), strict=True):
+    for part, plain in zip(parts, passes.each(write_plain, parts), strict=True):
         if plain is not None:
             found[part.table].files.extend(plain.files)
             found[part.table].frames += plain.frames

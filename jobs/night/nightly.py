@@ -17,11 +17,10 @@ from typing import Any, Protocol
 from jobs.errors import GateError, MissingDayError, first_line
 from jobs.ingest.ingest import Given, commit_read, given_files, read
 from jobs.ingest.ingested import Ingested, Read
-from jobs.ingest.tasks import cores
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.joining import begun, suggested_days
-from jobs.night.passes import OF_ROWS, Passes
+from jobs.night.passes import OF_ROWS, Passes, for_files
 from jobs.night.publish import gold_digests, note_refused, publish
 from jobs.store.damage import require_whole
 from jobs.store.lock import locked
@@ -171,7 +170,7 @@ class _Nightly:
         if only is not None:
             given = replace(given, sources=[source for source in given.sources if source.sha256 in only])
         waiting = house.waiting()
-        ingested = read(house, given, self._console.progress, cores(), refused, waiting.keys())
+        ingested = read(house, given, self._console.progress, for_files(self._passes), refused, waiting.keys())
         for of_run in waiting.values():
             ingested.take_up(of_run[0].counts)
             ingested.sources += [source.name for source in of_run if source.verdict == bronze.ACCEPTED]

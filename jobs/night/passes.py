@@ -1,4 +1,4 @@
-"""Who calls the passes of a night: Spark, on any number of machines, or this process alone.
+"""Who calls the passes of a night: Spark, on any number of machines, or processes of this one.
 
 A pass is one function and the pieces of work that it is called with. The pieces are small (names of files, settings of a name
 server); what is large lies in files, which each call opens and writes itself.
@@ -13,8 +13,11 @@ import traceback
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -22,12 +25,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from jobs.errors import JobError, UsageError
-from jobs.processes import rarely_collected
+from jobs.processes import cores, give_back, rarely_collected
 from jobs.session import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
 
 P = TypeVar("P")
 R = TypeVar("R")
+_PRELOADED = ("jobs.ingest.series", "jobs.ingest.logs", "jobs.ingest.writing")
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Pieces of work are much alike, and all go to each task.
@@ -92,6 +96,25 @@ class InProcess:
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """See `Passes`."""
         return [_done(task, piece) for piece in work]
+
+
+class Processes(InProcess):
+    """A pool of processes of this machine, without a JVM."""
+
+    def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
+        """See `Passes`."""
+        if min(self.width, len(work)) < 2:
+            return super().each(task, work)
+        # Not forked from here, where threads may run; what all need is imported once.
+        context = get_context("forkserver")
+        context.set_forkserver_preload([*_PRELOADED])
+        with ProcessPoolExecutor(min(self.width, len(work)), context, give_back) as pool:
+            return _sound([*pool.map(partial(_called, task, note=None), work)])
+
+
+def for_files(passes: Passes) -> Passes:
+    """Return who reads and writes files in bulk: instead of one process alone as many as there are cores."""
+    return Processes(cores()) if type(passes) is InProcess else passes
 
 
 class Note(NamedTuple):
@@ -169,10 +192,15 @@ class OnSpark:
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
-        failed = next((result for result in results if isinstance(result, (JobError, TaskError))), None)
-        if failed is not None:
-            raise failed
-        return results
+        return _sound(results)
+
+
+def _sound(results: list[Any]) -> list[Any]:
+    """Return what tasks have returned. Raises what the first one has raised that did."""
+    failed = next((result for result in results if isinstance(result, (JobError, TaskError))), None)
+    if failed is not None:
+        raise failed
+    return results
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from typing import NamedTuple
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
@@ -33,6 +34,11 @@ class Endpoints:
 
     def __init__(self) -> None:
         self._pairs: dict[bytes, tuple[str, str]] = {}
+
+    def pairs(self, keys: Iterable[bytes]) -> list[tuple[str, str] | None]:
+        """Return source and target for each key, as `pair` does; None for an empty one."""
+        known = self._pairs
+        return [known.get(key) or (self.pair(key) if key else None) for key in keys]
 
     def pair(self, key: bytes) -> tuple[str, str]:
         """Return source and target, of which `key` has both addresses and then both ports, as bytes."""

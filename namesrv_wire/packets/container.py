@@ -52,6 +52,8 @@ _FORMS: Final = {
     b"\xa1\xb2\xcd\x34": _Form(">", 1_000, 24),
     b"\x34\xcd\xb2\xa1": _Form("<", 1_000, 24),
 }
+PCAP: Final = frozenset(_FORMS)
+"""How a pcap may begin; its header has 24 bytes."""
 _PCAP_HEADER: Final = 24
 # Blocks of pcapng. Source: draft-ietf-opsawg-pcapng.
 _SECTION, _INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6

@@ -1,7 +1,7 @@
 """Frames decoded once: brokers and clients send the same bytes again and again, but for the number of the request.
 
-A frame is known by its bytes without that number. Everything else is in the key, both lengths included, so that nobody can
-have a frame taken for another one.
+A frame is known by its header without that number, and its body. Everything else is in the key, the length of the header
+included, so that nobody can have a frame taken for another one.
 """
 
 from __future__ import annotations
@@ -34,16 +34,19 @@ _LENGTHS: Final = Struct(">II")
 _OPAQUE: Final = Struct(">i")
 # What a frame takes as objects, beyond its bytes.
 _OBJECT_BYTES: Final = 2_048
+_HEADS_SHIFT: Final = 4
+"""Headers take a sixteenth of what frames may."""
 
 
 class KnownFrame:
     """A decoded frame, whatever its opaque, and what rows are made of it, made when it is asked for and once."""
 
-    __slots__ = ("_answer", "_observed", "_question", "_request", "frame", "is_kept", "request_name")
+    __slots__ = ("_answer", "_observed", "_question", "_request", "frame", "request_name", "size")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.is_kept = False
+        self.size = 0
+        """Bytes that it takes while it is kept; 0: it is not."""
         self.request_name = f"request:{frame.code}"
         """What a request is counted under that is no event."""
         self._question: Values | None = None
@@ -57,7 +60,7 @@ class KnownFrame:
             return self._request
         found = request_columns(self.frame, event_ms, bodies)
         # What depends on the time of arrival (a data version without one) is another for each frame.
-        if self.is_kept and found == request_columns(self.frame, event_ms + 1, bodies):
+        if self.size and found == request_columns(self.frame, event_ms + 1, bodies):
             self._request = found
         return found
 
@@ -103,64 +106,101 @@ class KnownFrame:
 
 
 class KnownFrames:
-    """Decodes frames; equal ones, and ones that differ only in their opaque, once. Bounded in bytes."""
+    """Decodes frames; equal ones, and ones that differ only in their opaque, once. Bounded in bytes.
+
+    Headers are known apart from bodies, since most answers have one of a few. What was asked for since half of the bound
+    came in stays.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[bytes, KnownFrame] = {}
-        self.kept_bytes = 0
+        self._known: dict[tuple[bytes, bytes], KnownFrame] = {}
+        self._before: dict[tuple[bytes, bytes], KnownFrame] = {}
+        """Those that were not asked for of late: they go next."""
+        self._bytes = self._bytes_before = 0
+        self._heads: dict[bytes, Frame] = {}
+        self._head_bytes = 0
         self.hits = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """Return how many bytes the known frames take, about."""
+        return self._bytes + self._bytes_before
 
     def decode(self, data: bytes) -> tuple[KnownFrame, int]:
         """Return the frame in `data`, its length bytes included, and its opaque. Raises `DecodeError` and nothing else."""
-        key, opaque = _key_and_opaque(data)
-        if key is not None:
-            known = self._known.get(key)
-            if known is not None:
-                self.hits += 1
-                return known, opaque
+        length, word = _LENGTHS.unpack_from(data) if len(data) >= 17 else (0, 0)
+        if length == len(data) - 4:
+            if word >> 24 == JSON:
+                stop = 8 + (word & 0xFFFFFF)
+                at = data.find(_NAME, 8, stop) + 9
+                number = _NUMBER.match(data, at, stop) if at > 8 else None
+                if number is not None and stop <= len(data) and -_MOST <= (opaque := int(number[0])) <= _MOST:
+                    # The length in front says how many digits there were: else some might be taken for the header's end.
+                    key, body = data[4:at] + data[number.end() : stop], data[stop:]
+                    known = self._known.get((key, body))
+                    if known is not None:
+                        self.hits += 1
+                        return known, opaque
+                    return self._unknown(data, key, body, opaque)
+            elif word >> 24 == ROCKETMQ:
+                # Where its body begins its fields say, whatever the length of its header: it is all header here.
+                return self._unknown(data, data[:13] + data[17:], b"", _OPAQUE.unpack_from(data, 13)[0])
         known = KnownFrame(decode_frame(data))
-        if key is not None and known.frame.opaque == opaque and _is_apart(data, known.frame):
-            self._keep(key, known)
         return known, known.frame.opaque
 
-    def _keep(self, key: bytes, known: KnownFrame) -> None:
+    def _unknown(self, data: bytes, key: bytes, body: bytes, opaque: int) -> tuple[KnownFrame, int]:
+        """Return a frame that was not asked for of late, of which these stand for all but the opaque, and its opaque."""
+        place = key, body
+        known = self._known.get(place) or self._before.pop(place, None)
+        if known is not None:
+            self.hits += 1
+            if place not in self._known:
+                self._bytes_before -= known.size
+                self._keep(place, known)
+            return known, opaque
+        head = self._heads.get(key)
+        if head is not None:
+            known = KnownFrame(head._replace(opaque=opaque, body=body))
+        else:
+            known = KnownFrame(decode_frame(data))
+            if known.frame.opaque != opaque or not _is_apart(data, known.frame):
+                return known, known.frame.opaque
+            if known.frame.serialization == JSON:
+                self._keep_head(key, known.frame)
         # A decoded topic table is several times its text.
-        size = len(key) * (8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1) + _OBJECT_BYTES
-        if size > MAX_KNOWN_FRAME_BYTES:
-            return
-        if self.kept_bytes + size > KNOWN_FRAMES_BYTES:
-            self._known.clear()
-            self.kept_bytes = 0
-        known.is_kept = True
-        self._known[key] = known
-        self.kept_bytes += size
+        bytes_of = len(key) + len(body)
+        known.size = bytes_of * (8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1) + _OBJECT_BYTES
+        if known.size > MAX_KNOWN_FRAME_BYTES:
+            known.size = 0
+        else:
+            self._keep(place, known)
+        return known, opaque
 
+    def _keep(self, place: tuple[bytes, bytes], known: KnownFrame) -> None:
+        if 2 * (self._bytes + known.size) > KNOWN_FRAMES_BYTES:
+            self._before, self._bytes_before = self._known, self._bytes
+            self._known, self._bytes = {}, 0
+        self._known[place] = known
+        self._bytes += known.size
 
-def _key_and_opaque(data: bytes) -> tuple[bytes | None, int]:
-    """Return the bytes that stand for a frame but its opaque, and that; no bytes where it does not stand where it should."""
-    length, word = _LENGTHS.unpack_from(data) if len(data) >= 17 else (0, 0)
-    at, number = 0, None
-    if length == len(data) - 4:
-        if word >> 24 == ROCKETMQ:
-            return data[:13] + data[17:], _OPAQUE.unpack_from(data, 13)[0]
-        if word >> 24 == JSON:
-            at = data.find(_NAME, 8, 8 + (word & 0xFFFFFF)) + 9
-            number = _NUMBER.match(data, at) if at > 8 else None
-    if number is None:
-        return None, 0
-    end = number.end()
-    opaque = int(data[at:end])
-    # The first length says how many digits there were: else some might be taken for the header's last bytes.
-    return (data[:at] + data[end:], opaque) if -_MOST <= opaque <= _MOST else (None, 0)
+    def _keep_head(self, key: bytes, frame: Frame) -> None:
+        if self._head_bytes > KNOWN_FRAMES_BYTES >> _HEADS_SHIFT:
+            self._heads.clear()
+            self._head_bytes = 0
+        self._heads[key] = frame._replace(body=b"")
+        self._head_bytes += len(key) + _OBJECT_BYTES
 
 
 def _is_apart(data: bytes, frame: Frame) -> bool:
     """Return whether what was taken for the opaque of a frame is that and nothing else.
 
-    With another number of as many digits in its place it must be the same frame with another opaque. Text that only looks
-    like it, in a value, in a key or twice, does not pass.
+    In a header without escapes the name that is there once is a key, and no value has it. In another one, with another number
+    of as many digits in its place, it must be the same frame with another opaque.
     """
     if frame.serialization == ROCKETMQ:
+        return True
+    header = data[8 : 8 + int.from_bytes(data[5:8], "big")]
+    if header.count(_NAME[:-1]) == 1 and b"\\" not in header:
         return True
     at = data.find(_NAME, 8) + 9
     last = at + len(str(frame.opaque)) - 1

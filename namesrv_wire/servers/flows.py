@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TypeAlias
 
 from namesrv_wire.packets.capture import ACK, SYN, Segment
 from namesrv_wire.protocol.frames import decode_frame
-from namesrv_wire.servers.server import Server
+from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import plausible_start
-
-Flow: TypeAlias = "tuple[Server, Connection, bool | None]"
-"""Whether the server sent it, or (None) it is of another sighting of the connection."""
 
 
 class Flows:
@@ -30,7 +26,7 @@ class Flows:
 
     def connections(self) -> Iterator[Connection]:
         """Yield the connections, each once or more often."""
-        return (connection for _, connection, _ in self.by_ends.values())
+        return (flow[1] for flow in self.by_ends.values())
 
     def with_handshake(self, handshake: tuple[int, int]) -> tuple[Server, Connection] | None:
         """Return the connection that began with these sequence numbers of client and server."""
@@ -38,10 +34,10 @@ class Flows:
 
     def enter(self, server: Server, connection: Connection) -> None:
         """Note where a connection's segments come from and go to."""
-        self.by_ends[connection.client, server.id] = (server, connection, False)
-        self.by_ends[server.id, connection.client] = (server, connection, True)
-        for client, endpoint in connection.others:
-            self.by_ends[client, endpoint] = self.by_ends[endpoint, client] = (server, connection, None)
+        self.by_ends[connection.client, server.id] = _flow(server, connection, False)
+        self.by_ends[server.id, connection.client] = _flow(server, connection, True)
+        for ends in connection.others:
+            self.also(server, connection, ends)
         if connection.handshake is not None:
             self._handshakes[connection.handshake] = server, connection
 
@@ -50,7 +46,7 @@ class Flows:
         if ends not in connection.others:
             connection.others.append(ends)
         for way in (ends, ends[::-1]):
-            self.by_ends[way] = (server, connection, None)
+            self.by_ends[way] = _flow(server, connection, None)
 
     def leave(self, server: Server, connection: Connection) -> None:
         """Forget a connection."""
@@ -61,6 +57,11 @@ class Flows:
                 del self.by_ends[endpoint, client]
         if connection.handshake is not None:
             self._handshakes.pop(connection.handshake, None)
+
+
+def _flow(server: Server, connection: Connection, from_server: bool | None) -> Flow:  # noqa: FBT001  a flow's third item
+    there, back = (connection.half(from_server=way) for way in (bool(from_server), not from_server))
+    return server, connection, from_server, there.stream, back.stream, there.cutter
 
 
 def likely_servers(segment: Segment, known: Collection[str]) -> Iterator[tuple[bool, str]]:

@@ -49,7 +49,8 @@ class Ledger:
         """Files with packets of this name server."""
         self.time_ns = 0
         """Time of the packet at hand."""
-        self._base_taken = False
+        self.is_base_taken = False
+        """Whether something was written at the packet at hand."""
         self._said: dict[tuple[int, str | None], tuple[Values, Values]] = {}
         """What registrations say, by what it was and its final `refusal`: with which it was said, and with this one."""
 
@@ -59,13 +60,13 @@ class Ledger:
             self.files.add(source[0])
         self.time_ns = time_ns
         self.source = source
-        self._base_taken = False
+        self.is_base_taken = False
         self.tally.packets += 1
 
     def at(self, time_ns: int) -> None:
         """Have what is written from now on happen at a time, near the packet at hand."""
         self.time_ns = time_ns
-        self._base_taken = False
+        self.is_base_taken = False
 
     def take(self) -> list[AnyRow]:
         """Return the rows that may leave, once."""
@@ -102,8 +103,8 @@ class Ledger:
 
     def slot(self) -> int:
         """Return the next free position of this packet."""
-        if not self._base_taken:
-            self._base_taken = True
+        if not self.is_base_taken:
+            self.is_base_taken = True
             self.last_slot = max(self.last_slot + SLOT_STEP, self.time_ns)
         self.last_slot += 1
         return self.last_slot

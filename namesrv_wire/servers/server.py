@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
@@ -20,10 +20,16 @@ from namesrv_wire.servers.recording import Recording
 from namesrv_wire.streams.attempts import Attempts
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.cutting import FrameCutter
 from namesrv_wire.streams.sightings import is_elsewhere, place_of
+from namesrv_wire.streams.tcp import Stream
 from namesrv_wire.tally import Tally
 
 _PURGE_NS: Final = LINGER_NS // 8
+
+Flow: TypeAlias = "tuple[Server, Connection, bool | None, Stream, Stream, FrameCutter]"
+"""A direction of a connection. Whether the server sent it, or (None) it is of another sighting of the connection; the streams
+there and back, and who cuts the first into frames."""
 
 
 class Server:
@@ -81,7 +87,7 @@ class Server:
         Returns False if it has no place, since its clock went back to a time that was read already.
         """
         ledger, recording, idle = self.ledger, self.recording, self.idle
-        if ledger.time_ns <= time_ns <= recording.calm_until_ns and not idle.overdue:
+        if ledger.time_ns <= time_ns <= recording.calm_until_ns:
             ledger.begin(time_ns, source)
             recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
             return True
@@ -100,7 +106,7 @@ class Server:
         recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
         if time_ns >= self._purge_ns or len(self.endings.lingering) > MAX_LINGERING:
             self._purge()
-        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS)
+        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS, idle.gives_up_ns)
         return True
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
@@ -156,46 +162,61 @@ class Server:
 
     def go_on(
         self,
-        flow: tuple[Connection, bool],
-        place: tuple[int, tuple[str, int]],
+        flow: Flow,
+        time_ns: int,
+        source: tuple[str, int],
         header: tuple[int, int, int],
         data: bytes,
     ) -> bool:
         """Open a packet, and take in its segment, as `begin` and `segment` do, if it is the next one and no hole is open.
 
-        `flow`: its connection, and whether the server sent it; `place`: time and source; `header`: sequence number,
-        acknowledgement and flags, of which none opens or ends a connection. Returns whether nothing is left to be done.
-        Most of a capture is such segments: what they need is here, in one call.
+        `header`: sequence number, acknowledgement and flags, of which none opens or ends a connection. Returns whether nothing is
+        left to be done. Most of a capture is such segments: what they need of `begin`, `segment` and `heard` stands here, almost
+        without a call.
         """
-        (time_ns, source), (connection, from_server), (seq, ack, flags) = place, flow, header
+        _, connection, is_from_server, stream, back, cutter = flow
+        (seq, ack, flags), from_server = header, bool(is_from_server)
         ledger, recording, idle = self.ledger, self.recording, self.idle
-        if ledger.time_ns <= time_ns <= recording.calm_until_ns and not idle.overdue:
+        if ledger.time_ns <= time_ns <= recording.calm_until_ns:
             ledger.begin(time_ns, source)
-            recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
+            if time_ns > recording.last_packet_ns:  # noqa: PLR1730  without a call
+                recording.last_packet_ns = time_ns
         elif not self.begin(time_ns, source):
             return True
-        client, server = connection.from_client, connection.from_server
-        half = server if from_server else client
-        stream = half.stream
-        if seq != stream.next_seq or client.stream.chunks or server.stream.chunks:
+        is_next = seq == stream.next_seq and not (stream.chunks or back.chunks)
+        is_told = connection.idle_ns is not None or (from_server and (idle.unsigned or idle.inactive))
+        if not is_next or is_told:
             return False
         if flags & ACK:
             connection.note_ack(ack, from_server=from_server)
-        if from_server and idle.overdue:
-            idle.sign(time_ns)
         if data:
-            size, cutter = len(data), half.cutter
-            stream.next_seq = (seq + size) & 0xFFFFFFFF
-            stream.position += size
-            self.heard(connection, from_server=from_server)
-            if cutter.synced and not cutter.buffer and int.from_bytes(data[:4], "big") == size - 4 and size >= 8:
-                position = cutter.position
-                cutter.position += size
-                self.exchange.take(connection, position, data, from_server=from_server)
-            else:
+            self._heard_next(connection, len(data), stream, from_server=from_server)
+            whole = cutter.whole(data)
+            if whole:
+                self.exchange.take(connection, cutter.position - len(whole), whole, from_server=from_server)
+            elif whole is None:
                 for cut in cutter.feed(data):
                     self.exchange.frame(connection, cut, from_server=from_server)
         return True
+
+    def _heard_next(self, connection: Connection, size: int, stream: Stream, *, from_server: bool) -> None:
+        """Note the next bytes on a connection that is not overdue, as `heard` does."""
+        ledger, idle = self.ledger, self.idle
+        stream.next_seq = ((stream.next_seq or 0) + size) & 0xFFFFFFFF
+        stream.position += size
+        connection.last_source = ledger.source
+        if from_server:
+            assert self.life is not None
+            burst = self.life.burst
+            if burst is not None and (burst.silent or burst.complete):
+                self.life.alive()
+        elif not connection.taken_ns:
+            connection.taken_ns = connection.last_byte_ns
+            idle.not_acknowledged(connection)
+        if connection.closed_ns is None:
+            connection.last_byte_ns = ledger.time_ns
+            idle.open[connection.client] = connection
+            idle.open.move_to_end(connection.client)
 
     def _give_up_holes(self, connection: Connection) -> None:
         for from_server, half in enumerate((connection.from_client, connection.from_server)):

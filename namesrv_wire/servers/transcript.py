@@ -6,6 +6,7 @@ Which endpoint is a name server, and which connection a segment belongs to.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import count
 from typing import Final
 
 from namesrv_wire.limits import MAX_CANDIDATES
@@ -15,9 +16,9 @@ from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.carry import dump, end_rows, load
-from namesrv_wire.servers.flows import Flow, Flows, likely_servers
+from namesrv_wire.servers.flows import Flows, likely_servers
 from namesrv_wire.servers.recording import Hole
-from namesrv_wire.servers.server import Server
+from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_numbered_alike
 from namesrv_wire.tally import Tally
@@ -81,7 +82,7 @@ class Transcript:
     def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> list[AnyRow]:
         flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is not None and not segment.flags & SYN:
-            server, connection, from_server = flow
+            server, connection, from_server, *_ = flow
             if from_server is None:
                 server.tally.packets += 1
                 server.tally.sightings += 1
@@ -175,22 +176,28 @@ class Transcript:
 
         The rows of each name server are in order.
         """
-        flows, pair, data, last_ns = self._flows.by_ends, self._endpoints.pair, packets.data, None
+        flows, pairs, data, last_ns = self._flows.by_ends, self._endpoints.pairs(packets.keys), packets.data, None
         rows: list[AnyRow] = []
-        lost = packets.lost
-        columns = (packets.keys, packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
+        lost, numbers = packets.lost, packets.numbers or count(packets.first)
         # Which of several sightings is taken is found out packet by packet.
         is_plain = packets.interface is None and not self._sightings.is_waiting
-        for index, (key, time_ns, seq, ack, flags, start, stop) in enumerate(zip(*columns, strict=True)):
-            flow = (
-                flows.get(pair(key)) if is_plain and key and not flags & _OPENS_OR_ENDS and index not in lost else None
-            )
+        columns = (
+            pairs,
+            packets.time_ns,
+            packets.seq,
+            packets.ack,
+            packets.flags,
+            packets.start,
+            packets.stop,
+            numbers,
+        )
+        for index, (pair, time_ns, seq, ack, flags, start, stop, number) in enumerate(zip(*columns, strict=False)):
+            flow = flows.get(pair) if is_plain and pair and not flags & _OPENS_OR_ENDS and index not in lost else None
             if flow is not None and flow[2] is not None:
                 last_ns = time_ns
                 self._packets += 1
                 self._first_ns = self._first_ns or time_ns
-                place = time_ns, (source_file, packets.number(index))
-                if flow[0].go_on((flow[1], flow[2]), place, (seq, ack, flags), data[start:stop]):
+                if flow[0].go_on(flow, time_ns, (source_file, number), (seq, ack, flags), data[start:stop]):
                     continue
             segment = packets.segment(index, self._endpoints)
             if segment is not None:
@@ -229,22 +236,27 @@ class Transcript:
             server.recording.taken_until(last_ns.get(server.id, 0))
 
     def finish(self) -> list[AnyRow]:
-        """Return the rows that hold if no further segment comes.
+        """Return the rows that hold if no further segment comes, of the name servers that have shown one.
 
         `carry()` afterwards lets a next transcript go on.
         """
         rows = [row for aside in self._sightings.due(None) for row in self._feed(*aside, has_waited=True)]
         for server in self._servers.values():
-            if server.confirmed:
+            if server.confirmed and server.ledger.files:
                 rows += end_rows(server)
         return rows
 
-    def carry(self) -> dict[str, str]:
-        """Return each name server's state as strict JSON, by `ip:port`; without secrets.
+    def carry(self, only: Collection[str] | None = None) -> dict[str, str]:
+        """Return each name server's state as strict JSON, by `ip:port`, or `only` those of some; without secrets.
 
         Call after `finish()`.
         """
-        return {namesrv_id: dump(server) for namesrv_id, server in self._servers.items()}
+        wanted = self._servers if only is None else only
+        return {namesrv_id: dump(server) for namesrv_id, server in self._servers.items() if namesrv_id in wanted}
+
+    def shown(self) -> set[str]:
+        """Return the name servers of which packets were fed."""
+        return {server.id for server in self._servers.values() if server.confirmed and server.ledger.files}
 
     def place_of(self, segment: Segment) -> tuple[int, int, int] | None:
         """Return how far a segment with bytes lies ahead of the first byte that its connection has shown, and of the last.

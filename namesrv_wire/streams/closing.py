@@ -23,6 +23,8 @@ Seen: 1 to 61 ms after.
 GIVE_UP_NS: Final = 600_000_000_000
 """A connection that is silent for this long after its idle close is done with."""
 
+NEVER_NS: Final = 1 << 63
+
 _FEW_STALE: Final = 1_000
 """So many that are overdue no more, beyond as many as are, wait to be forgotten."""
 
@@ -35,18 +37,18 @@ class Idle:
     Those whose silence reached the limit are kept apart, as overdue.
     """
 
-    __slots__ = ("_added", "_in_order", "_inactive", "_open", "_unsigned", "due_ns", "limit_ns", "overdue", "unheard")
+    __slots__ = ("_added", "_in_order", "due_ns", "inactive", "limit_ns", "open", "overdue", "unheard", "unsigned")
 
     def __init__(self, idle_ms: int) -> None:
         self.limit_ns = idle_ms * 1_000_000
-        self._open: OrderedDict[str, Connection] = OrderedDict()
+        self.open: OrderedDict[str, Connection] = OrderedDict()
         self.overdue: dict[str, Connection] = {}
         # There may be very many of them: none is looked at again for each packet.
         self._in_order: list[tuple[int, int, Connection]] = []
         """A heap of those that were added to `overdue`, by the end of their silence, with how many were added before."""
-        self._inactive: list[Connection] = []
+        self.inactive: list[Connection] = []
         """Of these, all that wait for the name server's next activity."""
-        self._unsigned: list[Connection] = []
+        self.unsigned: list[Connection] = []
         """Likewise for any packet of its machine, which acknowledges while the process stands still."""
         self.unheard: dict[str, Connection] = {}
         """Connections with bytes of the client that were not acknowledged, and some whose were since."""
@@ -54,14 +56,19 @@ class Idle:
         self.due_ns = 0
         """No silence reaches the limit before this time; kept low rather than exact."""
 
+    @property
+    def gives_up_ns(self) -> int:
+        """Return a time before which no overdue connection is given up; kept low rather than exact."""
+        return self._in_order[0][0] + GIVE_UP_NS if self._in_order else NEVER_NS
+
     def heard(self, connection: Connection, time_ns: int) -> None:
         """Note bytes on an open connection: its silence begins anew."""
         connection.last_byte_ns = time_ns
         if connection.idle_ns is not None:
             connection.idle_ns = connection.first_active_ns = connection.first_sign_ns = None
             self.overdue.pop(connection.client, None)
-        self._open[connection.client] = connection
-        self._open.move_to_end(connection.client)
+        self.open[connection.client] = connection
+        self.open.move_to_end(connection.client)
 
     def not_acknowledged(self, connection: Connection) -> None:
         """Note that bytes of the client came that the name server's side may not get."""
@@ -74,7 +81,7 @@ class Idle:
         if connection.taken_ns:
             self.unheard[connection.client] = connection
         if connection.idle_ns is None:
-            self._open[connection.client] = connection
+            self.open[connection.client] = connection
         else:
             self._add_overdue(connection, connection.idle_ns)
 
@@ -83,31 +90,31 @@ class Idle:
         self._added += 1
         heappush(self._in_order, (idle_ns, self._added, connection))
         if connection.first_active_ns is None:
-            self._inactive.append(connection)
+            self.inactive.append(connection)
         if connection.first_sign_ns is None:
-            self._unsigned.append(connection)
-        if max(len(self._in_order), len(self._inactive), len(self._unsigned)) > 2 * len(self.overdue) + _FEW_STALE:
+            self.unsigned.append(connection)
+        if max(len(self._in_order), len(self.inactive), len(self.unsigned)) > 2 * len(self.overdue) + _FEW_STALE:
             self._in_order = [each for each in self._in_order if self._is_overdue_since(each[2], each[0])]
             heapify(self._in_order)
-            self._inactive = [c for c in self._inactive if self.overdue.get(c.client) is c]
-            self._unsigned = [c for c in self._unsigned if self.overdue.get(c.client) is c]
+            self.inactive = [c for c in self.inactive if self.overdue.get(c.client) is c]
+            self.unsigned = [c for c in self.unsigned if self.overdue.get(c.client) is c]
 
     def _is_overdue_since(self, connection: Connection, idle_ns: int) -> bool:
         return self.overdue.get(connection.client) is connection and connection.idle_ns == idle_ns
 
     def open_connections(self) -> Iterator[Connection]:
         """Yield connections not yet silent for the limit, longest silence first."""
-        return iter(self._open.values())
+        return iter(self.open.values())
 
     def forget(self, connection: Connection) -> None:
         """Stop watching a connection."""
-        for table in (self._open, self.overdue):
+        for table in (self.open, self.overdue):
             if table.get(connection.client) is connection:
                 del table[connection.client]
 
     def has_open(self) -> bool:
         """Whether a connection is open that is not overdue."""
-        return bool(self._open)
+        return bool(self.open)
 
     def passed(self, time_ns: int) -> list[Connection]:
         """Return the connections whose silence reached the limit before `time_ns`.
@@ -117,8 +124,8 @@ class Idle:
         passed = self._passed_unheard(time_ns)
         unheard_ns = [connection.taken_ns + self.limit_ns for connection in self.unheard.values()]
         self.due_ns = time_ns
-        while self._open:
-            connection = next(iter(self._open.values()))
+        while self.open:
+            connection = next(iter(self.open.values()))
             self.due_ns = connection.last_byte_ns + self.limit_ns
             if self.due_ns >= time_ns:
                 break
@@ -130,7 +137,7 @@ class Idle:
     def _passed_unheard(self, time_ns: int) -> list[Connection]:
         if not self.unheard:
             return []
-        self.unheard = {client: c for client, c in self.unheard.items() if c.taken_ns and self._open.get(client) is c}
+        self.unheard = {client: c for client, c in self.unheard.items() if c.taken_ns and self.open.get(client) is c}
         late = [c for c in self.unheard.values() if c.taken_ns + self.limit_ns < time_ns]
         late.sort(key=lambda connection: connection.taken_ns)
         for connection in late:
@@ -140,7 +147,7 @@ class Idle:
 
     def _end_silence(self, connection: Connection, idle_ns: int) -> None:
         connection.idle_ns, connection.first_active_ns, connection.first_sign_ns = idle_ns, None, None
-        self._add_overdue(self._open.pop(connection.client), idle_ns)
+        self._add_overdue(self.open.pop(connection.client), idle_ns)
 
     def given_up(self, time_ns: int) -> list[Connection]:
         """Return overdue connections of which nothing was heard for long, each once, in the order in which they became that."""
@@ -153,10 +160,10 @@ class Idle:
 
     def sign(self, time_ns: int) -> None:
         """Note a packet of the name server's machine, whatever its process does: nothing keeps packets back that it sends."""
-        for connection in self._unsigned:
+        for connection in self.unsigned:
             if connection.first_sign_ns is None and self.overdue.get(connection.client) is connection:
                 connection.first_sign_ns = time_ns
-        self._unsigned.clear()
+        self.unsigned.clear()
 
     def active(self, time_ns: int) -> list[Connection]:
         """Note that the name server did something: it was not frozen at that time.
@@ -165,14 +172,15 @@ class Idle:
         went on, and the process did not.
         """
         thawed = []
-        for connection in self._inactive:
+        for connection in self.inactive:
             if connection.first_active_ns is None and self.overdue.get(connection.client) is connection:
                 connection.first_active_ns = time_ns
                 if connection.first_sign_ns is not None and time_ns - connection.first_sign_ns > LATE_NS:
                     connection.idle_ns = time_ns
+                    self._added += 1
                     heappush(self._in_order, (time_ns, self._added, connection))
                     thawed.append(connection)
-        self._inactive.clear()
+        self.inactive.clear()
         return thawed
 
     def is_outlasted(self, connection: Connection, time_ns: int) -> bool:

@@ -57,12 +57,10 @@ class FrameCutter:
 
     def feed(self, data: bytes) -> list[Cut]:
         """Return the frames that end in `data`."""
-        if self.synced and not self.buffer and len(data) >= 8:
-            length = int.from_bytes(data[:4], "big")
-            if length + 4 == len(data) and 4 <= length <= MAX_FRAME_BYTES:
-                cut = Cut(self.position, data)
-                self.position += len(data)
-                return [cut]
+        if found := self.whole(data):
+            return [Cut(self.position - len(found), found)]
+        if found is not None:
+            return []
         if self.is_stranger:
             self.position += len(data)
             return []
@@ -82,6 +80,34 @@ class FrameCutter:
                 break
             cuts.append(cut_here)
         return cuts
+
+    def whole(self, data: bytes) -> bytes | None:
+        """Return the frame that ends with `data`, and `position` is behind it; empty, if `data` is a part in front of its end.
+
+        None, and nothing is taken, where it is not as simple as that: `feed` is to be asked.
+        """
+        buffer, size = self.buffer, len(data)
+        if not self.synced or self.skip:
+            return None
+        if not buffer:
+            length = int.from_bytes(data[:4], "big")
+            if size < 8 or not size - 4 <= length <= MAX_FRAME_BYTES:
+                return None
+            if length == size - 4:
+                self.position += size
+                return data
+            self.need = 4 + length
+        left = self.need - len(buffer) - size
+        if left > 0:
+            buffer += data
+            return b""
+        if left or int.from_bytes(buffer[:4], "big") + 4 != self.need:
+            return None
+        found = b"".join((buffer, data))
+        buffer.clear()
+        self.position += self.need
+        self.need = 4
+        return found
 
     def give_up(self) -> None:
         """Cut no more frames: whoever speaks here is a stranger."""

@@ -21,6 +21,12 @@ SOURCES = Table(
             "capture, event_log or snapshot; addresses: no file, but what is said of addresses is new, and rows are named anew",
         ),
         required("bytes", LONG, "Size of the file"),
+        Column(
+            "fingerprint",
+            STRING,
+            "Digest of its whole name, its size and the time of its last change, by which it is known without being read; NULL: "
+            "it was as new as the reading of it",
+        ),
         required("frames", LONG, "Frames (capture) or lines (event log) in it"),
         Column("packets", LONG, "Packets in it; NULL for an event log"),
         Column("first_time", TIMESTAMP, "Time of the first packet; NULL for an event log"),

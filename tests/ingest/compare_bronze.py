@@ -1,7 +1,7 @@
 """Compare the bronze tables of two warehouses by content: `python -m tests.ingest.compare_bronze OLD NEW`.
 
-Every row counts, with everything that it says but which run read it. Prints for each table how many rows are equal and how many
-only one of the two has; returns 1 if there are any. It reads with delta-rs alone, nothing of the code that it judges.
+Every row counts, with all that it says but which run read it, and from where. Prints for each table how many rows are equal and
+how many only one of the two has; returns 1 if there are any. It reads with delta-rs alone, nothing of the code that it judges.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from namesrv_day.arrow.rows import conformed, empty
 from schemas import bronze
 from schemas.table import Table
 
-_RUN = "ingest_run"
+_RUN = ("ingest_run", "fingerprint")
 
 
 def compared(old: Path, new: Path) -> Iterator[tuple[str, int, int, int]]:
@@ -35,12 +35,12 @@ def compared(old: Path, new: Path) -> Iterator[tuple[str, int, int, int]]:
 
 
 def rows_of(warehouse: Path, table: Table) -> pa.Table:
-    """Return what a table holds now, without the run; nothing where it was never written."""
+    """Return what a table holds now, without the run and the fingerprints of files; nothing where it was never written."""
     path = warehouse / table.layer / table.name
     rows = empty(table)
     if DeltaTable.is_deltatable(str(path)):
         rows = conformed(DeltaTable(str(path)).to_pyarrow_table(), table)
-    return rows.drop_columns([_RUN])
+    return rows.drop_columns([name for name in _RUN if name in rows.column_names])
 
 
 def main(old: Path, new: Path) -> int:

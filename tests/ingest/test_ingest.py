@@ -19,9 +19,10 @@ from jobs.errors import GateError
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.writing import write_staged
+from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
 from schemas.rules import BROKEN_RULE
-from tests.ingest.given import BEAT, CAPTURE, Line, at, broker, house_at, piece, read_in, stored, write
+from tests.ingest.given import BEAT, CAPTURE, TABLES, Line, at, broker, house_at, piece, read_in, stored, write
 
 BROKER = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
 CHANNEL = {"channel_id": "10.0.0.2:40000#1767323000000000000"}
@@ -119,6 +120,34 @@ def test_what_was_planted_in_captures_is_no_recording(tmp_path: Path) -> None:
     read = read_in(tmp_path / "w", tmp_path / "in")
     assert read.sources == ["a.pcap"]
     assert stored(tmp_path / "w", "quarantine", "source_file") == [("a.pcap",)]
+
+
+def test_a_file_that_is_no_log_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused without anything else being read a second time; the tables are those of a run without it."""
+    opened: list[str] = []
+
+    def counted(path: Path, *rest: Any) -> Any:
+        opened.append(path.name)
+        return read_columns(path, *rest)
+
+    monkeypatch.setattr("jobs.ingest.series.read_columns", counted)
+    (tmp_path / "in").mkdir()
+    capture = piece(tmp_path / "in" / "a.pcap", 0, 3_000)
+    log = write(tmp_path / "in" / "b.jsonl", a_second_each(GOOD))
+    (tmp_path / "in" / "polls.jsonl").write_text('{"t_ms": 1}\n' * 200, encoding="utf-8")
+    read = read_in(tmp_path / "w", tmp_path / "in")
+    alone = read_in(tmp_path / "alone", capture, log)
+    assert opened == ["a.pcap", "a.pcap"]
+    assert (read.frames, read.events, read.quarantined) == (alone.frames, alone.events, alone.quarantined)
+    assert [error for error in read.errors if "polls.jsonl: 200 of 200 frames or lines are no events" in error]
+    assert stored(tmp_path / "w", "sources", "source_file", "verdict") == [
+        ("a.pcap", bronze.ACCEPTED),
+        ("b.jsonl", bronze.ACCEPTED),
+        ("polls.jsonl", bronze.REFUSED),
+    ]
+    for table in ("heartbeats", "registrations", "watermarks", "quarantine"):
+        key = "namesrv_id" if table == "watermarks" else TABLES[table].key[0]
+        assert stored(tmp_path / "w", table, key) == stored(tmp_path / "alone", table, key)
 
 
 def test_a_file_is_read_once_whatever_it_is_called(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
         return Bearing.BEHIND
 
     with monkeypatch.context() as patched:
-        patched.setattr("jobs.ingest.reading.bearing_of", changed)
+        patched.setattr("jobs.ingest.series.bearing_of", changed)
         read = read_in(tmp_path / "w", path)
     assert [change in error for error in read.errors] == [True] * len(read.errors) != []
     path.write_bytes(whole.read_bytes())

@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_put_into_tables_is_left_out(tmp_path: Path, monke
         return written(staging, table, rows)
 
     monkeypatch.setattr(writing, "_judged", judged)
-    monkeypatch.setattr("jobs.night.nightly.cores", lambda: 1)
+    monkeypatch.setattr("jobs.night.passes.cores", lambda: 1)
     good = some_days(tmp_path)
     wrong = write_log(tmp_path, DAYS[1], [registration(BAD, "10:30:00", "X", MONTH_MS)], "-x")
     said = night(tmp_path / "w", *good, wrong)

@@ -349,7 +349,8 @@ def test_a_file_that_is_no_event_log_is_refused_whole(
     path.write_bytes(pack(content))
     with pytest.raises(CaptureError, match=why):
         list(read_event_log(path))
-    assert sources_of([path], [])[0].kind == "event_log"
+    (source,), _ = sources_of([path], [])
+    assert source.kind == "event_log"
 
 
 @pytest.mark.parametrize(

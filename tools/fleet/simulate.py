@@ -24,7 +24,7 @@ from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from jobs.night import stash
-from jobs.night.passes import Passes
+from jobs.night.passes import InProcess, Passes
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_derived
@@ -263,7 +263,7 @@ def _write_late(house: Warehouse, delivery: Delivery, written: Sequence[Written]
             for values in rows_of(stash.take([place], table.name)):
                 staging.add(Row(table.name, values), frame=next(frames))
         settle_staged(house, staging, has_logs=False)
-        write_staged(house, staging, Ingested(), delivery.day)
+        write_staged(house, staging, Ingested(), delivery.day, InProcess())
 
 
 def _source_sha256(fleet: Fleet, file: str, name: str) -> str:

@@ -1,0 +1,371 @@
+"""Captures, a recording point at a time: its files in their order by one task, with what is open carried from one to the next."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import re
+import socket
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from jobs.conf import PipelineConf
+from jobs.errors import UsageError
+from jobs.ingest.bearing import Bearing, bearing_of, beginnings, peek, until_ns
+from jobs.ingest.captured import Ahead, Captured, in_order
+from jobs.ingest.collecting import STAGED, Collector, Run
+from jobs.ingest.progress import Progress
+from jobs.ingest.sources import Source, instant, is_compressed
+from jobs.store.files import DataFile, read_files
+from namesrv_day.arrow.rows import rows_of
+from namesrv_wire.errors import CaptureError, Reason, UnorderedError
+from namesrv_wire.lateness import Lateness
+from namesrv_wire.packets.capture import Endpoints, Segment
+from namesrv_wire.packets.columns import CaptureStats, Packets, read_columns, snapshot_length
+from namesrv_wire.packets.links import told
+from namesrv_wire.rows import AnyRow
+from namesrv_wire.servers.transcript import Transcript
+from namesrv_wire.streams.tcp import Stream
+from namesrv_wire.tally import Tally
+from schemas import bronze
+
+Values = dict[str, Any]
+_NAMESRV_PORT = 9876
+"""Source: both generations `NamesrvStartup`, `NettyServerConfig.listenPort`."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """What is known of name servers before a run, as far as reading needs it.
+
+    `root`, `open_streams`: the files that say where reading stopped in their connections. `ranges`: when captures that were read
+    begin and end, in nanoseconds. `known_from`: the position from which each address is known. `watermarks_us`: the latest time of
+    each. `until_us`: nothing that is recorded by now is later. `host`: the machine that has found the files.
+    """
+
+    conf: PipelineConf
+    root: str
+    open_streams: Sequence[DataFile]
+    ranges: Sequence[tuple[int, int]]
+    known_from: Mapping[str, int]
+    watermarks_us: Mapping[str, int]
+    until_us: int | None
+    host: str = field(default_factory=socket.gethostname)
+
+
+class Series(NamedTuple):
+    """Captures of one recording point, in the order of their first packets, and what tells its files from those of others."""
+
+    number: int
+    sources: Sequence[Source]
+    run: Run
+    before: Before
+
+
+@dataclass(slots=True)
+class ReadSeries:
+    """What a series gave: files of staged rows by table, and facts.
+
+    `rows`: of its files for `sources`, each with how many staged rows there were behind it. `namesrvs`: the addresses of the name
+    servers that it shows. `open_streams`: rows that say where reading stopped. `unused`: digests of captures that show none.
+    """
+
+    count: int = 0
+    files: dict[str, Path] = field(default_factory=dict)
+    days: set[dt.date] = field(default_factory=set)
+    rows: list[tuple[Values, int]] = field(default_factory=list)
+    namesrvs: set[str] = field(default_factory=set)
+    tally: Tally = field(default_factory=Tally)
+    sightings: int = 0
+    pieces: int = 0
+    unordered: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    unused: set[str] = field(default_factory=set)
+    latest_us: dict[str, int] = field(default_factory=dict)
+    refused: Counter[Reason] = field(default_factory=Counter)
+    open_streams: list[Values] = field(default_factory=list)
+    is_told: bool = False
+    """Whether who waits was told meanwhile."""
+
+
+class _Here:
+    """Who is told how far a series is, if it is read in the process of who waits."""
+
+    progress: Progress | None = None
+
+
+@contextmanager
+def told_here(progress: Progress) -> Iterator[None]:
+    """Have tasks in this process tell how far they are."""
+    _Here.progress = progress
+    try:
+        yield
+    finally:
+        _Here.progress = None
+
+
+def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Series]:
+    """Return the series of captures, which are in order of time.
+
+    A series are files of one folder with equal headers, and equal texts that the pattern of the configuration finds in their names.
+    Such as show the same name server in their first packets are one: what both saw of it is told apart packet by packet.
+    """
+    point = partial(_point, before.conf.series)
+    points = [list(some) for _, some in groupby(sorted(sources, key=point), key=point)]
+    if len(points) > 1:
+        points = joined_by(points, [namesrvs_in(files[0], run, before) for files in points])
+    return [Series(number, files, run, before) for number, files in enumerate(points)]
+
+
+def _point(pattern: str, source: Source) -> tuple[str, str, str]:
+    told = re.search(pattern, source.path.name)
+    return str(source.path.parent), source.header, told[0] if told else ""
+
+
+def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) -> list[list[Source]]:
+    """Return series of which those with a name server in common are one, each in order of time."""
+    found: list[tuple[list[Source], set[str]]] = []
+    for files, own in zip(points, namesrvs, strict=True):
+        with_own = [of for of in found if not of[1].isdisjoint(own)]
+        found = [of for of in found if of[1].isdisjoint(own)]
+        every = [*files, *(source for others, _ in with_own for source in others)]
+        every.sort(key=lambda source: (source.first_time_ns, source.path.name))
+        found.append((every, own.union(*(names for _, names in with_own))))
+    return [files for files, _ in found]
+
+
+def namesrvs_in(source: Source, run: Run, before: Before) -> set[str]:
+    """Return the addresses of the name servers that the first packets of a capture show."""
+    transcript = Transcript(*_known(before.conf, run.namesrv_of))
+    for segment in peek(source.path, before.conf.vxlan_ports, before.until_us):
+        transcript.feed(segment, source.path.name)
+    return transcript.shown()
+
+
+def read_series(series: Series) -> ReadSeries:
+    """Read a series, file after file. Raises UsageError where its files are not seen."""
+    unseen = [source.path for source in series.sources if not source.path.exists()]
+    if unseen and socket.gethostname() != series.before.host:
+        raise UsageError(
+            f"{unseen[0]}: an executor on {socket.gethostname()} does not see it. Inputs need one path on a file system that "
+            "driver and executors mount (docs/cluster.md). Nothing was published"
+        )
+    return _Reader(series).read()
+
+
+class _Reader:
+    """Reads the files of a series: their rows go past the judge of their times into files of its own."""
+
+    def __init__(self, series: Series) -> None:
+        before, run = series.before, series.run
+        self._series, self._conf, self._until_us = series, before.conf, before.until_us
+        self._rows = Collector(run, f"series-{series.number}-")
+        self._lateness = Lateness(before.watermarks_us, before.conf.late_limit_days, before.until_us)
+        streams = rows_of(read_files(before.root, bronze.OPEN_STREAMS, before.open_streams))
+        known = _known(before.conf, run.namesrv_of)
+        self._transcript = Transcript(*known, {row["namesrv_addr"]: row["state"] for row in streams})
+        self._carried_ns = self._transcript.last_time_ns()
+        # Captures that go back behind what was read: connections that are open now are not those of then.
+        self._earlier = Transcript(*known)
+        # Below 0: not the number of a line.
+        frame = -1 - 2 * series.number
+        self._judged = {
+            self._transcript: Captured(self._rows, self._lateness, self._transcript.counted_before, frame),
+            self._earlier: Captured(
+                self._rows, self._lateness, self._earlier.counted_before, frame - 1, before.known_from
+            ),
+        }
+        self._ranges = list(before.ranges)
+        self._vxlan_ports = before.conf.vxlan_ports
+        self._stats: dict[str, CaptureStats] = {}
+        """What was met in each capture."""
+        self._begun: dict[tuple[str, str], Stream] = {}
+        self._progress = _Here.progress or Progress(series.sources, lambda _: None)
+        self._found = ReadSeries(is_told=_Here.progress is not None)
+
+    def read(self) -> ReadSeries:
+        """Return what the files gave."""
+        found = self._found
+        for source in self._series.sources:
+            row = self._read(source)
+            found.rows.append((row, self._rows.count))
+        for transcript in (self._transcript, self._earlier):
+            self._finish(transcript)
+        for source, (row, _) in zip(self._series.sources, found.rows, strict=True):
+            self._tell_left_out(source, row)
+        found.namesrvs = self._transcript.shown() | self._earlier.shown()
+        last_ns = self._transcript.last_time_ns()
+        states = self._transcript.carry(
+            {name for name, ns in last_ns.items() if name in found.namesrvs or self._carried_ns.get(name) != ns}
+        )
+        found.open_streams = [
+            {
+                "namesrv_addr": name,
+                "state": state,
+                "sha256": hashlib.sha256(state.encode()).hexdigest(),
+                "last_time": instant(last_ns[name]),
+            }
+            for name, state in sorted(states.items())
+        ]
+        found.latest_us, found.refused = self._lateness.latest_us, self._lateness.refused
+        found.files = {name: path for name in STAGED if (path := self._rows.end(name)) is not None}
+        found.count, found.days = self._rows.count, self._rows.days
+        return found
+
+    def _read(self, source: Source) -> Values:
+        """Read a capture; return its row for `sources`, with the reason if reading stopped early."""
+        self._lateness.begin_file()
+        self._progress.begin(source)
+        peeked = peek(source.path, self._vxlan_ports, self._until_us)
+        bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, self._vxlan_ports)
+        is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
+        transcript = self._earlier if is_apart else self._transcript
+        transcript.go_on_in(source.path.name, peeked)
+        if bearing is Bearing.STEPPED:
+            self._keep_apart(source, peeked)
+        row = self._read_capture(
+            source, transcript, self._transcript.last_time_ns() if bearing is Bearing.AGAIN else {}
+        )
+        if bearing is Bearing.STEPPED:
+            self._note_step(source, peeked)
+            self._transcript.taken_until(self._earlier.last_time_ns())
+        self._begun |= beginnings(peeked)
+        if row["last_time"] is not None:
+            self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
+        return row
+
+    def _keep_apart(self, source: Source, peeked: Sequence[Segment]) -> None:
+        """Have a capture say nothing of times in which another one was read, although it was recorded before or behind that."""
+        later = [first for first, last in self._ranges if last >= source.first_time_ns]
+        if later:
+            endpoints, last_ns = _endpoints_of(peeked), self._transcript.last_time_ns()
+            self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
+
+    def _note_step(self, source: Source, peeked: Sequence[Segment]) -> None:
+        """Note that the clock went back between a capture and what was read: what has the earlier times came later."""
+        first_ns = min(first for first, _ in self._ranges)
+        is_later = source.first_time_ns < first_ns
+        transcript, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
+        self._judged[transcript].add_all(transcript.step_back(_endpoints_of(peeked), until))
+
+    def _read_capture(self, source: Source, transcript: Transcript, read_until: Mapping[str, int]) -> Values:
+        """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
+        counts = transcript.counts
+        frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
+        last_ns, stopped = None, cast("CaptureError | OSError | None", None)
+        stats, ahead = CaptureStats(), Ahead(self._until_us)
+        columns = read_columns(source.path, self._progress.position, stats, self._vxlan_ports)
+        try:
+            for some in in_order(columns, source.path, self._lateness.limit_days, ahead):
+                self._progress.more("packets", len(some.keys))
+                rows, of_last = self._fed(some, source.path.name, transcript, read_until)
+                last_ns = of_last or last_ns
+                self._judged[transcript].add_all(rows)
+        except (CaptureError, OSError) as why:
+            stopped = why
+        self._found.pieces += len(ahead.rows)
+        self._judged[transcript].add_all(ahead.rows)
+        if stopped is not None:
+            transcript.pass_hole(source.path.name)
+        error = None if stopped is None else str(stopped)
+        self._stats[source.path.name] = stats
+        if isinstance(stopped, UnorderedError):
+            self._found.unordered.append(source.path.name)
+        counts = transcript.counts
+        cut -= counts.cut_frames
+        behind -= counts.behind
+        if behind and error is None:
+            error = (
+                f"{source.path.name}: the clock went back, and {-behind:,} packets have times of which others were read: they have "
+                "no place (CLOCK_JUMP). With times set right it can be read again"
+            )
+        if cut and error is None:
+            kept, longest = snapshot_length(source.path)
+            error = (
+                f"{source.path.name}: {-cut:,} frames were cut, since the capture has kept {kept:,} bytes of a packet at most; "
+                f"a snapshot length of {longest:,} would have been enough. What headers show was read: connections, how they "
+                "ended, when name servers were up"
+            )
+        if ahead.packets and error is None:
+            error = (
+                f"{source.path.name}: {ahead.packets:,} packets have times later than this run, by more than "
+                f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
+            )
+        row = source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
+        if 2 * -cut > counts.frames - frames - cut or self._is_little(source, stopped):
+            row["verdict"] = bronze.UNREAD
+        return row
+
+    def _is_little(self, source: Source, stopped: CaptureError | OSError | None) -> bool:
+        """Return whether reading stopped in the first half of a file."""
+        if stopped is None:
+            return False
+        reached = self._progress.size
+        if (
+            isinstance(stopped, CaptureError)
+            and not isinstance(stopped, UnorderedError)
+            and not is_compressed(source.path)
+        ):
+            reached = stopped.offset
+        return 2 * reached < source.bytes
+
+    def _fed(
+        self, packets: Packets, name: str, transcript: Transcript, read_until: Mapping[str, int]
+    ) -> tuple[list[AnyRow], int | None]:
+        """Return the rows that follow from packets, and the time of the last segment; count those that were read before."""
+        if not read_until:
+            return transcript.feed_all(packets, name)
+        rows, last_ns, endpoints = list[AnyRow](), None, Endpoints()
+        for segment in packets.segments(endpoints):
+            last_ns = segment.time_ns
+            if last_ns < until_ns(segment, read_until):
+                self._found.sightings += 1
+            else:
+                rows += transcript.feed(segment, name)
+        return rows, last_ns
+
+    def _finish(self, transcript: Transcript) -> None:
+        """Stage what holds if nothing follows, and count what the transcript has met."""
+        self._judged[transcript].add_all(transcript.finish())
+        self._found.tally.add(transcript.counts)
+
+    def _tell_left_out(self, source: Source, row: Values) -> None:
+        """Tell what was left out of a capture; note as an error if it may be of a name server, or if nothing else is."""
+        stats, name = self._stats[source.path.name], source.path.name
+        has_namesrv = name in self._transcript.files() | self._earlier.files()
+        if stats.left_out:
+            self._found.left_out.append(f"{name}: of {stats.packets:,} packets {told(stats.left_out)}")
+        ports = {_NAMESRV_PORT, *(int(end.rpartition(":")[2]) for end in self._transcript.last_time_ns())}
+        hidden = {one for one in stats.left_out if one.may_hide and (not one.port or one.port in ports)}
+        error = None
+        if not has_namesrv and stats.packets:
+            others = f": {told(stats.left_out)}" if stats.left_out else ""
+            error = f"none of its {stats.packets:,} packets is of a name server{others}"
+            self._found.unused.add(source.sha256)
+        elif hidden:
+            whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}
+            error = f"of its {stats.packets:,} packets some were not read: {told(whole)}"
+        if error and not row["error"]:
+            row["error"] = f"{name}: {error}"
+
+
+def _endpoints_of(segments: Sequence[Segment]) -> set[str]:
+    return {end for segment in segments for end in (segment.src, segment.dst)}
+
+
+def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return what conf/ says for a `Transcript`, which knows addresses alone: idle limits, and the name servers that it names."""
+    of_addresses = {addr: conf.namesrvs[name] for addr, name in namesrv_of.items() if name in conf.namesrvs}
+    wanted = {**of_addresses, **conf.namesrvs}
+    idle_ms = {
+        addr: said.settings["channel_max_idle_ms"]
+        for addr, said in wanted.items()
+        if "channel_max_idle_ms" in said.settings
+    }
+    return idle_ms, tuple(wanted)
