@@ -69,7 +69,9 @@ def _bound(tree: exp.Expr, function: str, parameters: Mapping[str, str]) -> exp.
     """Return the body of a function with its parameters under names that no column has, or that of a query."""
 
     def bind(node: exp.Expr) -> exp.Expr:
-        is_named = isinstance(node, exp.Column) and node.table == function if function else isinstance(node, exp.Placeholder)
+        is_named = (
+            isinstance(node, exp.Column) and node.table == function if function else isinstance(node, exp.Placeholder)
+        )
         if not is_named or node.name not in parameters:
             return node
         given = exp.column(f"_{node.name}") if function else node.copy()

@@ -88,11 +88,14 @@ def texts() -> Iterator[tuple[str, str]]:
         yield name, duckdb_statement(statement)
         yield f"comment.{name}", _comments(statement)
     for name, table in stored_tables().items():
-        yield f"comment.{name}", _commented(
-            name,
-            "VIEW",
-            _quoted(table.grain),
-            {of.name: _quoted(of.comment) for of in table.columns if not of.derived},
+        yield (
+            f"comment.{name}",
+            _commented(
+                name,
+                "VIEW",
+                _quoted(table.grain),
+                {of.name: _quoted(of.comment) for of in table.columns if not of.derived},
+            ),
         )
     for query in queries().values():
         types = {parameter.name: parameter.type for parameter in query.parameters}

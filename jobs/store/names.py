@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from _duckdb import DuckDBPyConnection  # without what the package adds to it, which takes longer to import than many a question
+from _duckdb import (
+    DuckDBPyConnection,
+)  # without what the package adds to it, which takes longer to import than many a question
 
 from jobs import __version__
 from jobs.store.coverage import RECORDED, Covered, covered_of, span_rows
@@ -110,7 +112,9 @@ class Names:
             made = "SELECT s.* FROM (SELECT unnest(from_json(?, ?)) AS s)"
             self._connection.execute(f"CREATE OR REPLACE TABLE coverage_spans AS {made}", [rows, _SPANS])
         elif name == "days_in_force":
-            self._connection.execute((statement or "").replace("getvariable('slice_days_of_each')", self._slice_days_of_each))
+            self._connection.execute(
+                (statement or "").replace("getvariable('slice_days_of_each')", self._slice_days_of_each)
+            )
         elif statement is not None:
             self._connection.execute(statement)
         else:

@@ -75,11 +75,17 @@ def test_outside_of_what_is_recorded_functions_fail(whole: Capture) -> None:
 def test_columns_and_functions_have_their_comments(whole: Capture) -> None:
     """Those of Spark's DESCRIBE: of each view, of each function, and of the columns of views."""
     with stock(whole.path) as connection:
-        views = connection.execute("SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal")
+        views = connection.execute(
+            "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+        )
         of_views = dict(views.fetchall())
-        macros = connection.execute("SELECT function_name, comment FROM duckdb_functions() WHERE function_type = 'table_macro'")
+        macros = connection.execute(
+            "SELECT function_name, comment FROM duckdb_functions() WHERE function_type = 'table_macro'"
+        )
         of_macros = dict(macros.fetchall())
-        columns = connection.execute("SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'events'").fetchall()
+        columns = connection.execute(
+            "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'events'"
+        ).fetchall()
     assert set(statements()) <= set(of_views) | set(of_macros)
     assert all(of_views[name] or of_macros.get(name) for name in of_views)
     assert all(of_macros[name] for name in statements() if name in of_macros)
