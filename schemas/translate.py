@@ -22,7 +22,8 @@ _COMMENTED = re.compile(r"^\s+(\w+) COMMENT '((?:[^']|'')*)'", re.MULTILINE)
 # An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
 _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
     WHEN typeof(_t) = 'TIMESTAMP WITH TIME ZONE' THEN CAST(_t AS TIMESTAMPTZ)
-    WHEN typeof(_t) = 'VARCHAR' AND regexp_matches(CAST(_t AS VARCHAR), ':.*([Zz]|[+-][0-9:]+| [A-Za-z].*)$') THEN CAST(_t AS TIMESTAMPTZ)
+    WHEN typeof(_t) = 'VARCHAR' AND regexp_matches(CAST(_t AS VARCHAR), ':.*([Zz]|[+-][0-9:]+| [A-Za-z].*)$')
+        THEN CAST(_t AS TIMESTAMPTZ)
     ELSE timezone('UTC', CAST(_t AS TIMESTAMP))
 END
 """

@@ -46,12 +46,14 @@ if TYPE_CHECKING:  # Arrow takes longer to import than many a question
 
     from jobs.store.damage import Holder
 
-_SETTINGS = {
+_SETTINGS: Mapping[str, str | bool] = {
     "parquet_metadata_cache": True,
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
 }
-_PUBLISHED = "SELECT run_id, layout, finished_time FROM runs_committed WHERE status = 'published' ORDER BY finished_time DESC, run_id DESC"
+_PUBLISHED = """
+    SELECT run_id, layout, finished_time FROM runs_committed
+    WHERE status = 'published' ORDER BY finished_time DESC, run_id DESC"""
 _VERSIONS = "SELECT versions FROM runs_committed WHERE run_id = $run"
 _RUN = "SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE run_id = $run"
 # The ledger's own tables, which no run pins.
@@ -103,9 +105,9 @@ class Answers:
         below the warehouse, and change no setting. `memory_mib`: what DuckDB may hold (None: its own limit). Raises
         NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
         """
-        self._root, self._noted = warehouse, noted_in(_note_of(warehouse), warehouse)
+        self.warehouse, self._noted = warehouse, noted_in(_note_of(warehouse), warehouse)
         limit = {} if memory_mib is None else {"memory_limit": f"{memory_mib}MiB", "temp_directory": ""}
-        settings, self._opened = {**_SETTINGS, **limit}, dict[str, int]()
+        settings, self._opened = dict[str, Any]({**_SETTINGS, **limit}), dict[str, int]()
         self._holder: Holder | None = None
         is_last = as_known_at is None and not is_verified
         ready = _ready(warehouse, self._noted, settings) if is_last else None
@@ -133,10 +135,10 @@ class Answers:
         from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415  who asks what is at hand does not wait for it
 
         try:
-            return delta_table(path_of(self._root, "gold", "runs"), "runs", (), None)
+            return delta_table(path_of(self.warehouse, "gold", "runs"), "runs", (), None)
         except BrokenLogError as error:
             if isinstance(error.__cause__, TableNotFoundError):
-                require_not_behind(self._noted, self._root, ())
+                require_not_behind(self._noted, self.warehouse, ())
                 raise self._nothing() from error
             raise
 
@@ -174,7 +176,7 @@ class Answers:
         """Return the data files of a stored table in the version that is read, in order, with what the log says of each."""
         table = asked.stored()[name]
         delta = self._version(table)
-        folder = path_of(self._root, table.layer, table.table)
+        folder = path_of(self.warehouse, table.layer, table.table)
         if delta is None:
             return Files((), {})
         self._opened[table.table] = delta.version()
@@ -187,8 +189,8 @@ class Answers:
         cut_by = [column for column in delta.metadata().partition_columns if column in table.columns]
         told = (found.column(f"partition.{column}").to_pylist() for column in cut_by)
         inorder = sorted(zip(paths, *told, strict=True), key=itemgetter(0))
-        paths, *values = zip(*inorder, strict=True) if inorder else ((), *((),) * len(cut_by))
-        return Files(paths, dict(zip(cut_by, values, strict=True)))
+        places = {column: place for place, column in enumerate(cut_by, start=1)}
+        return Files([of[0] for of in inorder], {name: [of[place] for of in inorder] for name, place in places.items()})
 
     def _executed(self, sql: str, values: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
         if not sql.isascii() and sql != sql.encode("utf-8", "replace").decode("utf-8"):
@@ -216,7 +218,7 @@ class Answers:
                     if name in asked.stored():
                         self.files(name)
                 require_readable(
-                    self._root, self._opened, said, deep=not isinstance(error, duckdb.InvalidInputException)
+                    self.warehouse, self._opened, said, deep=not isinstance(error, duckdb.InvalidInputException)
                 )
             except (BrokenLogError, TamperedError) as damage:
                 return damage
@@ -232,8 +234,8 @@ class Answers:
     def _run_in_force(self, as_known_at: str | dt.datetime | None) -> str:
         published = list(self.ask(_PUBLISHED).rows)
         for _, layout, _ in published:
-            require_layout(self._root, layout)
-        require_not_behind(self._noted, self._root, [run for run, *_ in published])
+            require_layout(self.warehouse, layout)
+        require_not_behind(self._noted, self.warehouse, [run for run, *_ in published])
         wanted = (
             run
             for run, _, finished in published
@@ -248,7 +250,7 @@ class Answers:
         return str(run)
 
     def _nothing(self, as_known_at: str | dt.datetime | None = None) -> NothingPublishedError:
-        where = path_of(self._root, "gold", "runs")
+        where = path_of(self.warehouse, "gold", "runs")
         if as_known_at is None:
             return NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
         return NothingPublishedError(f"{where}: no published run is or was known at {as_known_at}")
@@ -257,14 +259,14 @@ class Answers:
 
     def _rows_of(self, name: str) -> str | None:
         files = self.files(name)
-        if not files.paths or "://" not in self._root:
+        if not files.paths or "://" not in self.warehouse:
             return reading(files)
-        self._connection.register(f"remote_{name}", _remote(self._root, files))
+        self._connection.register(f"remote_{name}", _remote(self.warehouse, files))
         return f"remote_{name}"
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""
-        path = path_of(self._root, table.layer, table.table)
+        path = path_of(self.warehouse, table.layer, table.table)
         if table.table == "runs":
             return self._runs
         from deltalake import DeltaTable  # noqa: PLC0415  as above

@@ -200,12 +200,10 @@ class _Audit:
 
     def _note_files(self, table: Table, days: Collection[dt.date] | None) -> None:
         noted = self._done.files.setdefault(table.name, {})
-        root = f"{table.layer}/{table.name}/"
         files = self._answers.files(_READERS_NAMES[table.name])
         for number, path in enumerate(files.paths):
-            below = path[path.rindex(root) :]
-            if below not in noted and (days is None or files.told["day"][number] in days):
-                noted[below] = sha256_of_file(path)
+            if path not in noted and (days is None or files.told["day"][number] in days):
+                noted[path] = sha256_of_file(f"{self._answers.warehouse}/{path}")
 
     def _note_sources(self, frames: Mapping[str, pa.Table]) -> None:
         for rows in frames.values():

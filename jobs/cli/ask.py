@@ -56,10 +56,7 @@ def _answer(given: argparse.Namespace) -> int:
     questions = list(_QUESTIONS[given.question](given))
     answers = answers_of(given, given.as_known_at)
     if given.question == "query":
-        from jobs.ask.saved import time_of  # noqa: PLC0415  as above
-
-        if not require_within(answers.coverage, *time_of(questions[0].values)):
-            sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
+        _tell_covered(answers, questions[0].values)
     with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
         if given.question == "explain":
             from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
@@ -84,6 +81,14 @@ def _answer(given: argparse.Namespace) -> int:
     if getattr(given, "fail_on", None) and _is_ongoing(answers, given.fail_on):
         return EXIT_ONGOING
     return EXIT_OK
+
+
+def _tell_covered(answers: Answers, values: dict[str, Any]) -> None:
+    """Say what is recorded, if that is less than what is asked for. Raises NotRecordedError."""
+    from jobs.ask.saved import time_of  # noqa: PLC0415  as below
+
+    if not require_within(answers.coverage, *time_of(values)):
+        sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
 
 
 def _is_ongoing(answers: Answers, severity: str) -> bool:

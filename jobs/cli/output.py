@@ -57,12 +57,10 @@ def opened(path: Path) -> Iterator[TextIO]:
     is_regular = path.is_file() or not path.exists()
     part = path.with_name(f".{path.name}.{os.getpid()}") if is_regular else path
     try:
-        open_text = open
-        if path.suffix == ".gz":
-            import gzip  # noqa: PLC0415  a question, whose answer is mostly shown, does not wait for it
+        import gzip  # noqa: PLC0415  a question, whose answer is mostly shown, does not wait for it
 
-            open_text = gzip.open
-        file = open_text(part, "wt", encoding="utf-8", errors="backslashreplace", newline="")
+        compressed = path.suffix == ".gz"
+        file = (gzip.open if compressed else open)(part, "wt", encoding="utf-8", errors="backslashreplace", newline="")
     except OSError as error:
         raise UsageError(f"output {path}: cannot be written: {error.strerror or error}") from error
     try:

@@ -1,7 +1,7 @@
 """`history.duckdb`: what the last run published, in a file that any DuckDB opens.
 
-Writes  the views and functions of `ask`, with comments, and the saved queries as functions. No rows of tables: what reads data files
-        names them by their paths below the warehouse
+Writes  the views and functions of `ask`, with comments, and the saved queries as functions. No rows of tables: what reads data
+        files names them by their paths below the warehouse
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _STORAGE: Final = "v1.0.0"
 """Which DuckDB opens the file: this one, and each one that is newer."""
 _RUN: Final = """
     CREATE OR REPLACE TABLE files.run AS
-    SELECT ?::VARCHAR AS run_id, ?::TIMESTAMPTZ AS finished_time, ?::INTEGER AS layout, ?::BIGINT AS ledger, ?::VARCHAR AS made_with"""
+    SELECT ?::VARCHAR AS run_id, ?::TIMESTAMPTZ AS finished_time, ?::INTEGER AS layout, ?::BIGINT AS ledger,
+        ?::VARCHAR AS made_with"""
 
 
 def write_history(
@@ -55,7 +56,7 @@ def write_history(
 
 
 def _template() -> Path:
-    """Return such a file of no run, made for these sources once: to make all names takes ten times as long as to tell their files."""
+    """Return such a file of no run, made for these sources once: to make all names takes much longer than to tell their files."""
     path = asked.kept_file(".duckdb")
     if not path.is_file():
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -74,7 +75,11 @@ def _template() -> Path:
 @contextmanager
 def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Use a file, made if it is not there, in one transaction of a session in UTC."""
-    settings = {"TimeZone": "UTC", "threads": 1, "autoinstall_known_extensions": False}
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "TimeZone": "UTC",
+        "threads": 1,
+        "autoinstall_known_extensions": False,
+    }
     with duckdb.connect(config=settings) as connection:
         named = str(path).replace("'", "''")
         connection.execute(f"ATTACH '{named}' AS history (STORAGE_VERSION '{_STORAGE}')")

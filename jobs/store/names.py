@@ -119,7 +119,7 @@ class Names:
             self._connection.execute(statement)
         else:
             self._make_rows(name, asked.stored()[name])
-            self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM files.{name}")
+            self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM files.{name}")  # noqa: S608  a name of ours
 
     def _make_slice_days(self) -> None:
         histories = [table.table for name, table in asked.stored().items() if "opened_by" in table.columns]
@@ -135,7 +135,7 @@ class Names:
         rows = self._rows_of(name)
         value, rows = ("NULL", "(SELECT 1) WHERE FALSE") if rows is None else ("{}", rows)
         columns = (f"CAST({value.format(column)} AS {of}) AS {column}" for column, of in table.columns.items())
-        self._connection.execute(f"CREATE OR REPLACE VIEW files.{name} AS SELECT {', '.join(columns)} FROM {rows}")
+        self._connection.execute(f"CREATE OR REPLACE VIEW files.{name} AS SELECT {', '.join(columns)} FROM {rows}")  # noqa: S608  quoted
 
 
 def stand_in(connection: DuckDBPyConnection, warehouse: str) -> None:
@@ -172,7 +172,7 @@ def reading(files: Files) -> str | None:
         return f"{read})"
     place = f"list_position({_literal([path.rpartition('/')[2] for path in files.paths])}, parse_filename(filename))"
     told = (f"{_literal(values)}[{place}] AS {column}" for column, values in files.told.items())
-    return f"(SELECT * EXCLUDE filename, {', '.join(told)} FROM {read}, filename = TRUE))"
+    return f"(SELECT * EXCLUDE filename, {', '.join(told)} FROM {read}, filename = TRUE))"  # noqa: S608  quoted
 
 
 def pattern_of(path: str) -> str:

@@ -454,7 +454,7 @@ class Warehouse:
                 self.unnoted = error
 
     def note_last(self) -> None:
-        """Note the last published run outside of the ledger, too: for everybody with DuckDB, and to tell a ledger that is taken back.
+        """Note the last published run outside of the ledger, too: for any DuckDB, and to tell a ledger that is taken back.
 
         Raises OSError.
         """
@@ -476,7 +476,7 @@ class Warehouse:
             raise failed
 
     def write_history(self) -> None:
-        """Write the file for everybody with DuckDB, if the warehouse lies on this machine and something is published. Raises OSError."""
+        """Write the file for any DuckDB, if the warehouse lies on this machine and something is published. Raises OSError."""
         last, here = self.ledger().last, local_path(self.path)
         if last is None or here is None:
             return

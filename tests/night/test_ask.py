@@ -350,10 +350,11 @@ def test_asking_needs_neither_spark_nor_arrow_nor_a_log_of_delta(whole: Capture,
     import subprocess  # noqa: PLC0415  a process of its own, whose modules can be looked at
 
     script = tmp_path / "asks.py"
+    heavy = ("pyspark", "pyarrow", "pandas", "numpy", "sqlglot", "py4j", "deltalake", "duckdb", "logging", "inspect")
     words = ["ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", str(whole.path)]
     script.write_text(
         f"import sys\nfrom jobs.__main__ import main\nassert main({words!r}) == 0\n"
-        "print(sorted({'pyspark', 'pyarrow', 'pandas', 'numpy', 'sqlglot', 'py4j', 'deltalake', 'duckdb', 'logging', 'inspect'} & set(sys.modules)))\n",
+        f"print(sorted({{*{heavy!r}}} & set(sys.modules)))\n",
         encoding="utf-8",
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."})

@@ -201,7 +201,7 @@ def newest(warehouse: Path, table: Table) -> Path:
 def test_an_emptied_commit_is_noticed_by_whoever_reads(
     copied: Path, nights: Nights, capsys: pytest.CaptureFixture[str], table: Table
 ) -> None:
-    """It would read as one that changed nothing: whoever reads the log says so, and `ask` answers of the files that were published."""
+    """It would read as one that changed nothing: who reads the log says so; `ask` answers of what was published."""
     if not Path(table_path(str(copied), table)).is_dir():
         pytest.skip("nothing was restated")
     newest(copied, table).write_bytes(b"")

@@ -11,8 +11,8 @@ import pytest
 from jobs.ask.engine import Answers
 from schemas.dialect import duckdb_queries
 from tests.night.nights import CHECKOUT, Capture
-from tests.night.stock import stock
 from tests.night.pages import BLOCKS, DIFFERENT, PAGES, Block, named, typed, user_folder
+from tests.night.stock import stock
 
 _SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 _STOCK = re.compile(r"```duckdb\n(.*?)```", re.DOTALL)
