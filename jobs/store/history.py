@@ -40,14 +40,17 @@ def write_history(
     """
     part = warehouse / f"{HISTORY}.part"
     try:
-        for left in (part, Path(f"{part}.wal")):  # by a process that died
-            left.unlink(missing_ok=True)
-        shutil.copyfile(_template(), part)
-        with _opened(part) as connection:
-            stand_in(connection, str(warehouse.resolve()))
-            rows_of = {name: reading(files_of(table)) for name, table in asked.stored().items()}
-            Names(connection, rows_of.get, lambda: finished_time, are_made=True).fill()
-            connection.execute(_RUN, [run_id, finished_time, LAYOUT, ledger, made_with()])
+        # Not there: in the name of a folder DuckDB takes a question mark for the end of it.
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder, HISTORY)
+            shutil.copyfile(_template(), made)
+            with _opened(made) as connection:
+                stand_in(connection, str(warehouse.resolve()))
+                rows_of = {name: reading(files_of(table)) for name, table in asked.stored().items()}
+                Names(connection, rows_of.get, lambda: finished_time, are_made=True).fill()
+                connection.execute(_RUN, [run_id, finished_time, LAYOUT, ledger, made_with()])
+            part.unlink(missing_ok=True)  # of a process that died
+            shutil.copyfile(made, part)
         part.replace(warehouse / HISTORY)
     except duckdb.Error as error:
         raise OSError(f"{warehouse / HISTORY}: cannot be written: {error}") from error
