@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-import pyarrow as pa
-
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
@@ -33,6 +31,8 @@ def cores() -> int:
 
 def give_back() -> None:
     """Have the system get from now on what Arrow needs no more."""
+    import pyarrow as pa  # noqa: PLC0415  questions go without it
+
     pa.set_memory_pool(pa.system_memory_pool())
 
 
@@ -42,6 +42,8 @@ def given_back() -> Iterator[None]:
 
     What its allocator keeps all the same, `release_unused` of the pool gives back.
     """
+    import pyarrow as pa  # noqa: PLC0415  as above
+
     before = pa.default_memory_pool()
     give_back()
     try:

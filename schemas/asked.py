@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,9 +52,32 @@ def _state_of(folder: Path) -> str | None:
     """Return what changes when a source does; None where they lie in an archive."""
     if not folder.is_dir():
         return None
-    files = sorted(path for pattern in ("*.py", "*.sql") for path in folder.rglob(pattern))
-    times = ((path.relative_to(folder).as_posix(), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
-    return hashlib.sha256(repr([version("sqlglot"), *times]).encode()).hexdigest()
+    lock = folder.parent / "requirements.lock"  # which translator
+    found = [(str(lock), lock)] if lock.is_file() else []
+    for where, _, names in os.walk(folder):
+        found += [(name, Path(where, name)) for name in names if name.endswith((".py", ".sql"))]
+    times = sorted((name, path.stat().st_mtime_ns, path.stat().st_size) for name, path in found)
+    return hashlib.sha256(repr(times).encode()).hexdigest()
+
+
+@cache
+def digest() -> str:
+    """Return what changes when a text does."""
+    return hashlib.sha256(json.dumps(_texts(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def kept_file(suffix: str) -> Path:
+    """Return the path of a file to keep what is made of these texts; what was kept of others is removed."""
+    import tempfile  # noqa: PLC0415  as above
+
+    folder = Path(__file__).parent if Path(__file__).parent.is_dir() else Path(tempfile.gettempdir())
+    path = folder / f"translated-{digest()}{suffix}"
+    if not path.is_file():
+        if not os.access(folder, os.W_OK):  # somebody else's folder
+            return Path(tempfile.gettempdir(), path.name)
+        for other in folder.glob(f"translated-*{suffix}"):
+            other.unlink(missing_ok=True)
+    return path
 
 
 @cache

@@ -53,9 +53,12 @@ def duckdb_queries(sql: str) -> list[str]:
 
 
 def duckdb_body(sql: str, function: str = "", parameters: Mapping[str, str] | None = None) -> str:
-    """Return the body of a view or function in DuckDB's dialect; its parameters (name and type) get a _ before their name."""
+    """Return the body of a view, function or saved query in DuckDB's dialect, which says the same in a session of any time zone.
+
+    The parameters (name and type) of a function get a _ before their name; those of a query (no `function`) a $.
+    """
     tree = parse_one(sql, read=_Spark4)
-    return _written(_bound(tree, function, parameters or {}), pretty=True)
+    return _written(_by_twos(_in_utc(_bound(tree, function, parameters or {}))), pretty=True)
 
 
 def _written(tree: exp.Expr, *, pretty: bool = False) -> str:
@@ -63,15 +66,43 @@ def _written(tree: exp.Expr, *, pretty: bool = False) -> str:
 
 
 def _bound(tree: exp.Expr, function: str, parameters: Mapping[str, str]) -> exp.Expr:
-    """Return the body of a function with its parameters under names that no column has."""
+    """Return the body of a function with its parameters under names that no column has, or that of a query."""
 
     def bind(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and node.table == function and node.name in parameters:
-            kind = exp.DataType.build(parameters[node.name], dialect=_Spark4)
-            return exp.Cast(this=exp.column(f"_{node.name}"), to=kind)
-        return node
+        is_named = (
+            isinstance(node, exp.Column) and node.table == function if function else isinstance(node, exp.Placeholder)
+        )
+        if not is_named or node.name not in parameters:
+            return node
+        given = exp.column(f"_{node.name}") if function else node.copy()
+        if parameters[node.name] == "TIMESTAMP":
+            # What is handed on to a function it takes for an instant itself.
+            return given if isinstance(node.parent, exp.Anonymous) else _call("utc", given)
+        return exp.Cast(this=given, to=exp.DataType.build(parameters[node.name], dialect=_Spark4)) if function else node
 
     return tree.transform(bind)
+
+
+def _in_utc(tree: exp.Expr) -> exp.Expr:
+    """Return a body with UTC in what DuckDB would do in the time zone of the session: days, hours and texts of instants."""
+    for node in [*tree.find_all(exp.TsOrDsToDate, exp.TimestampTrunc, exp.TimeToStr)]:
+        given = node.this.this if isinstance(node.this, (exp.Cast, exp.TsOrDsToTimestamp)) else node.this
+        at = _call("timezone", exp.Literal.string("UTC"), exp.cast(given.copy(), "TIMESTAMPTZ"))
+        if isinstance(node, exp.TsOrDsToDate):
+            node.replace(exp.cast(at, "DATE"))
+            continue
+        node.set("this", at)
+        if isinstance(node, exp.TimestampTrunc):
+            node.replace(_call("timezone", exp.Literal.string("UTC"), node.copy()))
+    return tree
+
+
+def _by_twos(tree: exp.Expr) -> exp.Expr:
+    """Return a body in which a union has two parts: of a view that a newer DuckDB has stored older ones read no more of them."""
+    for node in reversed([*tree.find_all(exp.Union)]):
+        if isinstance(node.this, exp.Union):
+            node.set("this", exp.select("*").from_(node.this.copy().subquery("others")))
+    return tree
 
 
 def _adapted(node: exp.Expr) -> exp.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -18,6 +18,15 @@ _HEAD = re.compile(
     re.DOTALL,
 )
 _DECLARED = re.compile(r"^\s+(\w+) (\w+)", re.MULTILINE)
+_COMMENTED = re.compile(r"^\s+(\w+) COMMENT '((?:[^']|'')*)'", re.MULTILINE)
+# An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
+_UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
+    WHEN typeof(_t) = 'TIMESTAMP WITH TIME ZONE' THEN CAST(_t AS TIMESTAMPTZ)
+    WHEN typeof(_t) = 'VARCHAR' AND regexp_matches(CAST(_t AS VARCHAR), ':.*([Zz]|[+-][0-9:]+| [A-Za-z].*)$')
+        THEN CAST(_t AS TIMESTAMPTZ)
+    ELSE timezone('UTC', CAST(_t AS TIMESTAMP))
+END
+"""
 _PRIMITIVES = {
     pa.string(): "TEXT",
     pa.int32(): "INT",
@@ -40,9 +49,24 @@ def duckdb_statement(statement: Statement) -> str:
     if columns:
         body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(columns)})"  # noqa: S608  text of ours
     if kind == "VIEW":
-        return f"CREATE OR REPLACE TEMPORARY VIEW {name} AS\n{body}\n"
+        return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n"
     given = ", ".join(f"_{parameter}" for parameter in parameters)
-    return f"CREATE OR REPLACE TEMPORARY MACRO {name}({given}) AS TABLE\n{body}\n"
+    return f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
+
+
+def _comments(statement: Statement) -> str:
+    """Return the statements that give a view, with its columns, or a function its comments in DuckDB."""
+    found = _HEAD.fullmatch(statement.sql)
+    assert found is not None, statement.name
+    kind = "VIEW" if found["kind"] == "VIEW" else "MACRO TABLE"
+    columns = dict(_COMMENTED.findall(found["first"] or "")) if kind == "VIEW" else {}
+    return _commented(statement.name, kind, found["comment"] or "", columns)
+
+
+def _commented(name: str, kind: str, comment: str, columns: Mapping[str, str]) -> str:
+    """Return the same; texts are as between quotes."""
+    of_columns = (f"COMMENT ON COLUMN {name}.{column} IS '{text}';\n" for column, text in columns.items())
+    return f"COMMENT ON {kind} {name} IS '{comment}';\n{''.join(of_columns)}"
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -60,10 +84,27 @@ def texts() -> Iterator[tuple[str, str]]:
         for column in table.derived:
             yield f"column.{table.name}.{column.name}", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
     yield "tables", json.dumps(tables, indent=1) + "\n"
+    yield "utc", _UTC
     for name, statement in statements().items():
         yield name, duckdb_statement(statement)
+        yield f"comment.{name}", _comments(statement)
+    for name, table in stored_tables().items():
+        yield (
+            f"comment.{name}",
+            _commented(
+                name,
+                "VIEW",
+                _quoted(table.grain),
+                {of.name: _quoted(of.comment) for of in table.columns if not of.derived},
+            ),
+        )
     for query in queries().values():
-        yield f"query.{query.name}", duckdb_body(query.sql) + "\n"
+        types = {parameter.name: parameter.type for parameter in query.parameters}
+        yield f"query.{query.name}", duckdb_body(query.sql, parameters=types) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
 
 
 def _type(of: pa.DataType) -> str:

@@ -1,7 +1,7 @@
 """Where a run can be made to die, to prove that the next one makes good what it left: `step:before` and `step:after`.
 
-Steps are the names of tables, of which each is committed in one step, and `ledger`, the writing of the run's row; of a night also
-those that it shows.
+Steps are the names of tables, of which each is committed in one step, `ledger`, the writing of the run's row, and
+`history.duckdb`; of a night also those that it shows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from jobs.store.published import HISTORY
 from jobs.store.warehouse import Warehouse
 from schemas.table import Table
 
@@ -47,7 +48,7 @@ def killed_at(point: str) -> None:
 
 def at_commits(patched: pytest.MonkeyPatch, passed: Callable[[str], None]) -> None:
     """Call `passed` with each boundary of what warehouses commit."""
-    committed, note_run = Warehouse._committed, Warehouse.note_run
+    committed, note_run, write_history = Warehouse._committed, Warehouse.note_run, Warehouse.write_history
 
     def around_table(house: Warehouse, table: Table) -> int:
         with _around(table.name, passed):
@@ -57,7 +58,12 @@ def at_commits(patched: pytest.MonkeyPatch, passed: Callable[[str], None]) -> No
         with _around("ledger", passed):
             note_run(house, *said)
 
+    def around_history(house: Warehouse) -> None:
+        with _around(HISTORY, passed):
+            write_history(house)
+
     patched.setattr(Warehouse, "_committed", around_table)
+    patched.setattr(Warehouse, "write_history", around_history)
     patched.setattr(Warehouse, "note_run", around_ledger)
 
 

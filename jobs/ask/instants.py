@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from jobs.errors import NotRecordedError, UsageError
 from jobs.store.coverage import NOT_RECORDED
@@ -24,12 +23,19 @@ def instant(text: str) -> dt.datetime:
         raise NotRecordedError(f"{NOT_RECORDED}{text}: years are 1 to 9999") from error
 
 
+def _zone(name: str) -> dt.tzinfo:
+    """Return a zone. Raises ValueError, KeyError or OSError if there is none of that name."""
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  most instants name none
+
+    return ZoneInfo(name)
+
+
 def _instant(text: str) -> dt.datetime:
     try:
         named = _ZONED.fullmatch(text)
         at = dt.datetime.fromisoformat((named[1] if named else text).replace("Z", "+00:00"))
-        zone = ZoneInfo(named[2]) if named else dt.timezone.utc
-    except (ValueError, ZoneInfoNotFoundError, OSError) as error:
+        zone = _zone(named[2]) if named else dt.timezone.utc
+    except (ValueError, KeyError, OSError) as error:
         raise UsageError(
             f"instant {text!r}: expected ISO 8601, such as 2026-11-21T09:00:00Z, 2026-11-21 17:00+08:00 or "
             "2026-11-21 17:00 Asia/Shanghai"

@@ -7,7 +7,7 @@ from typing import Final
 
 from schemas import asked
 
-_FOR_OTHERS = ("_slices", "_committed", "_stored", "_rows_at", "_rows_between")
+_FOR_OTHERS = ("_slices", "_committed", "_stored", "_rows_at", "_rows_between", "utc")
 FUNCTIONS: Final = {
     "topicQueueTable": "topic_queue_table_at",
     "brokerAddrTable": "broker_addr_table_at",
@@ -23,5 +23,5 @@ def names_in_sql() -> Iterator[tuple[str, str]]:
     """Yield the names that readers meet in SQL, each with what it is: a function, or a table or view. Those for others are not."""
     for name in sorted(asked.names()):
         if "." not in name and not name.endswith(_FOR_OTHERS):
-            is_function = "TEMPORARY MACRO" in (asked.statement(name) or "")
+            is_function = " MACRO " in (asked.statement(name) or "")
             yield name, "function" if is_function else "table or view"

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobs.ask import days
-from jobs.ask.engine import Answers, OnDays
+from jobs.ask.engine import Answers
 from jobs.ask.instants import instant, known_at
 from jobs.ask.nearest import nearest
-from jobs.ask.restated import restated
-from jobs.ask.saved import query_named, time_of, values_of
 from jobs.ask.tables import FUNCTIONS, names_in_sql
 from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, write_rows
@@ -23,7 +19,6 @@ from jobs.cli.prometheus import metrics
 from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError
 from jobs.store.coverage import require_within, summary
 from schemas import asked
-from schemas.queries import queries
 
 _SEVERITIES = ["critical", "warning", "info"]
 _HISTORY = """
@@ -32,11 +27,10 @@ _HISTORY = """
 
 
 class _Asked(NamedTuple):
-    """A statement in DuckDB's dialect, its values, and what tells the days that it touches; None: it may touch all."""
+    """A statement in DuckDB's dialect, and its values."""
 
     sql: str
     values: dict[str, Any]
-    on_days: Callable[[Answers], OnDays] | None = None
 
 
 def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
@@ -61,8 +55,8 @@ def ask(given: argparse.Namespace) -> int:
 def _answer(given: argparse.Namespace) -> int:
     questions = list(_QUESTIONS[given.question](given))
     answers = answers_of(given, given.as_known_at)
-    if given.question == "query" and not require_within(answers.coverage, *time_of(questions[0].values)):
-        sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
+    if given.question == "query":
+        _tell_covered(answers, questions[0].values)
     with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
         if given.question == "explain":
             from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
@@ -71,6 +65,8 @@ def _answer(given: argparse.Namespace) -> int:
             if not explain(answers, values, [Path(name) for name in given.capture], given.format, out):
                 _tell_nearest(answers, given.topic)
         if given.question == "restated":
+            from jobs.ask.restated import restated  # noqa: PLC0415  as above
+
             found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
             write_rows(out, given.format, *found, given.limit)
         if given.question == "prometheus":
@@ -78,14 +74,21 @@ def _answer(given: argparse.Namespace) -> int:
         for number, question in enumerate(questions):
             if number and given.format != "json":
                 out.write("\n")
-            on_days = None if question.on_days is None else question.on_days(answers)
-            names, rows = answers.ask(question.sql, on_days, **question.values)
+            names, rows = answers.ask(question.sql, **question.values)
             noted = _noted(rows, answers, question.values.get("topic"))
             if write_rows(out, given.format, names, noted, given.limit) and given.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
     if getattr(given, "fail_on", None) and _is_ongoing(answers, given.fail_on):
         return EXIT_ONGOING
     return EXIT_OK
+
+
+def _tell_covered(answers: Answers, values: dict[str, Any]) -> None:
+    """Say what is recorded, if that is less than what is asked for. Raises NotRecordedError."""
+    from jobs.ask.saved import time_of  # noqa: PLC0415  as below
+
+    if not require_within(answers.coverage, *time_of(values)):
+        sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
 
 
 def _is_ongoing(answers: Answers, severity: str) -> bool:
@@ -119,6 +122,8 @@ def _tell_nearest(answers: Answers, topic: str) -> None:
 
 def _list_queries() -> None:
     """Write the saved queries by group."""
+    from schemas.queries import queries  # noqa: PLC0415  as above
+
     group = ""
     for query in queries().values():
         if query.group != group:
@@ -139,13 +144,13 @@ def _list_queries() -> None:
 
 def _route_at(given: argparse.Namespace) -> Iterator[_Asked]:
     sql, t = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name", instant(given.time)
-    yield _Asked(sql, {"topic": given.topic, "t": t}, lambda answers: days.at(answers, t))
+    yield _Asked(sql, {"topic": given.topic, "t": t})
 
 
 def _table_at(given: argparse.Namespace) -> Iterator[_Asked]:
     function, t = FUNCTIONS[table_named(given.table)], instant(given.time)
     sql = f"SELECT * FROM {function}($t) ORDER BY ALL"  # noqa: S608  a name of ours
-    yield _Asked(sql, {"t": t}, lambda answers: days.at(answers, t))
+    yield _Asked(sql, {"t": t})
 
 
 def _restated(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -166,7 +171,7 @@ def table_named(name: str) -> str:
 
 def _why(given: argparse.Namespace) -> Iterator[_Asked]:
     sql, topic, t = "SELECT * FROM why($topic, $t) ORDER BY namesrv_id", given.topic, instant(given.time)
-    yield _Asked(sql, {"topic": topic, "t": t}, lambda answers: days.of_changes(answers, topic, t))
+    yield _Asked(sql, {"topic": topic, "t": t})
 
 
 def _diff(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -178,19 +183,23 @@ def _diff(given: argparse.Namespace) -> Iterator[_Asked]:
     if given.tables:
         yield _Asked(asked.statement("query.registry_changes") or "", values)
     else:
-        yield _Asked(routes, values, lambda answers: days.between(answers, t1, t2))
+        yield _Asked(routes, values)
 
 
 def _history(given: argparse.Namespace) -> Iterator[_Asked]:
-    yield _Asked(_HISTORY, {"topic": given.topic}, lambda answers: days.of_topic(answers, given.topic))
+    yield _Asked(_HISTORY, {"topic": given.topic})
 
 
 def _query(given: argparse.Namespace) -> Iterator[_Asked]:
+    from jobs.ask.saved import query_named, values_of  # noqa: PLC0415  their reader takes longer to import than many a question
+
     query = query_named(given.name)
     yield _Asked(asked.statement(f"query.{query.name}") or "", values_of(query, given.param))
 
 
 def _sql(given: argparse.Namespace) -> Iterator[_Asked]:
+    import logging  # noqa: PLC0415  as above
+
     # The translator takes as long as many an answer: who needs none does not wait for it.
     from schemas.dialect import NotTranslatedError, duckdb_queries  # noqa: PLC0415
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from jobs.ask import days
 from jobs.ask.engine import Answers
 from jobs.cli.output import write_rows
 from jobs.errors import UsageError
@@ -36,7 +35,7 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    found = answers.ask(_SQL, days.of_changes(answers, **values), **values)
+    found = answers.ask(_SQL, **values)
     told = found.dicts()
     digests = {_sha256(path): path for path in files}
     for one in told:
@@ -46,7 +45,7 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
     if form != "table":
         write_rows(out, form, [*found.names, "recorded"], [list(one.values()) for one in told])
         return was_there
-    write_rows(out, "table", *answers.ask(_ROUTE, days.at(answers, values["t"]), **values))
+    write_rows(out, "table", *answers.ask(_ROUTE, **values))
     for one in told:
         out.writelines(f"{line}\n" for line in _lines(one))
     return was_there

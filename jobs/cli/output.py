@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import csv
 import datetime as dt
-import gzip
 import io
 import itertools
 import json
@@ -59,6 +57,8 @@ def opened(path: Path) -> Iterator[TextIO]:
     is_regular = path.is_file() or not path.exists()
     part = path.with_name(f".{path.name}.{os.getpid()}") if is_regular else path
     try:
+        import gzip  # noqa: PLC0415  a question, whose answer is mostly shown, does not wait for it
+
         compressed = path.suffix == ".gz"
         file = (gzip.open if compressed else open)(part, "wt", encoding="utf-8", errors="backslashreplace", newline="")
     except OSError as error:
@@ -92,6 +92,8 @@ def write_rows(
     if form == "json":
         out.writelines(_json(dict(zip(names, row, strict=True))) + "\n" for row in shown)
     elif form in ("csv", "spreadsheet"):
+        import csv  # noqa: PLC0415  likewise
+
         of = _text if form == "csv" else _harmless
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)

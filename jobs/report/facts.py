@@ -6,7 +6,6 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from jobs.ask.days import published_days
 from jobs.ask.engine import Answers
 from jobs.errors import MissingDayError, UsageError
 from schemas.sql_files import query
@@ -93,7 +92,7 @@ def scope_of_incident(answers: Answers, incident: str) -> Scope:
 
 def answers_end(answers: Answers) -> dt.datetime:
     """Return the end of the last day that is published. Raises MissingDayError where there is none."""
-    last = max(published_days(answers), default=None)
+    last = max(_all_days(answers), default=None)
     if last is None:
         raise MissingDayError("no day is published")
     return _midnight(last + _ONE_DAY)
@@ -132,7 +131,7 @@ class _Reader:
         return facts
 
     def _published_days(self) -> list[dt.date]:
-        published = published_days(self._answers)
+        published = _all_days(self._answers)
         first, last = self._scope.start.date(), (self._scope.end - dt.timedelta(microseconds=1)).date()
         found = [day for day in published if first <= day <= last]
         if not found:
@@ -210,3 +209,9 @@ def _names(row: Row, name: str) -> bool:
     """Return whether an incident touches a topic or broker; of many only the first few are named, and some in words."""
     listed = [*row["broker_names"], *row["topic_names"]]
     return name in listed or (len(listed) < row["brokers"] + row["topics"] and name in str(row["detail"]))
+
+
+def _all_days(answers: Answers) -> list[dt.date]:
+    """Return the days that are published, in order."""
+    sql = "SELECT DISTINCT unnest(days) AS day FROM runs WHERE status = 'published' ORDER BY day"
+    return [day for (day,) in answers.ask(sql).rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobs.errors import UsageError
@@ -53,13 +52,13 @@ _EXPECTED = {
 }
 
 
-@dataclass
 class CommandLine:
     """`job`: its name and options. `spark`: options to hand on. `given`: values by option, of those that we must know."""
 
-    job: list[str] = field(default_factory=list)
-    spark: list[str] = field(default_factory=list)
-    given: dict[str, str] = field(default_factory=dict)
+    def __init__(self) -> None:  # dataclasses take longer to import than all of this
+        self.job: list[str] = []
+        self.spark: list[str] = []
+        self.given: dict[str, str] = {}
 
     @property
     def is_local(self) -> bool:

@@ -16,12 +16,10 @@ from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import require_rows
 from jobs.store.relations import digest_of, digests_of, require_intact
-from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
+from jobs.store.warehouse import TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
 from schemas.table import Table
-
-TABLES = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)}
 
 
 def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep: bool = False) -> None:

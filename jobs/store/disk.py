@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +36,8 @@ def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHIN
     said = [text for text in _said(error) if _SAYS_SO in text]
     if not said:
         return None
+    import tempfile  # noqa: PLC0415  who asks a question does not wait for it
+
     temporary = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
     folders = [str(Path(folder).resolve()) for folder in (warehouse, temporary) if folder]
     named = [folder for folder in folders if any(folder in text for text in said)]

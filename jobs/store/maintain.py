@@ -114,6 +114,8 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
             # Only these versions, and later ones, are readable from now on.
             delta_log.set_properties(runs, {OLDEST: json.dumps(oldest, sort_keys=True)}, house.run_id)
         house.clear_staging()
+        # It names files of the ledger's tables that are as good as deleted now.
+        house.write_history()
     for name, (table, version) in existing.items():
         first = version.number if name in _UNPINNED else oldest.get(name, 0)
         left = _cleaned(root, table, first, dry_run=dry_run)

@@ -10,10 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
-
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from jobs.errors import (
     BrokenLogError,
@@ -25,8 +22,13 @@ from jobs.errors import (
     first_line,
 )
 
+if TYPE_CHECKING:  # who asks what is at hand does not wait for it
+    from deltalake import DeltaTable
+
 LAYOUT: Final = 9
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
+HISTORY: Final = "history.duckdb"
+"""File below a warehouse on this machine: its last published run for everybody with DuckDB (`store.history`)."""
 LAST_RUN: Final = "last_run.json"
 """File below the warehouse that notes the last published run outside of the tables. It is written last."""
 OLDEST: Final = "namesrvHistory.oldestVersions"
@@ -87,6 +89,9 @@ def delta_table(path: str, name: str, partition_by: Sequence[str], version: int 
 
     Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
     """
+    from deltalake import DeltaTable  # noqa: PLC0415  as above
+    from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415  as above
+
     for file in Path(path, "_delta_log").glob("*.json"):
         if not file.stat().st_size:  # it would read as a commit that changed nothing
             raise BrokenLogError(f"{name}: the log of {path} cannot be read: {file} is empty")

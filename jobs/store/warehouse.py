@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from jobs.store import delta_log
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
 from jobs.store.files import DataFile, batches_of, closed_days, described, read_files, write_file
+from jobs.store.history import write_history
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
@@ -31,14 +33,15 @@ from jobs.store.ledger import (
     require_same,
     slices_in_force,
 )
-from jobs.store.places import filesystem_of, read_text, table_path, write_text
-from jobs.store.published import LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
+from jobs.store.names import Files
+from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
+from jobs.store.published import HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
 from jobs.store.recorded import ReadFile, days_of
 from jobs.store.relations import digest_of, digests_of, namesrvs_in, require_intact
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
-from schemas import bronze, gold
+from schemas import asked, bronze, gold
 from schemas.table import Table
 from schemas.times import instant_us
 
@@ -47,6 +50,8 @@ DATA_TABLES: Final = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
 """The gold tables without the ledger: histories, and what is cut by day."""
 WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 """The tables of which a run pins the versions."""
+TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)}
+"""The tables that readers meet, by name."""
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _PINNED = frozenset(table.name for table in WRITTEN_TABLES)
 _MANY, _SMALL_BYTES = 16, 16 << 20
@@ -150,7 +155,10 @@ class Warehouse:
         self.clear_staging()
         self._from_published = True
         self._bases.clear()
-        self.note_last()
+        try:
+            self.note_last()
+        except OSError as error:
+            log.warning("what the last run published is not noted beside the tables: %s", error)
         for table in WRITTEN_TABLES:
             base = self._base(table)
             self.require_published(table)
@@ -478,10 +486,42 @@ class Warehouse:
             self.unnoted = error
 
     def note_last(self) -> None:
-        """Note the last published run outside of the ledger, too: a ledger that is taken back is told by that."""
-        last, noted = self.ledger().last, self._noted()
-        if last is not None and (noted is None or noted.run_id != last.run_id):
+        """Note the last published run outside of the ledger, too: for any DuckDB, and to tell a ledger that is taken back.
+
+        Raises OSError.
+        """
+        last, noted, here = self.ledger().last, self._noted(), local_path(self.path)
+        if last is None:
+            return
+        is_noted, failed = noted is not None and noted.run_id == last.run_id, None
+        if here is not None and not (is_noted and (here / HISTORY).is_file()):
+            try:
+                self.write_history()
+            except OSError as error:
+                failed = error
+                with suppress(OSError):  # of an earlier run: the next command makes it anew where there is none
+                    (here / HISTORY).unlink(missing_ok=True)
+        if not is_noted:
             write_text(f"{self.path}/{LAST_RUN}", self._noting(last).text())
+        if failed is not None:
+            raise failed
+
+    def write_history(self) -> None:
+        """Write the file for any DuckDB, if the warehouse lies on this machine and something is published. Raises OSError."""
+        last, here = self.ledger().last, local_path(self.path)
+        if last is None or here is None:
+            return
+        self._rearranged.clear()
+
+        def files_of(stored: asked.Stored) -> Files:
+            table = TABLES[stored.table]
+            newest = self.rearranged(table) if table.name in _PINNED else delta_log.head_of(self.path, table)
+            files = self._files_at(table, newest, None)
+            paths = [f"{table.layer}/{table.name}/{file.path}" for file in files]
+            return Files(paths, {"day": [file.day for file in files]} if table.is_by_day else {})
+
+        ledger = delta_log.head_of(self.path, gold.RUNS)
+        write_history(here, last.run_id, last.finished_time, ledger, files_of)
 
     def recorded(self) -> list[ReadFile]:
         """Return the files that were read."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jobs.ask import days
 from jobs.ask.engine import Answers
 from jobs.cli.explain import explain
 from jobs.cli.views import register_views
@@ -107,59 +106,11 @@ def test_why_looks_for_events_on_the_days_of_the_changes_it_tells_of(views: Spar
 
 
 @pytest.mark.slow
-def test_without_a_jvm_why_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> None:
-    """Of forty days one file a table is left to look into, and the answer is that of all files; so for a topic not yet there."""
-    answers = Answers(str(forty_days))
-    at = dt.datetime.combine(FIRST + dt.timedelta(days=30), dt.time(), dt.timezone.utc)
-    sql = "SELECT * FROM why($topic, $t)"
-    for topic in ("topic-17", "topic-35", "nobody's"):
-        whole = list(answers.ask(sql, topic=topic, t=at).rows)
-        on_days = days.of_changes(answers, topic, at)
-        assert list(answers.ask(sql, on_days, topic=topic, t=at).rows) == whole
-        for table in ("route_changes", "event_outcomes", "registrations"):
-            (files,) = next(answers.ask(f"SELECT len(getvariable('files_{table}'))", on_days).rows)
-            assert files == 1
-    assert [row[0] for row in answers.ask(f"SELECT count(*) FROM {HISTORY.name}").rows] == [TOPICS]
-
-
-def test_on_which_days_a_topic_changed_is_read_of_files_whose_bounds_have_it(tmp_path: Path) -> None:
-    """One file of three is read, once; of a name that the log has cut the bounds say less, and it is found all the same."""
-    long = "topic-1" + "x" * 40
-    for number, topic in enumerate(("topic-0", long, "topic-2")):
-        changes = [{**row, "topic": topic} for row in of_day(number)[gold.ROUTE_CHANGES]]
-        publish(house_at(tmp_path, f"run-{number}"), {**of_day(number), gold.ROUTE_CHANGES: changes})
-    answers = Answers(str(tmp_path))
-    at = dt.datetime.combine(FIRST + dt.timedelta(days=2), dt.time(23), dt.timezone.utc)
-    for topic, number in (("topic-0", 0), (long, 1), ("topic-2", 2), ("topic-0", 0)):
-        day = FIRST + dt.timedelta(days=number)
-        assert days.of_changes(answers, topic, at) == ({day}, {day})
-        assert day in answers.days_of("route_changes", "topic", topic)
-        # the second file has no upper bound
-        assert len(answers.days_of("route_changes", "topic", topic)) == (2 if number == 2 else 1)
-    assert answers.days_of("route_changes", "topic", "a") == set()
-    assert [row[0] for row in answers.ask("SELECT count(*) FROM route_days").rows] == [3]
-
-
-@pytest.mark.slow
-def test_the_history_of_a_topic_is_read_of_files_whose_bounds_have_it(forty_days: Path) -> None:
-    """One file of forty, and the same answer as of all."""
-    answers = Answers(str(forty_days))
-    sql = "SELECT * FROM whole_routes WHERE topic = $topic"
-    whole = list(answers.ask(sql, topic="topic-17").rows)
-    assert [row[0] for row in answers.ask("SELECT len(getvariable('files_route_changes'))").rows] == [DAYS]
-    assert list(answers.ask(sql, days.of_topic(answers, "topic-17"), topic="topic-17").rows) == whole
-    assert [row[0] for row in answers.ask("SELECT len(getvariable('files_route_changes'))").rows] == [1]
-    assert len(whole) == 1
-
-
-@pytest.mark.slow
-def test_explain_plans_for_the_files_of_its_changes_alone(forty_days: Path) -> None:
-    """Of forty days one file of events is left to look into, that of the change told; a topic not yet there is told of, too."""
+def test_explain_tells_of_a_change_days_ago_and_of_a_topic_not_yet_there(forty_days: Path) -> None:
+    """Of forty days it is one that tells; a topic not yet there is told of, too."""
     answers = Answers(str(forty_days))
     at = dt.datetime.combine(FIRST + dt.timedelta(days=30), dt.time(), dt.timezone.utc)
     for topic, told in (("topic-17", "by register_broker (applied)"), ("topic-35", "not yet seen")):
         out = io.StringIO()
         explain(answers, {"topic": topic, "t": at}, [], "table", out)
         assert told in out.getvalue()
-        for table in ("route_changes", "event_outcomes", "registrations"):
-            assert next(answers.ask(f"SELECT len(getvariable('files_{table}'))").rows) == (1,)

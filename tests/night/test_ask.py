@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import datetime as dt
 import hashlib
@@ -18,15 +17,10 @@ from pathlib import Path
 import pytest
 
 from jobs.__main__ import main
-from jobs.ask.days import at
 from jobs.ask.engine import Answers
-from jobs.ask.tables import FUNCTIONS
-from jobs.cli import ask as ask_module
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
-from tests.cli.both import lines
 from tests.night.nights import CAPTURE, Capture, Nights, house_at, rows
-from tests.night.three_days import DAYS
 
 LINE = dict[str, object]
 WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
@@ -47,28 +41,6 @@ def ask(whole: Capture, capsys: pytest.CaptureFixture[str]):
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     """Return the exit code of a question, and what it says on standard error."""
     return main(["ask", *words]), capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_questions_about_an_instant_say_the_same_of_files_of_few_days(nights: Nights) -> None:
-    """Each question with days of its own, on every name server, before, at and behind changes of routes of three days."""
-    answers = Answers(str(nights.path))
-    changes = list(answers.ask("SELECT topic, effect_time FROM route_changes ORDER BY effect_time").rows)
-    some = changes[:: max(1, len(changes) // 12)]
-    for topic, time in some:
-        for t in (time - dt.timedelta(microseconds=1), time, time + dt.timedelta(hours=7)):
-            given = argparse.Namespace(topic=topic, time=str(t), t1=str(some[0][1]), t2=str(t), tables=False)
-            tables = (argparse.Namespace(table=table, time=str(t)) for table in FUNCTIONS)
-            made = [ask_module._why(given), ask_module._route_at(given), *map(ask_module._table_at, tables)]
-            if t >= some[0][1]:
-                made.append(ask_module._diff(given))
-            for (question,) in made:
-                assert question.on_days is not None
-                said = [
-                    lines(*answers.ask(question.sql, on_days, **question.values))
-                    for on_days in (question.on_days(answers), None)
-                ]
-                assert said[0] == said[1], (question, given)
 
 
 # -- what is answered --------------------------------------------------------------------------------------------------
@@ -253,29 +225,6 @@ def test_a_question_that_cannot_be_is_a_sentence(
 # -- what is read ------------------------------------------------------------------------------------------------------
 
 
-def scanned(answers: Answers, sql: str) -> dict[str, int]:
-    """Return how many files of which table DuckDB opens for a statement."""
-    (plan,) = [row[1] for row in answers.ask(f"EXPLAIN ANALYZE {sql}").rows]
-    found: dict[str, int] = {}
-    for path in re.findall(r"/gold/(\w+)/day=[\d-]+/", re.sub(r"[\s│]", "", plan)):
-        found[path] = found.get(path, 0) + 1
-    return found
-
-
-@pytest.mark.slow
-def test_a_look_up_opens_the_files_of_its_days(nights: Nights) -> None:
-    """Settings of a day are read of it and the one before at most; whoever asks for all of them opens those of three days."""
-    answers = Answers(str(nights.path))
-    assert scanned(answers, "SELECT * FROM namesrv_settings")["namesrv_settings"] == 3
-    for day in DAYS:
-        t = dt.datetime.combine(day, dt.time(11), dt.timezone.utc)
-        sql = "SELECT * FROM route_at('T', $t)"
-        whole = list(answers.ask(sql, t=t).rows)
-        assert list(answers.ask(sql, at(answers, t), t=t).rows) == whole
-        (files,) = next(answers.ask("SELECT len(getvariable('files_namesrv_settings'))", at(answers, t)).rows)
-        assert 1 <= files <= 2
-
-
 def test_an_earlier_run_answers_as_it_did(nights: Nights, ask) -> None:
     """By its id and by an instant: the ledger's rows of then, and none of later days."""
     runs = rows(nights.path, gold.RUNS)
@@ -374,15 +323,16 @@ def test_nothing_published_and_a_damaged_file_have_their_exit_codes(
     assert (code, ".parquet" in said) == (EXIT_TAMPERED, True)
 
 
-def test_asking_needs_neither_spark_nor_arrow(whole: Capture, tmp_path: Path) -> None:
+def test_asking_needs_neither_spark_nor_arrow_nor_a_log_of_delta(whole: Capture, tmp_path: Path) -> None:
     """What takes long to import is not imported: an answer takes less time than either."""
     import subprocess  # noqa: PLC0415  a process of its own, whose modules can be looked at
 
     script = tmp_path / "asks.py"
+    heavy = ("pyspark", "pyarrow", "pandas", "numpy", "sqlglot", "py4j", "deltalake", "duckdb", "logging", "inspect")
     words = ["ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", str(whole.path)]
     script.write_text(
         f"import sys\nfrom jobs.__main__ import main\nassert main({words!r}) == 0\n"
-        "print(sorted({'pyspark', 'pyarrow', 'pandas', 'numpy', 'sqlglot', 'py4j'} & set(sys.modules)))\n",
+        f"print(sorted({{*{heavy!r}}} & set(sys.modules)))\n",
         encoding="utf-8",
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."})

@@ -14,10 +14,12 @@ import pytest
 
 from jobs.night.nightly import Summary
 from jobs.store.check import check
+from jobs.store.published import HISTORY
 from jobs.store.warehouse import DATA_TABLES
 from schemas import bronze, gold
 from tests.boundaries import CrashError, at_commits, at_steps
 from tests.night.nights import CHECKOUT, Nights, house_at, night, rows, topics
+from tests.night.stock import run_of
 from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 
 AT, KNOWN, NEW = "2026-03-03 12:00:00", ["T", "T-2"], ["T", "T-2", "V", "V-2"]
@@ -39,7 +41,7 @@ UNPUBLISHED = [
     "ledger:before",
     "runs:before",
 ]
-PUBLISHED = ["runs:after", "ledger:after", "publish:after"]
+PUBLISHED = ["runs:after", *around(HISTORY), "ledger:after", "publish:after"]
 
 
 class Deaths(NamedTuple):
@@ -122,11 +124,12 @@ def test_a_night_after_a_crash_gives_the_same_tables(deaths: Deaths, point: str)
 
 @pytest.mark.parametrize("point", PUBLISHED)
 def test_once_its_row_is_in_the_ledger_a_night_is_published(deaths: Deaths, point: str) -> None:
-    """What dies then has nothing left to do."""
+    """What dies then has nothing left to do but the file for everybody with DuckDB, if that is not made yet."""
     path = deaths.disks[point]
     assert topics(path, AT) == NEW
     again = night(path, deaths.late)
     assert (again.status, again.digests) == ("nothing_to_do", deaths.undisturbed.digests)
+    assert run_of(path) == deaths.undisturbed.run_id
 
 
 def test_nights_that_die_one_after_the_other_leave_no_more_than_one(

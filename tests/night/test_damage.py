@@ -95,26 +95,34 @@ def rewrite(path: Path, column: str, change: Callable[[Any], Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "plainly"),
     [
-        lambda w: data_of(w, QUEUES, DAYS[-1]).unlink(),
-        lambda w: tear(data_of(w, QUEUES, DAYS[-1])),
-        lambda w: log_of(w, QUEUES).unlink(),
-        lambda w: log_of(w, QUEUES, 1).unlink(),
-        lambda w: tear(log_of(w, QUEUES)),
-        lambda w: shutil.rmtree(log_of(w, QUEUES).parent),
+        (lambda w: data_of(w, QUEUES, DAYS[-1]).unlink(), EXIT_TAMPERED),
+        (lambda w: tear(data_of(w, QUEUES, DAYS[-1])), EXIT_TAMPERED),
+        (lambda w: log_of(w, QUEUES).unlink(), EXIT_OK),
+        (lambda w: log_of(w, QUEUES, 1).unlink(), EXIT_OK),
+        (lambda w: tear(log_of(w, QUEUES)), EXIT_OK),
+        (lambda w: shutil.rmtree(log_of(w, QUEUES).parent), EXIT_OK),
     ],
     ids=["data file gone", "data file torn", "commit gone", "commit before gone", "commit torn", "log gone"],
 )
 def test_a_file_that_is_gone_or_torn_is_named(
-    copied: Path, nights: Nights, more: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None]
+    copied: Path,
+    nights: Nights,
+    more: Path,
+    capsys: pytest.CaptureFixture[str],
+    damage: Callable[[Path], None],
+    plainly: int,
 ) -> None:
-    """`check`, a question that touches it and a night say which table and what helps; other questions are answered.
+    """`check`, a question that is verified and a night say which table and what helps; questions of other tables are answered.
 
-    So does a night with nothing new to read.
+    So does a night with nothing new to read. A plain question is answered of the files that the last run published, which the
+    file beside the tables names: the log it does not read.
     """
     damage(copied)
-    asked = (said(capsys, copied, *TOUCHING), nightly(capsys, copied, nights.logs[-1]), nightly(capsys, copied, more))
+    assert said(capsys, copied, *TOUCHING)[0] == plainly
+    verified = said(capsys, copied, *TOUCHING, "--verified")
+    asked = (verified, nightly(capsys, copied, nights.logs[-1]), nightly(capsys, copied, more))
     for code, line in asked:
         assert code == EXIT_TAMPERED
         assert line.startswith("namesrv-history: topic_queue_history: ")

@@ -201,13 +201,15 @@ def newest(warehouse: Path, table: Table) -> Path:
 def test_an_emptied_commit_is_noticed_by_whoever_reads(
     copied: Path, nights: Nights, capsys: pytest.CaptureFixture[str], table: Table
 ) -> None:
-    """It would read as one that changed nothing: a question that touches the table, a night without news, and `check` say so."""
+    """It would read as one that changed nothing: who reads the log says so; `ask` answers of what was published."""
     if not Path(table_path(str(copied), table)).is_dir():
         pytest.skip("nothing was restated")
     newest(copied, table).write_bytes(b"")
     reader = {stored.table: name for name, stored in asked.stored().items()}[table.name]
+    count = ["ask", "sql", f"SELECT count(*) FROM {reader}"]
+    assert said(capsys, *count, "--warehouse", copied)[0] == EXIT_OK
     for words in (
-        ["ask", "sql", f"SELECT count(*) FROM {reader}"],
+        [*count, "--verified"],
         ["nightly", "--in-process", "--input", nights.logs[-1]],
         ["check"],
     ):
@@ -220,7 +222,9 @@ def test_a_commit_that_lost_lines_is_noticed(copied: Path, nights: Nights) -> No
     log = newest(copied, gold.BROKER_ADDR_HISTORY)
     kept = [line for line in log.read_text(encoding="utf-8").splitlines() if '"add"' not in line]
     log.write_text("\n".join(kept), encoding="utf-8")
+    question = "SELECT * FROM broker_addr_history ORDER BY ALL"
     with pytest.raises(BrokenLogError, match=r"broker_addr_history: the log of .* rows, but .* were published"):
-        list(Answers(str(copied)).ask("SELECT * FROM broker_addr_history").rows)
+        list(Answers(str(copied), nights.summaries[-1].run_id).ask(question).rows)
+    assert list(Answers(str(copied)).ask(question).rows) == list(Answers(str(nights.path)).ask(question).rows)
     with pytest.raises(BrokenLogError, match="broker_addr_history: the log of"):
         night(copied, nights.logs[-1])

@@ -12,8 +12,10 @@ from jobs.ask.engine import Answers
 from schemas.dialect import duckdb_queries
 from tests.night.nights import CHECKOUT, Capture
 from tests.night.pages import BLOCKS, DIFFERENT, PAGES, Block, named, typed, user_folder
+from tests.night.stock import stock
 
 _SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)
+_STOCK = re.compile(r"```duckdb\n(.*?)```", re.DOTALL)
 STATEMENTS = [
     sql
     for page in PAGES
@@ -40,6 +42,16 @@ def test_every_statement_of_the_pages_can_be_asked(whole: Capture, sql: str) -> 
     """In DuckDB; where it names an instant or a topic, these are the capture's."""
     for query in duckdb_queries(sql):
         assert Answers(str(whole.path)).ask(query).names
+
+
+def test_what_the_pages_ask_of_any_duckdb_is_answered(whole: Capture) -> None:
+    """Statements for the file beside the tables, by stock DuckDB: each gives rows."""
+    blocks = [block for page in PAGES for block in _STOCK.findall((CHECKOUT / page).read_text(encoding="utf-8"))]
+    asked = [sql for block in blocks for sql in block.split(";\n") if sql.strip()]
+    assert len(asked) > 2
+    with stock(whole.path, "Asia/Tokyo") as connection:
+        for sql in asked:
+            assert connection.execute(sql).fetchall(), sql
 
 
 @pytest.mark.slow

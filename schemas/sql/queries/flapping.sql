@@ -26,7 +26,8 @@ WITH gone AS (
         ON o.namesrv_id = g.namesrv_id AND o.broker_name = g.broker_name AND o.broker_addr = g.broker_addr
         AND o.to_time >= g.to_time AND timestampdiff(SECOND, g.to_time, o.to_time) < 3600
     GROUP BY g.namesrv_id, g.broker_name, g.broker_addr, g.to_time
-    HAVING count(*) >= :times
+    -- DuckDB takes what a macro is given for a column
+    HAVING count(*) >= max(:times)
 )
 SELECT h.namesrv_id, h.broker_name, h.broker_addr, h.first_time, h.last_time, h.departures, h.operations, h.event_ids
 FROM hours AS h

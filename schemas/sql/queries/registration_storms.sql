@@ -24,5 +24,6 @@ FROM (
 WHERE (:since IS NULL OR effect_time >= :since)
     AND (:until IS NULL OR effect_time < :until)
 GROUP BY namesrv_id, broker_name, broker_addr, minute
-HAVING count(*) >= :times
+-- DuckDB takes what a macro is given for a column
+HAVING count(*) >= max(:times)
 ORDER BY registrations DESC, minute, namesrv_id, broker_addr

@@ -53,7 +53,7 @@ WITH one AS (
     ) AS m
 ), grown AS (
     SELECT
-        s.*, lag(s.brokers, 1, 0) OVER (PARTITION BY s.namesrv_id, s.cluster_name ORDER BY s.at) AS brokers_before
+        s.*, coalesce(lag(s.brokers) OVER (PARTITION BY s.namesrv_id, s.cluster_name ORDER BY s.at), 0) AS brokers_before
     FROM sizes AS s
 ), home AS (
     SELECT g.namesrv_id, g.cluster_name, max(g.at) AS second_time, max_by(g.event_id, g.at) AS second_by

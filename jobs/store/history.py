@@ -1,0 +1,109 @@
+"""`history.duckdb`: what the last run published, in a file that any DuckDB opens.
+
+Writes  the views and functions of `ask`, with comments, and the saved queries as functions. No rows of tables: what reads data
+        files names them by their paths below the warehouse
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import _duckdb as duckdb
+
+from jobs.store.names import Files, Names, made_with, reading, stand_in
+from jobs.store.published import HISTORY, LAYOUT
+from schemas import asked
+from schemas.queries import Query, queries
+
+_STORAGE: Final = "v1.0.0"
+"""Which DuckDB opens the file: this one, and each one that is newer."""
+_RUN: Final = """
+    CREATE OR REPLACE TABLE files.run AS
+    SELECT ?::VARCHAR AS run_id, ?::TIMESTAMPTZ AS finished_time, ?::INTEGER AS layout, ?::BIGINT AS ledger,
+        ?::VARCHAR AS made_with"""
+
+
+def write_history(
+    warehouse: Path, run_id: str, finished_time: dt.datetime, ledger: int, files_of: Callable[[asked.Stored], Files]
+) -> None:
+    """Write the file anew: whoever opens it, whenever this process dies, finds the old one or the new one whole.
+
+    Who holds the old one keeps it. `ledger`: the version of `runs`; `files_of`: the data files of a table, by their paths below
+    the warehouse. Raises OSError.
+    """
+    part = warehouse / f"{HISTORY}.part"
+    try:
+        # Not there: in the name of a folder DuckDB takes a question mark for the end of it.
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder, HISTORY)
+            shutil.copyfile(_template(), made)
+            with _opened(made) as connection:
+                stand_in(connection, str(warehouse.resolve()))
+                rows_of = {name: reading(files_of(table)) for name, table in asked.stored().items()}
+                Names(connection, rows_of.get, lambda: finished_time, are_made=True).fill()
+                connection.execute(_RUN, [run_id, finished_time, LAYOUT, ledger, made_with()])
+            part.unlink(missing_ok=True)  # of a process that died
+            shutil.copyfile(made, part)
+        part.replace(warehouse / HISTORY)
+    except duckdb.Error as error:
+        raise OSError(f"{warehouse / HISTORY}: cannot be written: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _template() -> Path:
+    """Return such a file of no run, made for these sources once: to make all names takes much longer than to tell their files."""
+    path = asked.kept_file(".duckdb")
+    if not path.is_file():
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            made = Path(folder, path.name)
+            with _opened(made) as connection:
+                names = Names(connection, lambda _: None, lambda: None)
+                names.make()
+                for name in sorted(names.made):
+                    connection.execute(asked.statement(f"comment.{name}") or "SELECT NULL")
+                for query in queries().values():
+                    connection.execute(_macro(query))
+            made.replace(path)
+    return path
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Use a file, made if it is not there, in one transaction of a session in UTC."""
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "TimeZone": "UTC",
+        "threads": 1,
+        "autoinstall_known_extensions": False,
+    }
+    with duckdb.connect(config=settings) as connection:
+        named = str(path).replace("'", "''")
+        connection.execute(f"ATTACH '{named}' AS history (STORAGE_VERSION '{_STORAGE}')")
+        for statement in ("USE history", "BEGIN"):
+            connection.execute(statement)
+        yield connection
+        for statement in ("COMMIT", "USE memory", "DETACH history"):
+            connection.execute(statement)
+
+
+def _macro(query: Query) -> str:
+    """Return the statement that makes a saved query a function: what it is asked for may be given by name, with a _ before it."""
+    types = {one.name: one.type for one in query.parameters}
+
+    def bound(found: re.Match[str]) -> str:
+        name = found[1]
+        return found[0] if name not in types else f"CAST(_{name} AS INT)" if types[name] == "INT" else f"_{name}"
+
+    body = re.sub(r"\$(\w+)", bound, asked.statement(f"query.{query.name}") or "")
+    given = []
+    for one in query.parameters:
+        default = one.default if one.default == "NULL" or one.type == "INT" else f"'{one.default}'"
+        given.append(f"_{one.name}" if one.default is None else f"_{one.name} := {default}")
+    return f"CREATE MACRO {query.name}({', '.join(given)}) AS TABLE\n{body}"

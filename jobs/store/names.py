@@ -1,0 +1,177 @@
+"""The names that readers meet in DuckDB, over the files that a published run has pinned.
+
+Makes   views, macros and two small tables in a database: in memory, those that a question touches, for `ask`; all of them in the
+        file beside the tables (`store.history`), for everybody with DuckDB
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+from _duckdb import (
+    DuckDBPyConnection,
+)  # without what the package adds to it, which takes longer to import than many a question
+
+from jobs import __version__
+from jobs.store.coverage import RECORDED, Covered, covered_of, span_rows
+from schemas import asked
+
+# What is made of the ledger instead of a statement, and what of it.
+_OF_LEDGER: Mapping[str, str] = {"known_run": "", "coverage_spans": "runs"}
+# `schemas.views.COVERAGE_SPANS`, whose import would take longer than the answer.
+_SPANS = """[{"from_time": "TIMESTAMPTZ", "until": "TIMESTAMPTZ", "nowhere": "BOOLEAN", "recorded": "VARCHAR", "said": [{
+    "namesrv_id": "VARCHAR", "is_covered": "BOOLEAN", "recorded": "BOOLEAN", "running": "BOOLEAN", "known": "BOOLEAN",
+    "known_since": "TIMESTAMPTZ", "coverage": "VARCHAR", "nothing": "VARCHAR"}]}]"""
+# What DuckDB would take a file's name for a pattern by.
+_PATTERN = re.compile(r"[*?\[]")
+
+
+class Files(NamedTuple):
+    """Data files of a table, in order, by their paths below the warehouse.
+
+    `told`: what the log says of each that stands in none of its rows, values by column.
+    """
+
+    paths: Sequence[str]
+    told: Mapping[str, Sequence[Any]]
+
+
+class Names:
+    """The names in the database that a connection, whose session is in UTC, uses. Each is made once, behind what it is made of.
+
+    The rows of stored tables are views of a schema `files`; a view of the same name shows them to readers.
+    """
+
+    def __init__(
+        self,
+        connection: DuckDBPyConnection,
+        rows_of: Callable[[str], str | None],
+        finished_time: Callable[[], dt.datetime | None],
+        *,
+        are_made: bool = False,
+    ) -> None:
+        """Begin with none; `are_made`: with all.
+
+        `rows_of`: what reads the rows of a stored table, as behind FROM; None: it has none. `finished_time`: when the run was
+        published as of which is read; it may ask for rows of the ledger.
+        """
+        self._connection, self._rows_of, self._finished_time = connection, rows_of, finished_time
+        self.made = set(_all()) if are_made else set[str]()
+        if not are_made:
+            connection.execute("CREATE SCHEMA files")
+            connection.execute("CREATE MACRO warehouse() AS ''")
+
+    def make(self, text: str | None = None) -> None:
+        """Make what a text touches as far as it is not there; None: all names."""
+        if len(self.made) < len(_all()):
+            for name in touched(" ".join(_all()) if text is None else text):
+                if name not in self.made:
+                    self._make(name)
+                    self.made.add(name)
+
+    def fill(self) -> None:
+        """Make anew what another run has otherwise."""
+        for name, table in asked.stored().items():
+            self._make_rows(name, table)
+        for name in _OF_LEDGER:
+            self._make(name)
+
+    @cached_property
+    def coverage(self) -> list[Covered]:
+        """Return what is recorded of each name server."""
+        self.make("runs")
+        found = self._connection.execute(RECORDED)
+        names = [column[0] for column in found.description or ()]
+        return covered_of([dict(zip(names, row, strict=True)) for row in found.fetchall()])
+
+    def _make(self, name: str) -> None:
+        statement = asked.statement(name)
+        if name == "known_run":
+            made = "CREATE OR REPLACE TABLE known_run AS SELECT ?::TIMESTAMPTZ AS finished_time"
+            self._connection.execute(made, [self._finished_time()])
+        elif name == "coverage_spans":
+            rows = json.dumps(span_rows(self.coverage), default=dt.datetime.isoformat)
+            made = "SELECT s.* FROM (SELECT unnest(from_json(?, ?)) AS s)"
+            self._connection.execute(f"CREATE OR REPLACE TABLE coverage_spans AS {made}", [rows, _SPANS])
+        elif statement is not None:
+            self._connection.execute(statement)
+        else:
+            self._make_rows(name, asked.stored()[name])
+            self._connection.execute(f"CREATE VIEW {name} AS SELECT * FROM files.{name}")  # noqa: S608  a name of ours
+
+    def _make_rows(self, name: str, table: asked.Stored) -> None:
+        rows = self._rows_of(name)
+        made = (
+            {"closed_month": "strftime(timezone('UTC', valid_to), '%Y-%m')"}
+            if "closed_month" in table.cut and rows
+            else {}
+        )
+        value, rows = ("NULL", "(SELECT 1) WHERE FALSE") if rows is None else ("{}", rows)
+        columns = (
+            f"CAST({made.get(column, value.format(column))} AS {of}) AS {column}"
+            for column, of in table.columns.items()
+        )
+        self._connection.execute(f"CREATE OR REPLACE VIEW files.{name} AS SELECT {', '.join(columns)} FROM {rows}")  # noqa: S608  quoted
+
+
+def stand_in(connection: DuckDBPyConnection, warehouse: str) -> None:
+    """Have a session look for data files below a warehouse, wherever its process stands."""
+    connection.execute(f"CREATE OR REPLACE TEMPORARY MACRO warehouse() AS {_literal(pattern_of(warehouse) + '/')}")
+
+
+def made_with() -> str:
+    """Return what tells whether a file was made by this software."""
+    return f"{__version__} {asked.digest()}"
+
+
+def touched(text: str) -> list[str]:
+    """Return the names that a text may touch, what others are made of first."""
+    return asked.needed(text, _all(), _made_by)
+
+
+@cache
+def _all() -> frozenset[str]:
+    return frozenset(name for name in asked.names() if "." not in name) | frozenset(_OF_LEDGER)
+
+
+def reading(files: Files) -> str | None:
+    """Return what reads data files, as behind FROM; None: there are none.
+
+    What folders are called says nothing of rows: what the log says of a file is looked up by its name. For a file that name is a
+    constant, and one that a condition rules out is not opened.
+    """
+    if not files.paths:
+        return None
+    paths = f"list_transform({_literal([*map(pattern_of, files.paths)])}, lambda path: warehouse() || path)"
+    read = f"read_parquet({paths}, hive_partitioning = FALSE"
+    if not files.told:
+        return f"{read})"
+    place = f"list_position({_literal([path.rpartition('/')[2] for path in files.paths])}, parse_filename(filename))"
+    told = (f"{_literal(values)}[{place}] AS {column}" for column, values in files.told.items())
+    return f"(SELECT * EXCLUDE filename, {', '.join(told)} FROM {read}, filename = TRUE))"  # noqa: S608  quoted
+
+
+def pattern_of(path: str) -> str:
+    """Return the pattern that is just this path: DuckDB takes names for patterns."""
+    return _PATTERN.sub(r"[\g<0>]", path)
+
+
+def _literal(value: Any) -> str:
+    """Return a text, a date, NULL, or a list of such as SQL."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, dt.date):
+        return f"DATE '{value}'"
+    if isinstance(value, str):
+        return "'{}'".format(value.replace("'", "''"))
+    return f"[{', '.join(map(_literal, value))}]"
+
+
+def _made_by(name: str) -> str:
+    """Return the text of what a name is made of."""
+    return _OF_LEDGER.get(name, asked.statement(name) or "")
