@@ -17,7 +17,7 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import TamperedError
 from jobs.night import nightly
 from jobs.night.nightly import Asked, Shows
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from jobs.store.damage import Holder
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at

@@ -32,7 +32,7 @@ from jobs.ingest.sources import Found, Source, expand, sources_of
 from jobs.ingest.staging import staging_in
 from jobs.ingest.verdicts import judged
 from jobs.ingest.writing import settle_staged, write_staged
-from jobs.night.passes import InProcess, Passes, Processes
+from jobs.passes import InProcess, Passes, Processes
 from jobs.processes import cores, given_back, rarely_collected
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse

@@ -15,7 +15,7 @@ from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_serie
 from jobs.ingest.sources import Source
 from jobs.ingest.staging import Staging
 from jobs.ingest.verdicts import Quarantined, ReadSource
-from jobs.night.passes import InProcess, Passes
+from jobs.passes import InProcess, Passes
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US

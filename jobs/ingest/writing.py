@@ -19,7 +19,7 @@ from jobs.ingest.collecting import WRITTEN
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.positions import give_own_positions
 from jobs.ingest.staging import StagedFile, Staging, parts_of, together
-from jobs.night.passes import Passes
+from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.gate.rules import reasons

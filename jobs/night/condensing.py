@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from jobs.errors import TamperedError
 from jobs.night import stash
 from jobs.night.opened import TABLES, files_of
-from jobs.night.passes import Passes
 from jobs.night.together import TogetherWork, to_count
+from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files
 from jobs.store.relations import ask_file, digests_of, require_intact, rows_of_slices
 from jobs.store.warehouse import Warehouse

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from jobs.ingest.ingest import join_addresses
 from jobs.night.days import Days, days_to_do
 from jobs.night.night import Night
-from jobs.night.passes import Passes
+from jobs.passes import Passes
 from jobs.store.warehouse import Warehouse
 from schemas import gold
 

@@ -23,10 +23,10 @@ from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
 from jobs.night.judging import EVERYTHING, FLAGS, WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
-from jobs.night.passes import Call, Passes, call
 from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
 from jobs.night.work import REPLAYED, NamesrvWork
+from jobs.passes import Call, Passes, call
 from jobs.store.files import bounds_of
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed
 from jobs.store.ledger import require_same

@@ -20,8 +20,8 @@ from jobs.ingest.ingested import Ingested, Read
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.joining import begun, suggested_days
-from jobs.night.passes import OF_ROWS, Passes, for_files
 from jobs.night.publish import gold_digests, note_refused, publish
+from jobs.passes import OF_ROWS, Passes, for_files
 from jobs.store.damage import require_whole
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse

@@ -13,7 +13,7 @@ import pytest
 from jobs.cli.console import Console
 from jobs.conf import PipelineConf
 from jobs.night import nightly
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from jobs.store.warehouse import Warehouse
 from tests.cli.standalone import CAPTURE, night_on, standalone
 

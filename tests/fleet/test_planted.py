@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.night import nightly
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like, house_at

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.errors import FleetError
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from jobs.store.files import bounds_of, read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.cli.export import export
 from jobs.ingest.ingest import ingest
-from jobs.night.passes import Processes
+from jobs.passes import Processes
 from schemas import bronze
 from tests.examples import first_quick
 from tests.ingest.compare_bronze import rows_of

@@ -9,7 +9,7 @@ import pytest
 
 from jobs.ingest.ingest import ingest
 from jobs.ingest.series import Series
-from jobs.night.passes import InProcess, Passes, Processes
+from jobs.passes import InProcess, Passes, Processes
 from tests.ingest.given import content, house_at, packets, stored
 
 HERE, THERE = bytes((127, 0, 0, 1)), bytes((10, 9, 8, 7))

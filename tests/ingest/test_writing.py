@@ -12,7 +12,7 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from namesrv_core.history.snapshot import snapshot_text
 from namesrv_core.machine.profile import PROFILES
 from namesrv_core.machine.registry import Registry

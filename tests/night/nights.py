@@ -25,7 +25,7 @@ from jobs.night import gate, nightly
 from jobs.night.docs import Verdict
 from jobs.night.judging import JudgedTogether
 from jobs.night.nightly import Asked, Summary
-from jobs.night.passes import InProcess, Passes
+from jobs.passes import InProcess, Passes
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 from pyspark import cloudpickle
 
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from tests.night.nights import CAPTURE, CHECKOUT, Capture, night
 
 P = TypeVar("P")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.night.passes import Call, InProcess, OnSpark
+from jobs.passes import Call, InProcess, OnSpark
 from tests.fleet.fleets import house_at
 from tests.night.nights import night
 from tools.fleet.fleet import Fleet

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.night import night as nights
-from jobs.night.passes import OnSpark
+from jobs.passes import OnSpark
 from schemas import gold
 from tests.ingest.given import piece
 from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, Counting, heads, night, rows

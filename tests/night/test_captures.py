@@ -16,7 +16,7 @@ from jobs.ask.engine import Answers
 from jobs.audit.asked import asked_again, differing, published, summed
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
-from jobs.night.passes import OnSpark
+from jobs.passes import OnSpark
 from schemas import gold
 from tests.night.content import EXPECTED, content_of
 from tests.night.nights import Capture, house_at, night

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import EXIT_USAGE, UsageError
-from jobs.night.passes import InProcess, Note, OnSpark, _calling
+from jobs.passes import InProcess, Note, OnSpark, _calling
 from jobs.session import is_local, is_meant_for_cluster
 from tests.night.nights import Nights, night
 

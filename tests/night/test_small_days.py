@@ -13,7 +13,7 @@ import pytest
 from jobs.night import judging
 from jobs.night.docs import Verdict
 from jobs.night.nightly import Summary
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from namesrv_day.gate import rules
 from namesrv_day.gate.rules import Measurement
 from schemas import gold

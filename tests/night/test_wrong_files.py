@@ -18,7 +18,7 @@ from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_USAGE
 from jobs.ingest import sources, writing
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from jobs.store.check import check
 from schemas import bronze, gold
 from schemas.rules import RULES
@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_put_into_tables_is_left_out(tmp_path: Path, monke
         return written(staging, table, rows)
 
     monkeypatch.setattr(writing, "_judged", judged)
-    monkeypatch.setattr("jobs.night.passes.cores", lambda: 1)
+    monkeypatch.setattr("jobs.passes.cores", lambda: 1)
     good = some_days(tmp_path)
     wrong = write_log(tmp_path, DAYS[1], [registration(BAD, "10:30:00", "X", MONTH_MS)], "-x")
     said = night(tmp_path / "w", *good, wrong)

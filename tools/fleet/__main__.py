@@ -12,7 +12,7 @@ from pathlib import Path
 from jobs.cli.judged import warehouse_at
 from jobs.conf import DEFAULT_CONF, load_conf
 from jobs.errors import JobError
-from jobs.night.passes import InProcess
+from jobs.passes import InProcess
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
 from tools.fleet.fleet import fleet_of

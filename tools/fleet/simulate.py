@@ -24,7 +24,7 @@ from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from jobs.night import stash
-from jobs.night.passes import InProcess, Passes
+from jobs.passes import InProcess, Passes
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_derived
