@@ -58,7 +58,7 @@ class Watched(InProcess):
 
 @pytest.mark.slow
 def test_a_day_is_one_pass(tmp_path: Path) -> None:
-    """A task carries a name server's day to its end; keys are compared beside it, of all days once."""
+    """A task carries a name server's day to its end; rules about several rows are counted beside it, of all days once."""
     days = [FIRST, FIRST + dt.timedelta(days=1)]
     fleet = Fleet(FIRST, brokers=3, namesrvs=2, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
     simulate(house_at(tmp_path, "fleet"), InProcess(), fleet, days)
@@ -66,7 +66,7 @@ def test_a_day_is_one_pass(tmp_path: Path) -> None:
     assert night(tmp_path, passes=watched).status == "published"
     condensing, first, second = (pass_ for pass_ in watched.seen if pass_)
     assert condensing.keys() == {"condense_files"}
-    assert first == {"replay_namesrvs": 2, "compare_keys": 1}
+    assert first == {"replay_namesrvs": 2, "count_together": 2}
     assert second == {"replay_namesrvs": 2}
 
 
