@@ -23,7 +23,8 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, TamperedError
 from jobs.night import gate
 from jobs.store.check import check
-from jobs.store.files import write_file
+from jobs.store.intervals import write_intervals
+from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.rows import with_columns
 from namesrv_day.audit.attested import rows_of_table
 from namesrv_day.verify.verify import Verified, verdicts
@@ -151,10 +152,10 @@ def test_what_was_forged_with_digests_that_fit_is_found(tmp_path: Path, monkeypa
     No answer shows over which connection a broker registered: the night from the events does. A count of answers is found by both.
     """
 
-    def forged(rows: pa.Table, root: str, table: Any, day: dt.date | None, name: str) -> Any:
+    def forged(root: str, table: Any, rows: pa.Table, *others: Any) -> Any:
         if table is gold.BROKER_LIVE_HISTORY:
             rows = with_columns(rows, channel_id=pa.array(["192.0.2.1:1#1"] * rows.num_rows))
-        return write_file(rows, root, table, day, name)
+        return write_intervals(root, table, rows, *others)
 
     def miscounted(given: Any) -> Verified:
         found = verdicts(given)
@@ -163,7 +164,7 @@ def test_what_was_forged_with_digests_that_fit_is_found(tmp_path: Path, monkeypa
         return found._replace(answer_checks=with_columns(found.answer_checks, **fewer))
 
     with monkeypatch.context() as lying:
-        lying.setattr("jobs.night.work.write_file", forged)
+        lying.setattr("jobs.night.judging.write_intervals", forged)
         lying.setattr("jobs.night.judging.verdicts", miscounted)
         night(tmp_path / "w", CAPTURE)
     assert check(house_at(tmp_path / "w")).wrong == []
@@ -234,7 +235,7 @@ def test_without_an_instant_all_is_proved_and_no_table_listed(
     """The attestation has both proofs, and is verified as any other."""
     file, where = tmp_path / "a.json", ["--warehouse", nights.path]
     code, told, _ = ran(capsys, "--output", file, *where)
-    assert (code, "replayed from nothing: " in told, "20 tables, as published" in told) == (EXIT_OK, True, True)
+    assert (code, "replayed from nothing: " in told, f"{len(DATA_TABLES)} tables, as published" in told) == (EXIT_OK, True, True)
     assert json.loads(file.read_text())["tables"] == {}
     assert ran(capsys, "--check", file, *where)[0] == EXIT_OK
 

@@ -15,6 +15,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from schemas import gold
 from schemas.findings import Thresholds
+from schemas.times import day_of
 from tests.ingest.given import DAY, FIRST, NAMESRV, Line
 from tests.night.nights import CAPTURE, Capture, night, rows
 
@@ -132,7 +133,7 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
         (SECOND, ORDERS, "true", "inferred", 2),
     ]
     gone = [
-        row["day"]
+        day_of(row["valid_to"])
         for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY)
         if row["topic"] == "U" and row["valid_to"] is not None
     ]
