@@ -108,7 +108,7 @@ class Idle:
 
     def forget(self, connection: Connection) -> None:
         """Stop watching a connection."""
-        for table in (self.open, self.overdue):
+        for table in (self.open, self.overdue, self.unheard):
             if table.get(connection.client) is connection:
                 del table[connection.client]
 
