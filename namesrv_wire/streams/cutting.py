@@ -97,6 +97,8 @@ class FrameCutter:
                 self.position += size
                 return data
             self.need = 4 + length
+        elif self.need <= 4:  # not even its length is known yet
+            return None
         left = self.need - len(buffer) - size
         if left > 0:
             buffer += data
