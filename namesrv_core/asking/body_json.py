@@ -49,13 +49,15 @@ def route_read(
         return None
     try:
         others = {**rest(f'{{"filterServerTable":{middle}}}'), **(rest(f"{{{tail[1:]}") if tail != "}" else {})}
-        found = (
+        if "brokerDatas" in others or "queueDatas" in others:  # the last one counts
+            return None
+        return (
             [group(f"{{{text}}}") for text in head[len(_GROUPS) : -1].split("},{")],
             [queue_data(f"{{{text}}}") for text in queue_datas.split("},{")],
+            others,
         )
     except ValueError:
         return None
-    return None if "brokerDatas" in others or "queueDatas" in others else (*found, others)
 
 
 def read_json(text: str) -> Any:  # any JSON value
