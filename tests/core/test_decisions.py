@@ -116,6 +116,13 @@ def test_the_first_answers_decide() -> None:
     assert evidence(decided) == ("register_and_close", 1, ("a1500",), ())
 
 
+def test_what_is_under_way_is_waited_for() -> None:
+    """A request that had come when the race ended, and takes effect later, is taken in each order before they are compared."""
+    wipe = at(1_400, "wipe", events.WipeWritePerm("broker-a"))
+    decided, _ = decide(day([*RACE, wipe], polled([(1_500, there())]), {"wipe": 1_000.8}))
+    assert ("register_and_close", 1, ("a1500",), ()) in map(evidence, decided)
+
+
 def test_majority_decides() -> None:
     """Within a second, two answers against one; the one is reported as a contradiction."""
     (decided,), _ = decide(day(RACE, polled([(1_500, there()), (1_600, there()), (1_700, EMPTY)])))

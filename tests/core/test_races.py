@@ -106,6 +106,7 @@ def test_registration_races_with_the_end_of_the_connection_of_the_day_before() -
     assert kinds(closed, register(addr="a:2")) == []
     assert kinds(closed, WIPE) == []
     assert kinds(events.ChannelDestroyed("unknown", "a:50000"), register()) == []
+    assert kinds(events.ChannelDestroyed("new", "a:50000"), register()) == [], "its own connection had ended before"
 
 
 def test_only_the_first_end_of_a_connection_races() -> None:
