@@ -117,10 +117,11 @@ def test_the_first_answers_decide() -> None:
 
 
 def test_what_is_under_way_is_waited_for() -> None:
-    """A request that had come when the race ended, and takes effect later, is taken in each order before they are compared."""
-    wipe = at(1_400, "wipe", events.WipeWritePerm("broker-a"))
-    decided, _ = decide(day([*RACE, wipe], polled([(1_500, there())]), {"wipe": 1_000.8}))
-    assert ("register_and_close", 1, ("a1500",), ()) in map(evidence, decided)
+    """A request that had come where the orders would be compared, and takes effect later, is taken first in each of them."""
+    wipe = at(2_100, "wipe", events.WipeWritePerm("broker-a"))
+    answers = polled([(1_500, there()), (2_050, there()), (2_200, there())])
+    (decided,), _ = decide(day([*RACE, wipe], answers, {"wipe": 1_300}))
+    assert evidence(decided) == ("register_and_close", 1, ("a1500", "a2050"), ())
 
 
 def test_majority_decides() -> None:
