@@ -17,15 +17,20 @@ WITH registered AS (
         max(if(has_it, last_seq, NULL)) OVER (of_topic ROWS UNBOUNDED PRECEDING) AS had_until_seq,
         min(if(has_it, seq, NULL)) OVER (of_topic ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS again_seq
     FROM said WINDOW of_topic AS (PARTITION BY topic, broker_name ORDER BY seq)
-), gone AS (
-    SELECT DISTINCT ends.seq, broker_name, NULL AS topic FROM ends JOIN hours USING (channel_id)
-    UNION ALL SELECT seq, broker_name, NULL FROM unregistrations
-    UNION ALL SELECT seq, NULL, topic FROM requests WHERE list_contains($of_topics, code)
-    UNION ALL SELECT seq, NULL, NULL FROM life WHERE kind IN ('started', 'stopped', 'recording_gap')
+), left_once AS (
+    SELECT topic, broker_name, broker_addr, had_id = 0 AND had_addr = broker_addr AS is_masters, had_seq, seq AS since_seq, again_seq
+    FROM placed WHERE begins AND had_until_seq < seq
+), names_gone AS (
+    SELECT DISTINCT broker_name, ends.seq FROM ends JOIN hours USING (channel_id)
+    UNION ALL SELECT broker_name, seq FROM unregistrations
+), topics_gone AS (
+    SELECT topic, seq FROM requests WHERE list_contains($of_topics, code)
+), lives AS (
+    SELECT seq FROM life WHERE kind IN ('started', 'stopped', 'recording_gap')
 )
-SELECT placed.topic, placed.broker_name, any_value(had_addr) AS broker_addr, had_seq, placed.seq AS since_seq,
-    least(any_value(again_seq), min(gone.seq)) AS until_seq, any_value(had_id = 0) AS is_masters
-FROM placed LEFT JOIN gone ON gone.seq > had_seq
-    AND coalesce(gone.broker_name = placed.broker_name, TRUE) AND coalesce(gone.topic = placed.topic, TRUE)
-WHERE begins AND had_until_seq < placed.seq
-GROUP BY placed.topic, placed.broker_name, had_seq, since_seq HAVING coalesce(min(gone.seq) > since_seq, TRUE)
+SELECT left_once.* EXCLUDE (again_seq), least(again_seq, names_gone.seq, topics_gone.seq, lives.seq) AS until_seq
+FROM left_once
+ASOF LEFT JOIN names_gone ON left_once.broker_name = names_gone.broker_name AND had_seq < names_gone.seq
+ASOF LEFT JOIN topics_gone ON left_once.topic = topics_gone.topic AND had_seq < topics_gone.seq
+ASOF LEFT JOIN lives ON had_seq < lives.seq
+WHERE coalesce(least(names_gone.seq, topics_gone.seq, lives.seq) > since_seq, TRUE)
