@@ -16,7 +16,7 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from namesrv_core.history.timeline import StateChange
-from namesrv_core.history.verification import Observed, chosen, judged, verify
+from namesrv_core.history.verification import Observed, chosen, judged
 from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
 from namesrv_core.inference.units import Unit, nodes_of, unit_around
 from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, Event, NamesrvStarted, QueryDataVersion
@@ -312,12 +312,3 @@ def _moved(timed: TimedEvent, move: Move) -> TimedEvent:
     if move.looked_up is not None and isinstance(event, ChannelDestroyed):
         event = event._replace(looked_up=move.looked_up)
     return timed._replace(seq=move.seq, effect_us=move.seq // NS_PER_US, event=event)
-
-
-def explained_by(day: Day) -> frozenset[str]:
-    """Return the ids of the answers that a replay of the whole day, in the order recorded, explains."""
-    day, registry = thawed(day), day.start()
-    before, span = registry.copy(), (day.from_seq - 1, day.until_seq)
-    timeline, starts = replayed(day, registry, between(day.timed_events, *span), span)
-    verdicts = verify(before, timeline, between(day.observations, *span), day.namesrv, starts=starts)
-    return frozenset(verdict.observed.event_id for verdict in verdicts if verdict.matched)

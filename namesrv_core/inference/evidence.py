@@ -1,8 +1,7 @@
 """What speaks for a setting's value: answers and closes that only one value explains.
 
-Most of it can be read off directly: an answer that carries an order configuration, a list that was refused. What
-depends on the registry is weighed: the day is replayed under both values, and the answers that only one of them
-explains are counted.
+It is read off directly: an answer that carries an order configuration, a list that was refused, a broker that stands in a route.
+Nothing is replayed for it.
 """
 
 from __future__ import annotations
@@ -14,21 +13,17 @@ from typing import Any, Literal, NamedTuple
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
-from namesrv_core.inference.decisions import explained_by
-from namesrv_core.inference.races import Day
 from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, Votes
-from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
 from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS
-from namesrv_core.replay.loop import TimedEvent
 
 SHOWN = 5
 """Event ids that are kept as evidence."""
 
+ONE_SCAN_NS = 100 * NS_PER_MS
+"""Packets of one scan follow each other within this time; the first of them tells when it ran."""
 _TICK_LATE_MS = TICK_LATE_NS // NS_PER_MS  # a thawing server's packets are later and fit nothing
-# Packets of one scan follow each other within this time; the first of them tells when it ran.
-_ONE_SCAN_NS = 100 * NS_PER_MS
 # An idle close comes up to this long after its limit: measured 61 ms.
 _IDLE_LATE_MS = 250
 _PERIODS_MS = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000)
@@ -152,10 +147,13 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
     ids: dict[tuple[object, object], list[Membership]] = {}
     for membership in sorted(memberships):
         ids.setdefault((membership.broker_name, membership.broker_addr), []).append(membership)
+    groups: dict[str, list[tuple[str | None, dict[int, str]]]] = {}  # most answers are told again and again
     for answer in answers:
         if (answer.topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX):
             continue
-        for name, addrs in _read_only_groups(answer.body):
+        if answer.body not in groups:
+            groups[answer.body] = [*_read_only_groups(answer.body)]
+        for name, addrs in groups[answer.body]:
             if MASTER_ID not in addrs:
                 yield Vote("support_acting_master", False, answer.seq, answer.event_id)
             elif _id_at(ids.get((name, addrs[MASTER_ID]), ()), answer) not in (None, MASTER_ID):
@@ -180,7 +178,7 @@ def first_of_scans(expiries: Iterable[Expiry]) -> list[Expiry]:
     """Return the first close of each scan, in order: the others follow it closely."""
     ordered = sorted(expiries)
     before = [None, *ordered]
-    return [e for e, last in zip(ordered, before, strict=False) if last is None or e.seq - last.seq > _ONE_SCAN_NS]
+    return [e for e, last in zip(ordered, before, strict=False) if last is None or e.seq - last.seq > ONE_SCAN_NS]
 
 
 def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int | None = None) -> Iterator[Vote]:
@@ -206,28 +204,6 @@ def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int |
 
 def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
     return _off_ns(expiry.seq - phase_us * NS_PER_US, period_ns) <= JITTER_NS
-
-
-def loses_topics(timed_events: Iterable[TimedEvent]) -> bool:
-    """Return whether a registration leaves out a topic that an earlier one of its broker name had."""
-    known: dict[str | None, set[str]] = {}
-    for timed in timed_events:
-        event = timed.event
-        if isinstance(event, RegisterBroker) and event.topics is not None:
-            names = known.setdefault(event.broker_name, set())
-            if not names <= event.topics.names:
-                return True
-            names |= event.topics.names
-    return False
-
-
-def weighed_votes(name: str, days: Mapping[Value, Day]) -> Iterator[Vote]:
-    """Yield the answers that only one of two values of setting `name` explains; `days`: the day under each."""
-    (one, one_day), (other, other_day) = days.items()
-    by_one, by_other = explained_by(one_day), explained_by(other_day)
-    for observed in one_day.observations:
-        if (observed.event_id in by_one) != (observed.event_id in by_other):
-            yield Vote(name, one if observed.event_id in by_one else other, observed.seq, observed.event_id)
 
 
 def tally(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Statement] = ()) -> list[Votes]:

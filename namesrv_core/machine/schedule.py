@@ -152,23 +152,3 @@ class ScanSchedule:
         first = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS
         shift = (epoch.phase_us * NS_PER_US - 1 - first) % period_ns  # just before the packet
         return epoch._replace(origin_ns=epoch.origin_ns + shift - (period_ns if 2 * shift > period_ns else 0))
-
-
-class BoundedSchedule(ScanSchedule):
-    """Not when scans ran, but when at the earliest or at the latest: at once at the end of a lease, or a period later.
-
-    What they remove is taken to be gone, as by scans whose phase is known: answers may contradict it.
-    """
-
-    def __init__(self, schedule: ScanSchedule, *, late: bool) -> None:
-        self.__dict__.update(schedule.__dict__)
-        self._epochs = [epoch._replace(phase_us=epoch.phase_us or 0) for epoch in self._epochs]
-        self._is_late = late
-
-    def first_tick(self, after_seq: int, lease_end_ms: int) -> int | None:
-        """Return the bound of the tick that `ScanSchedule` returns."""
-        epoch = self._epoch_at(max(after_seq, lease_end_ms * NS_PER_MS))
-        if epoch is None:
-            return None
-        ended = (lease_end_ms + 1) * NS_PER_MS
-        return self._after_stall(max(after_seq + 1, ended + (self._period_of(epoch) if self._is_late else 0)))

@@ -1,39 +1,37 @@
-"""What speaks for a setting while it is open: answers and closes of a day that only one of its values explains."""
+"""What speaks for a setting while it is open: answers and closes that only one of its values explains, as they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.inference import evidence, ticks
-from namesrv_core.inference.races import Day
-from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Value, Votes, namesrv_of
+from namesrv_core.inference.races import REMOVAL_LAG_NS
+from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
-from namesrv_core.machine.events import RegisterBroker
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
-from namesrv_core.machine.rows import TopicTable
-from namesrv_core.machine.schedule import TICK_LATE_NS, BoundedSchedule, Stall
-from namesrv_core.replay.loop import TimedEvent
+from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
 from namesrv_day.arrow.rows import empty, rows_of
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import SettleInput, frame
+from namesrv_day.day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.day.timed import topic_tables_of
-from namesrv_day.hours.condense import PERIOD_US
-from namesrv_day.settle.races import Replayable, in_periods
+from namesrv_day.hours.condense import LONGEST_LEASE_MS, PERIOD_US
+from namesrv_day.settle.races import in_periods
 from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_day.settle.stalls import stalls
 from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
+from schemas.table import LONG, STRING, STRINGS
 
 _LISTS = (206, 224, 311, 312, 313)
 _PERIOD = "scan_period_ms"
@@ -42,10 +40,16 @@ _LAST_SEQ = (1 << 63) - 1
 
 def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
-    wanted = {setting.name for setting in settle(known) if setting.source.is_open}
-    asked = _VOTES if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows else _VOTES_WITHOUT_ANSWERS
+    settled = settle(known)
+    wanted = {setting.name for setting in settled if setting.source.is_open}
+    asked = _VOTES if _answers(given).num_rows else _VOTES_WITHOUT_ANSWERS
     cast = [vote for name, votes_of in asked.items() if name in wanted for vote in votes_of(given)]
-    return evidence.tally(cast, known.lives, known.statements)
+    profiles = {one.life_seq: profile_named(str(one.value)) for one in settled if one.name == VERSION}
+    return [
+        told
+        for told in evidence.tally(cast, known.lives, known.statements)
+        if told.name != DELETION or profiles[told.life_seq].deletes_unlisted_topics
+    ]
 
 
 class Scans(NamedTuple):
@@ -98,73 +102,112 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
     )
 
 
-def weighed_deletion(known: Known, day: Day) -> list[Votes]:
-    """Return what the answers say about topics that a registration leaves out: deleted or not, in two replays of `day`."""
-    settled = settle(known)
-
-    def under(value: Value) -> Day:
-        assumed = [s._replace(value=value) if s.name == DELETION and s.source.is_open else s for s in settled]
-        return day._replace(namesrv=namesrv_of(assumed, day.from_seq))
-
-    return _weighed(DELETION, known, {value: under(value) for value in (False, True)})
-
-
-def weighed_idle_limit(known: Known, channel_events: pa.Table, day: Day) -> list[Votes]:
-    """Return what the answers say about the default idle limit and a longer one, in two replays of `day`.
-
-    With a longer one the timer did nothing, and late packets were ends. `channel_events`: as recorded; `day` has them all.
-    """
-    late, timed = pc.field("kind") == "late_close", pc.field("closed_by") == "timer"
-    silences = [_silence({**row, "how": "closed_late"}) for row in rows_of(channel_events.filter(late))]
-
-    def without(ends: pc.Expression) -> Day:
-        ids = set(channel_events.filter(ends)["event_id"].to_pylist())
-        return day._replace(timed_events=[timed for timed in day.timed_events if timed.event_id not in ids])
-
-    limits: dict[Value, Day] = {CHANNEL_MAX_IDLE_MS: without(late), evidence.longer_limit(silences): without(timed)}
-    return _weighed(IDLE_LIMIT, known, limits)
+def tick_votes(given: SettleInput, scans: Scans, day: NamesrvDay) -> list[evidence.Vote]:
+    """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
+    timers: dict[int, Timer] = {}
+    lapses = []
+    for lapse in rows_of(_lapses(given, scans, day.namesrv, day.until_seq)):
+        from_seq, until_seq = lapse["from_seq"], lapse["until_seq"]
+        timer = day.schedule.timer_at(from_seq)
+        # Ticks that a stall has held up say nothing of the timer.
+        if timer is None or any(stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in scans.stalls):
+            continue
+        timers[from_seq] = timer
+        lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
+    told: dict[Timer, list[ticks.Told]] = {timer: [] for timer in timers.values()}
+    for row in rows_of(_standing(given, pa.Table.from_pylist(lapses, schema=_SPANS))) if lapses else ():
+        timer = timers[row["from_seq"]]
+        told[timer] += ticks.told_by(ticks.Seen(**row), timer.period_ns)
+    return [vote for timer, own in told.items() for vote in ticks.phase_votes(own, timer)]
 
 
-def weighed_phase(known: Known, day: Replayable, closes: Sequence[int]) -> list[Votes]:
-    """Return what the answers say about when scans ran, in two replays of `day`, if some did that none of the `closes` shows."""
-    if all(removal.seq + 1 in closes for removal in day.asked(ticks.removals_of)):
-        return []
-    early, late = (day.under(BoundedSchedule(day.context.schedule, late=is_late)) for is_late in (False, True))
-    told = early.asked(lambda one: late.asked(lambda other: sorted(ticks.told_by_answers(one, other))))
-    starts = [life.from_seq for life in known.lives]
-    by_life = groupby(told, key=lambda one: evidence.life_seq(starts, one.from_seq))
-    of_lives = ([*own] for _, own in by_life)
-    timed = ((own, day.context.schedule.timer_at(own[0].from_seq)) for own in of_lives)
-    cast = [vote for own, timer in timed if timer is not None for vote in ticks.phase_votes(own, timer)]
-    return evidence.tally(cast, known.lives)
+def _answers(given: SettleInput) -> pa.Table:
+    return frame(given.today, bronze.ROUTE_OBSERVATIONS)
 
 
-def _weighed(name: str, known: Known, days: Mapping[Value, Day]) -> list[Votes]:
-    return evidence.tally(evidence.weighed_votes(name, days), known.lives, known.statements)
+def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) -> pa.Table:
+    """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_SPANS`."""
+    profile, hours = namesrv.profile, given.today["hours"]
+    leases: dict[str, Any] = {
+        "with_cluster": profile.live_key_has_cluster,
+        "own_lease": profile.own_heartbeat_timeout,
+        "default_ms": BROKER_CHANNEL_EXPIRED_MS,
+    }
+    tables = {"hours": hours, "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
+    holes = ask(query("settle/holes"), tables, period_us=PERIOD_US, **leases)
+    tables |= {
+        "holes": holes,
+        "channel_ends": frame(given.today, bronze.CHANNEL_EVENTS),
+        "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
+        "life": frame(given.today, bronze.NAMESRV_EVENTS),
+        **_single_beats(given, holes),
+    }
+    return ask(
+        query("settle/lapses"),
+        tables,
+        longest_ms=LONGEST_LEASE_MS,
+        period_us=PERIOD_US,
+        scan_ns=2 * namesrv.scan_period_ms * NS_PER_MS,
+        one_scan_ns=evidence.ONE_SCAN_NS,
+        closes=scans.closes or [0],
+        until_seq=until_seq,
+        **leases,
+    ).cast(_SPANS)
 
 
-def closes_late(given: SettleInput) -> bool:
-    """Return whether a packet ended a connection after the default idle limit."""
-    return bool(frame(given.today, bronze.CHANNEL_EVENTS).filter(pc.field("kind") == "late_close").num_rows)
+def _standing(given: SettleInput, spans: pa.Table) -> pa.Table:
+    """Return whether brokers stood in answers within some `_SPANS`."""
+    return ask(query("settle/standing"), {"spans": spans, "answers": _answers(given)})
 
 
-def loses_topics(given: SettleInput) -> bool:
-    """Return whether a registration leaves out a topic that an earlier one of its broker name had."""
-    tables = ask(query("settle/topic_tables"), {"hours": given.today["hours"]})
-    if not tables.num_rows:
-        return False
+def _deletion_votes(given: SettleInput) -> Iterable[evidence.Vote]:
+    """Read routes of topics that a registration left out, whether they still have its broker."""
+    tables, answers = ask(query("settle/topic_tables"), {"hours": given.today["hours"]}), _answers(given)
+    asked = {*pc.unique(answers.filter(pc.field("code") == RequestCode.GET_ROUTEINFO_BY_TOPIC)["subject"]).to_pylist()}
+    if not (tables.num_rows and asked):
+        return
+    left_out = _left_out(given, tables, asked)
+    found = ask(
+        query("settle/left_out"),
+        {
+            "left_out": pa.Table.from_pylist(left_out, schema=_LEFT_OUT),
+            "hours": given.today["hours"],
+            "ends": frame(given.today, bronze.CHANNEL_EVENTS),
+            "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
+            "requests": frame(given.today, bronze.ADMIN_EVENTS),
+            "life": frame(given.today, bronze.NAMESRV_EVENTS),
+        },
+        of_topics=[RequestCode.DELETE_TOPIC_IN_NAMESRV.value, RequestCode.REGISTER_TOPIC_IN_NAMESRV.value],
+    )
+    told = ask(query("settle/kept"), {"left_out": found, "answers": answers})
+    kept, gone = told.filter(pc.field("stands")), told.filter(~pc.field("stands") & pc.field("is_masters"))
+    if gone.num_rows:
+        where = pc.field("broker_addr").isin(pc.unique(gone["broker_addr"]))
+        beats = {t.name: given.raw_beats(t.name, columns=_BEATEN[t.name], where=where) for t in BEATS}
+        gone = ask(query("settle/heard"), {"answers": gone, **beats}, default_ms=BROKER_CHANNEL_EXPIRED_MS)
+    for rows, value in ((kept, False), (gone, True)):
+        yield from (evidence.Vote(DELETION, value, row["seq"], row["event_id"]) for row in rows_of(rows))
+
+
+def _left_out(given: SettleInput, tables: pa.Table, asked: set[str | None]) -> list[dict[str, Any]]:
+    """Return the topics asked for that some registrations of a broker name have and others have not, with the tables that do."""
     listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
-    # The first and the last registration with a table tell as much as all of them.
-    registered = [
-        TimedEvent(row[at], "", 0, _registration(row["broker_name"], listed[row["topic_config_digest"]]))
-        for row in rows_of(tables)
-        for at in ("first_seq", "last_seq")
+    of_names: dict[str | None, set[str]] = {}
+    for row in rows_of(tables):
+        of_names.setdefault(row["broker_name"], set()).add(row["topic_config_digest"])
+    return [
+        {"broker_name": name, "topic": topic, "digests": [d for d in digests if topic in listed[d].names]}
+        for name, digests in of_names.items()
+        # With static topics none is deleted.
+        if name is not None and not any(listed[digest].mappings for digest in digests)
+        for topic in _in_some(listed[digest].names & asked for digest in digests)
     ]
-    return evidence.loses_topics(sorted(registered, key=lambda timed: timed.seq))
 
 
-def _registration(broker_name: str | None, topics: TopicTable) -> RegisterBroker:
-    return RegisterBroker(None, None, broker_name, 0, None, None, topics, None, None)
+def _in_some(tables: Iterable[frozenset[str]]) -> list[str]:
+    """Return the topics that are in some of the tables, and not in all."""
+    names = [*tables]
+    return sorted(frozenset[str]().union(*names) - names[0].intersection(*names))
 
 
 def _list_votes(codes: Iterable[int], given: SettleInput) -> Iterable[evidence.Vote]:
@@ -174,7 +217,7 @@ def _list_votes(codes: Iterable[int], given: SettleInput) -> Iterable[evidence.V
         SELECT seq, event_id, code, response_code = 1 AS disabled FROM answers
         WHERE code IN $codes AND (response_code = 0 OR response_code = 1 AND remark = 'disable')
         """,
-        {"answers": frame(given.today, bronze.ROUTE_OBSERVATIONS)},
+        {"answers": _answers(given)},
         codes=list(codes),
     )
     return evidence.topic_list_votes(
@@ -210,13 +253,16 @@ def _routes(given: SettleInput, which: str, rows: pa.Table | None = None) -> lis
         SELECT event_id, request_seq, seq, subject AS topic, body FROM answers
         WHERE code = 105 AND response_code = 0 AND ({which})
         """,  # noqa: S608  conditions of this module
-        {"answers": frame(given.today, bronze.ROUTE_OBSERVATIONS)} | ({} if rows is None else {"rows": rows}),
+        {"answers": _answers(given)} | ({} if rows is None else {"rows": rows}),
     )
     return [evidence.RouteAnswer(**row) for row in rows_of(answers) if row["body"] is not None]
 
 
 def _idle_votes(given: SettleInput) -> Iterable[evidence.Vote]:
-    """Read how brokers' connections ended that were silent for the default limit or longer, and which did not end."""
+    """Read how brokers' connections ended that were silent for the default limit or longer, and which did not end.
+
+    Where that tells nothing, and a later packet ended one, answers do in which its broker stood as if it had not been closed.
+    """
     early_ms, late_ms = CHANNEL_MAX_IDLE_MS - EARLY_NS // NS_PER_MS, CHANNEL_MAX_IDLE_MS + LATE_NS // NS_PER_MS
     tables = {
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),
@@ -224,11 +270,22 @@ def _idle_votes(given: SettleInput) -> Iterable[evidence.Vote]:
         "owners": _owners(given),
     }
     rows = ask(query("settle/silences"), tables, early_ms=early_ms, late_ms=late_ms)
-    return evidence.idle_limit_votes([_silence(row) for row in rows_of(rows)], CHANNEL_MAX_IDLE_MS)
-
-
-def _silence(row: Mapping[str, Any]) -> evidence.Silence:
-    return evidence.Silence(row["seq"], row["event_id"], row["silent_ms"] or 0, row["how"])
+    silences = [
+        evidence.Silence(row["seq"], row["event_id"], row["silent_ms"] or 0, row["how"]) for row in rows_of(rows)
+    ]
+    told = [*evidence.idle_limit_votes(silences, CHANNEL_MAX_IDLE_MS)]
+    yield from told
+    if told or not any(silence.how == "closed_late" for silence in silences):
+        return
+    beats = {"hours": given.today["hours"], "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
+    passed = ask(
+        query("settle/outlasted"),
+        {"ends": tables["ends"], "owners": tables["owners"], **beats},
+        lag_ns=REMOVAL_LAG_NS,
+    )
+    longer_ms = evidence.longer_limit(silences)
+    for row in rows_of(_standing(given, passed.cast(_SPANS)).filter(pc.field("stands"))):
+        yield evidence.Vote(IDLE_LIMIT, longer_ms, row["seq"], row["event_id"])
 
 
 def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evidence.Expiry]:
@@ -239,15 +296,7 @@ def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evid
     if not owned.num_rows:
         return []
     spanning = ask(_SPANNING, {"owned": owned, "hours": hours}, period_us=PERIOD_US)
-    asked = pc.field("broker_addr").isin(spanning["broker_addr"]) & in_periods(
-        pc.unique(spanning["period"]).to_pylist()
-    )
-    single = {
-        table.name: given.raw_beats(table.name, columns=_BEATEN[table.name], where=asked)
-        if spanning.num_rows
-        else empty(table)
-        for table in BEATS
-    }
+    single = _single_beats(given, spanning)
     found = ask(
         query("settle/expiries"),
         {"owned": owned, "hours": hours, "live": live, **single},
@@ -256,6 +305,17 @@ def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evid
         default_ms=BROKER_CHANNEL_EXPIRED_MS,
     )
     return [evidence.Expiry(**row) for row in rows_of(found)]
+
+
+def _single_beats(given: SettleInput, asked: pa.Table) -> dict[str, pa.Table]:
+    """Return single beats of addresses, each in some hours (`broker_addr`, `period`), or of others of them."""
+    where = pc.field("broker_addr").isin(asked["broker_addr"]) & in_periods(pc.unique(asked["period"]).to_pylist())
+    return {
+        table.name: given.raw_beats(table.name, columns=_BEATEN[table.name], where=where)
+        if asked.num_rows
+        else empty(table)
+        for table in BEATS
+    }
 
 
 def _owners(given: SettleInput) -> pa.Table:
@@ -273,6 +333,9 @@ SELECT DISTINCT broker_addr, first_us // $period_us AS period FROM owned JOIN ho
 WHERE first_us < close_us AND last_us >= close_us
 """
 """Where condensed beats do not tell which of them was the last before a close."""
+_SPANS = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
+"""Brokers, and between which positions answers are asked whether they still stand there; since `beat_seq` they did."""
+_LEFT_OUT = pa.schema([("broker_name", STRING), ("topic", STRING), ("digests", STRINGS)])
 _BEATEN = {
     bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr", "response_code"),
     bronze.REGISTRATIONS.name: (
@@ -296,6 +359,7 @@ _VOTES: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
     "support_acting_master": _acting_master_votes,
     "enable_all_topic_list": partial(_list_votes, _LISTS[:1]),
     "enable_topic_list": partial(_list_votes, _LISTS[1:]),
+    DELETION: _deletion_votes,
     **_VOTES_WITHOUT_ANSWERS,
 }
 """What gives the votes about a setting."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, NamedTuple, TypeVar
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 from namesrv_core.inference.decisions import Decided, Placed, decide
 from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_core.machine.schedule import STALL_NS, ScanSchedule
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import empty, rows_of, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, SettleInput, frame
@@ -49,24 +48,12 @@ NO_DECISIONS = Decisions(empty(gold.ORDER_DECISIONS), MOVES.empty_table())
 
 
 class Replayable:
-    """A name server's day for the core, which replays it more than once. `channel_events`: its ends of connections."""
+    """A name server's day for the core, which looks for races in it. `channel_events`: its ends of connections."""
 
-    def __init__(
-        self,
-        given: SettleInput,
-        context: NamesrvDay,
-        channel_events: pa.Table,
-        observations: Observations | None = None,
-    ) -> None:
+    def __init__(self, given: SettleInput, context: NamesrvDay, channel_events: pa.Table) -> None:
         self.context = context
         self.channel_events = channel_events
         self._given = given
-        self._observations = observations or Observations(frame(given.today, bronze.ROUTE_OBSERVATIONS))
-
-    def under(self, schedule: ScanSchedule) -> Replayable:
-        """Return the day with another schedule of scans."""
-        context = replace(self.context, schedule=schedule)
-        return Replayable(self._given, context, self.channel_events, self._observations)
 
     def asked(self, question: Callable[[Day], _Answer]) -> _Answer:
         """Return what the core answers about the day: of beats it gets single ones where something happens, and runs elsewhere."""
@@ -109,7 +96,7 @@ class Replayable:
             list(timed_events(ordered, topic_tables)),
             dict(zip(requests["event_id"].to_pylist(), received, strict=True)),
             frozenset(requests.filter(pc.field("arrival_us").is_valid())["event_id"].to_pylist()),
-            self._observations,
+            Observations(frame(given.today, bronze.ROUTE_OBSERVATIONS)),
             context.namesrv,
             context.schedule,
             context.namesrv_id,

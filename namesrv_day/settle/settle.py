@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.inference.evidence import tally
 from namesrv_core.inference.settings import Known, Votes
 from namesrv_core.inference.settle import reconsidered
 from namesrv_core.inference.settle import settle as settled_of
@@ -16,9 +16,7 @@ from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known
 from namesrv_day.settle import evidence
 from namesrv_day.settle.races import NO_DECISIONS, Replayable, decisions_of, may_race
 from namesrv_day.settle.settings import (
-    DELETION,
     IDLE_LIMIT,
-    is_open,
     known_settings,
     namesrv_on,
     phases_of,
@@ -53,15 +51,20 @@ class Settled:
 
 
 def settle(given: SettleInput) -> Settled:
-    """Return what is settled of the day."""
+    """Return what is settled of the day. Each setting has its likeliest value; nothing is replayed to find it."""
     known = known_settings(given)
     known = _with(known, evidence.votes(given, known))
     scans = evidence.scans(given, known, _ends(given, known))
-    known, day = _weighed(given, _with(known, scans.votes), scans)
-    context = replace(day.context, namesrv=namesrv_on(known, given.day))
+    known = _with(known, scans.votes)
+    context = _context(given, known, scans)
+    if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
+        cast = tally(evidence.tick_votes(given, scans, context), known.lives)
+        known = _with(known, cast)
+        context = _context(given, known, scans) if cast else context
+    day = Replayable(given, context, _ends(given, known))
     decisions = NO_DECISIONS
     if may_race(given, day.others):
-        decisions = day.asked(lambda each: decisions_of(each._replace(namesrv=context.namesrv), given.day))
+        decisions = day.asked(lambda each: decisions_of(each, given.day))
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.addresses),
         context,
@@ -72,30 +75,12 @@ def settle(given: SettleInput) -> Settled:
     )
 
 
-def _weighed(given: SettleInput, known: Known, scans: evidence.Scans) -> tuple[Known, Replayable]:
-    """Return what is known after weighing what only replays of the day tell, and the day under it."""
-    day = _under(given, known, scans)
-    if not frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:  # answers alone tell which replay is right
-        return known, day
-    if is_open(known, IDLE_LIMIT) and evidence.closes_late(given):
-        recorded = Replayable(given, day.context, frame(given.today, bronze.CHANNEL_EVENTS))
-        known = _with(known, recorded.asked(partial(evidence.weighed_idle_limit, known, recorded.channel_events)))
-        day = _under(given, known, scans)
-    if phase := evidence.weighed_phase(known, day, scans.closes):
-        known = _with(known, phase)
-        day = _under(given, known, scans)
-    if is_open(known, DELETION) and evidence.loses_topics(given):
-        known = _with(known, day.asked(partial(evidence.weighed_deletion, known)))
-    return known, day
-
-
-def _under(given: SettleInput, known: Known, scans: evidence.Scans) -> Replayable:
+def _context(given: SettleInput, known: Known, scans: evidence.Scans) -> NamesrvDay:
     """Return the day as what is known has it."""
-    namesrv = namesrv_on(known, given.day)
     phases = phases_of(settled_of(known))
     until_seq = known_until(given, pc.max(given.today["hours"]["last_us"]).as_py())
-    context = namesrv_day(given, namesrv, Ticks(phases, scans.closes, scans.stalls), until_seq)
-    return Replayable(given, context, _ends(given, known))
+    ticks = Ticks(phases, scans.closes, scans.stalls)
+    return namesrv_day(given, namesrv_on(known, given.day), ticks, until_seq)
 
 
 def _ends(given: SettleInput, known: Known) -> pa.Table:

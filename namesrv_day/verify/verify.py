@@ -22,7 +22,7 @@ from namesrv_core.asking.dispatch import refusal_told
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.overtaking import overtaken
 from namesrv_core.history.timeline import timeline_of
-from namesrv_core.history.verification import Concerns, Observed, Verdict, verify
+from namesrv_core.history.verification import Concerns, Judged, Observed, Verdict, chosen, judged, verify
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
@@ -44,6 +44,7 @@ from schemas.table import BOOLEAN, INT, STRING, Table
 from schemas.times import day_start_seq
 
 Numbers = npt.NDArray[np.int64]
+_Place = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ class _Judge:
         self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
         self._effects: dict[int, tuple[Numbers, Numbers]] = {}
+        self._known: dict[_Place, Judged] = {}
 
     def judged(self) -> tuple[pa.Table, pa.Table]:
         """Return verdicts, and the answers for which they stand (`rows`, their numbers): condensed ones, if they match."""
@@ -233,10 +235,7 @@ class _Judge:
         """Return the verdicts on answers: one for all that say the same where nothing changed that concerns them."""
         namesrv, starts = self._given.namesrv, self._starts
         alike, observed = self._folded(answers)
-        found = {
-            verdict.observed.event_id: verdict
-            for verdict in verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
-        }
+        found = {verdict.observed.event_id: verdict for verdict in chosen(self._compared(observed))}
         if not all(verdict.matched for verdict in found.values()):
             told_of = [*found.values()]
             found |= overtaken(self._registry(), self._timeline, told_of, namesrv, self._concerns, starts=starts)
@@ -259,6 +258,17 @@ class _Judge:
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._said["code"].take(answers["said"].take(alike["row"]))
         return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
+
+    def _compared(self, observed: Sequence[Observed]) -> list[Judged]:
+        """Return `judged` of some answers in order: what was compared before, when others were looked up, is not again."""
+        new = [one for one in observed if _place(one) not in self._known]
+        for one in judged(self._registry(), self._timeline, new, self._given.namesrv, starts=self._starts):
+            self._known[_place(one.observed)] = one
+        found = ((one, self._known[_place(one)]) for one in sorted(observed, key=lambda one: (one.seq, one.event_id)))
+        return [
+            Judged(one, of.window, {at: verdict._replace(observed=one) for at, verdict in of.verdicts.items()})
+            for one, of in found
+        ]
 
     def _folded(self, answers: pa.Table) -> tuple[pa.Table, list[Observed]]:
         """Return one of all answers that say the same where nothing changed that concerns them: `row`, and all their `rows`."""
@@ -317,6 +327,11 @@ class _Judge:
         registry = Registry(self._given.namesrv.profile)
         restored(registry, self._carried, self._capacities)
         return registry
+
+
+def _place(observed: Observed) -> _Place:
+    """Return what was asked and told (questions and answers are there once), and when."""
+    return id(observed.question), id(observed.answered), observed.request_seq, observed.seq
 
 
 def _single(said: pa.Table) -> pa.Table:

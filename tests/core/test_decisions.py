@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry
-from namesrv_core.history.verification import Observed
-from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Placed, decide
+from namesrv_core.history.verification import Observed, verify
+from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Placed, decide, replayed, thawed
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
@@ -69,6 +69,15 @@ def day(
         "ns",
         until_seq=1_000_000 * MS,
     )
+
+
+def explained_by(one: Day) -> frozenset[str]:
+    """Return the ids of the answers that a replay of the whole day, in the order recorded, explains."""
+    one, registry = thawed(one), one.start()
+    before, span = registry.copy(), (one.from_seq - 1, one.until_seq)
+    timeline, starts = replayed(one, registry, one.timed_events, span)
+    verdicts = verify(before, timeline, one.observations, one.namesrv, starts=starts)
+    return frozenset(verdict.observed.event_id for verdict in verdicts if verdict.matched)
 
 
 def evidence(decided: Decided) -> tuple[str, int, tuple[str, ...], tuple[str, ...]]:

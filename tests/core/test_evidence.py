@@ -9,7 +9,6 @@ from collections.abc import Iterable
 import pytest
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
-from namesrv_core.history.verification import Observed
 from namesrv_core.inference.evidence import (
     Expiry,
     ListAnswer,
@@ -22,24 +21,18 @@ from namesrv_core.inference.evidence import (
     first_of_scans,
     idle_limit_votes,
     longer_limit,
-    loses_topics,
     order_message_votes,
     scan_period_votes,
     scan_phase_votes,
     tally,
     topic_list_votes,
-    weighed_votes,
 )
-from namesrv_core.inference.races import Day
-from namesrv_core.inference.settings import Life, Statement, Value
+from namesrv_core.inference.settings import Life, Statement
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.replay.loop import TimedEvent
 
 MS = 1_000_000
 SECOND = 1_000 * MS
-DELETION = "delete_topic_with_broker_registration"
 
 
 def counted(votes: Iterable[Vote]) -> Counter[object]:
@@ -115,6 +108,7 @@ def test_what_says_nothing_about_acting_masters() -> None:
 
     promoted = [Membership(1, "broker-a", "s:1", 1), Membership(9, "broker-a", "s:1", 0)]
     assert counted(acting_master_votes([route()], [])) == {False: 1}
+    assert counted(acting_master_votes([route(), route()], [])) == {False: 2}
     for silent in (
         route(perm=6),
         route(enableActingMaster=False),
@@ -198,57 +192,6 @@ def test_the_first_close_of_each_scan_tells_when_it_ran() -> None:
     ]
 
 
-# A broker drops topic U; the option takes it away, else it stays. Each is asked for three times.
-TIMED = [
-    TimedEvent(1_000 * MS, "r1", 1_000_000, registration(0, ("T", "U", "V"), 1)),
-    TimedEvent(2_000 * MS, "r2", 2_000_000, registration(0, ("T", "V"), 2)),
-]
-
-
-def day_under(value: bool) -> Day:  # noqa: FBT001
-    """Return a day whose answers were given by a server with the option at `value`."""
-    namesrv = Namesrv(V5_4_0, NamesrvConfig(delete_topic_with_broker_registration=value))
-    registry = Registry(V5_4_0)
-    observed = []
-    for number, timed in enumerate(TIMED):
-        take(registry, timed.event, timed.effect_us // 1_000, namesrv)
-        for extra in range(3):
-            seq = timed.seq + (extra + 1) * 100 * MS
-            question = Question(105, "U")
-            observed.append(Observed(f"a{number}{extra}", seq, seq + 1, question, answer(registry, question, namesrv)))
-    schedule = ScanSchedule([ScanEpoch(0, 0)], 5_000)
-    return Day(
-        lambda: Registry(V5_4_0),
-        TIMED,
-        {},
-        frozenset(),
-        observed,
-        Namesrv(V5_4_0),
-        schedule,
-        "ns",
-        until_seq=9_000 * MS,
-    )
-
-
-@pytest.mark.parametrize("value", [False, True])
-def test_replays_show_whether_registrations_delete_topics(value: bool) -> None:  # noqa: FBT001
-    """The answers after the shorter registration fit one value only, those before fit both."""
-    day = day_under(value)
-    days: dict[Value, Day] = {
-        tried: day._replace(namesrv=Namesrv(V5_4_0, NamesrvConfig(delete_topic_with_broker_registration=tried)))
-        for tried in (False, True)
-    }
-    votes = list(weighed_votes(DELETION, days))
-    assert [(vote.value, vote.event_id) for vote in votes] == [(value, "a10"), (value, "a11"), (value, "a12")]
-
-
-def test_only_a_shorter_registration_is_worth_a_replay() -> None:
-    """Growing and equal topic tables cannot tell; a part of the table, or one topic less, can."""
-    assert loses_topics(TIMED)
-    assert not loses_topics(TIMED[:1] * 2)
-    assert not loses_topics([TIMED[1], TIMED[0]])
-
-
 def test_votes_are_counted_by_process_until_the_first_change() -> None:
     """What comes after a recorded change speaks for the change; what is seen twice counts once."""
     lives = [Life(100), Life(900)]
@@ -294,14 +237,6 @@ def test_closes_on_no_usual_grid_say_nothing() -> None:
     """Later than every usual period: no period explains them."""
     expiries = [Expiry(100 * SECOND, "e1", 10_000_000), Expiry(130 * SECOND, "e2", 10_000_000)]
     assert list(scan_period_votes(expiries, 5_000)) == []
-
-
-def test_only_registrations_lose_topics() -> None:
-    """Other events between two registrations, and a registration without a table, are passed over."""
-    heartbeat = TimedEvent(1_500 * MS, "h", 1_500_000, events.BrokerHeartbeat("C", "10.0.0.1:10911"))
-    bare = TIMED[1]._replace(event=registration(0, ())._replace(topics=None))
-    assert not loses_topics([heartbeat, TIMED[0], heartbeat, bare])
-    assert loses_topics([heartbeat, TIMED[0], heartbeat, bare, TIMED[1]])
 
 
 def test_what_the_server_says_of_itself_ends_no_count() -> None:

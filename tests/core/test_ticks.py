@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core import Answer
 from namesrv_core.inference import ticks
-from namesrv_core.inference.decisions import explained_by
 from namesrv_core.inference.races import Day
-from namesrv_core.inference.ticks import Told
-from namesrv_core.machine.schedule import BoundedSchedule, ScanEpoch, ScanSchedule, Timer
-from tests.core.test_decisions import MS, A, B, day, polled, registration, topics
+from namesrv_core.inference.ticks import Seen, Told
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Timer
+from tests.core.test_decisions import MS, day, explained_by, polled, registration, topics
 
 PERIOD_MS = 10_000
 LEASE_MS = 120_000
@@ -26,9 +24,15 @@ def gone_at(tick_ms: int, poll_ms: int = 1_000, last_beat_ms: int = 7_000) -> Da
     return day([registration(last_beat_ms, "r")], polled(answers))._replace(until_seq=until * MS)
 
 
-def told_of(one: Day) -> list[Told]:
-    early, late = (one._replace(schedule=BoundedSchedule(one.schedule, late=is_late)) for is_late in (False, True))
-    return list(ticks.told_by_answers(early, late))
+def told_of(one: Day, *, until_ms: int = 200_000) -> list[Told]:
+    """Return what answers tell of the broker whose lease ended, until something else may have been the reason."""
+    there, lease_end_ms = topics("T", "TBW102"), 7_000 + LEASE_MS
+    seen = [
+        Seen((lease_end_ms + 1) * MS, until_ms * MS, of.request_seq, of.seq, of.event_id, stands=of.answered == there)
+        for of in one.observations
+        if lease_end_ms * MS < of.request_seq and of.seq <= until_ms * MS
+    ]
+    return [told for each in seen for told in ticks.told_by(each, PERIOD_MS * MS)]
 
 
 def phases_of(one: Day) -> set[object]:
@@ -82,17 +86,19 @@ def test_a_late_packet_is_corrected_as_far_as_answers_demand() -> None:
 
 
 def test_answers_far_from_a_lease_tell_nothing() -> None:
-    """What differs longer than a period after the last lease that ended is no matter of ticks."""
-    assert all(0 < one.until_seq - one.from_seq < PERIOD_MS * MS for one in told_of(gone_at(133_300)))
-    assert told_of(day([], polled([(1, Answer(0, '{"topicList":["X"]}'))]))) == []
+    """What differs longer than a period after the lease that ended is no matter of ticks."""
+    told = told_of(gone_at(133_300))
+    assert told
+    assert all(0 < one.until_seq - one.from_seq < PERIOD_MS * MS for one in told)
+    assert (
+        max(one.seq for one in told) <= (7_000 + LEASE_MS + PERIOD_MS + 1) * MS < gone_at(133_300).observations[-1].seq
+    )
 
 
 def test_nobody_scans_before_the_first_start() -> None:
-    """There is no timer, no bound of a tick, and nothing that an answer could tell of one."""
+    """There is no timer that an answer could tell something of."""
     schedule = ScanSchedule([ScanEpoch(500_000 * MS, 500_000 * MS)], PERIOD_MS)
     assert schedule.timer_at(400_000 * MS) is None
-    assert BoundedSchedule(schedule, late=True).first_tick(0, 400_000) is None
-    assert told_of(gone_at(133_300)._replace(schedule=schedule)) == []
 
 
 def refreshed(tick_ms: int, beat_ms: int, *, poll_ms: int = 500) -> Day:
@@ -112,22 +118,9 @@ def test_a_beat_between_the_earliest_and_the_latest_scan_bounds_what_answers_tel
     tick_ms: int, from_ms: int, until_ms: int
 ) -> None:
     """Whether it was gone until it beat, at 132 s, tells when a scan had run by, or had not until then; nothing later does."""
-    told = told_of(refreshed(tick_ms, 132_000))
+    told = told_of(refreshed(tick_ms, 132_000), until_ms=132_000)
     assert told
     tightest = min(told, key=lambda one: one.until_seq - one.from_seq)
     assert (round(tightest.from_seq / MS), round(tightest.until_seq / MS)) == (from_ms, until_ms)
     assert all(one.allows(tick_ms * MS, PERIOD_MS * MS) for one in told)
     assert all(one.seq <= 132_100 * MS for one in told)
-
-
-def test_what_differs_for_more_than_one_reason_tells_nothing() -> None:
-    """Of two brokers that beat again in between either may be the reason for an answer."""
-    last_beat_ms, until = 7_000, 160_000
-    events = [
-        registration(ms, f"{addr}{ms}", addr, addr=addr, name=addr, topic="T")
-        for addr, beats in ((A, (last_beat_ms, 131_000)), (B, (last_beat_ms + 1, 131_001)))
-        for ms in beats
-    ]
-    answers = [(ms, topics("T", "TBW102") if ms < 128_000 else topics()) for ms in range(last_beat_ms + 50, until, 500)]
-    told = told_of(day(events, polled(answers))._replace(until_seq=until * MS))
-    assert [one for one in told if one.seq > 131_100 * MS] == []

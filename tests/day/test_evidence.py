@@ -1,17 +1,14 @@
-"""What a day's answers and closes say about settings: read as they are, and which days are worth two replays."""
+"""What a day's answers and closes say about settings: read as they are, and which registrations leave something out."""
 
 from __future__ import annotations
 
 import json
-import random
 from typing import Any
 
 import pytest
 
-from namesrv_core.inference import evidence as core
 from namesrv_core.inference.settings import Known, Value
-from namesrv_day.settle.evidence import closes_late, loses_topics, scans, votes
-from namesrv_day.settle.races import Replayable
+from namesrv_day.settle.evidence import scans, votes
 from namesrv_day.settle.settings import known_settings, settings_of
 from namesrv_day.settle.settle import settle
 from schemas import gold
@@ -149,8 +146,6 @@ def test_silent_connections_speak_of_the_idle_limit() -> None:
     beats = [registered(2_000, "r")]
     given = on({"registrations": beats, "channel_events": ends})
     assert cast(given) == {"channel_max_idle_ms": [(120_000, 1)]}
-    assert closes_late(given.input)
-    assert not closes_late(on({"channel_events": ends[:3]}).input)
     assert cast(on({"channel_events": ends})) == {}, "a stranger's connection"
     outlasted = life(300_000, "f", "idle_limit_outlasted")
     used = on({"registrations": beats, "channel_events": ends, "namesrv_events": [outlasted]})
@@ -253,51 +248,105 @@ def test_a_notification_is_sent_with_the_option_only() -> None:
     assert cast(given) == {"notify_min_broker_id_changed": [(True, 1)]}
 
 
+DELETION = "delete_topic_with_broker_registration"
+WITH, WITHOUT = group({"0": "10.0.0.2:10911"}, perm=6), group({}, perm=6).replace("broker-a", "broker-b")
+BEATS = [registered(10_000, "r1", "TU"), registered(20_000, "r2", "T")]
+
+
+def asked_for_u(ms: float, body: str | None, code: int = 0) -> Row:
+    """Return the answer to a question for the route of U, which the second registration leaves out."""
+    asked: Row = {"response_code": code, "request_seq": seq_at(ms - 1)}
+    return answered(ms, f"a{ms}", 105, "U", body, **asked)
+
+
 @pytest.mark.parametrize(
-    ("registrations", "found"),
+    ("answer", "found"),
     [
-        (["TUV", "TUV"], False),
-        (["T", "TU", "TUV"], False),
-        (["TU", "T"], True),
-        (["T", "TU", "T"], True),
-        (["TU", "T!refused"], False),
-        (["TU", "T!other name"], False),
-        (["TU", ""], True),
+        (asked_for_u(25_000, WITH), [(False, 1)]),
+        (asked_for_u(25_000, WITHOUT), [(True, 1)]),
+        (asked_for_u(25_000, None, 17), [(True, 1)]),
+        (asked_for_u(500_000, WITH), [(False, 1)]),
+        (asked_for_u(500_000, WITHOUT), []),
+        (asked_for_u(15_000, WITH), []),
+        (asked_for_u(20_000.5, WITH), []),
+        (answered(25_000, "a", 105, "T", WITH, request_seq=seq_at(24_999)), []),
+        (answered(25_000, "a", 106, "U", WITH, request_seq=seq_at(24_999)), []),
+    ],
+    ids=[
+        "stands",
+        "gone",
+        "no topic",
+        "stands late",
+        "gone when the lease was",
+        "before",
+        "under way",
+        "of T",
+        "no route",
     ],
 )
-def test_a_registration_that_leaves_out_topics_is_found_without_reading_it(
-    registrations: list[str], *, found: bool
+def test_routes_of_topics_that_were_left_out_tell_whether_they_are_deleted(
+    answer: Row, found: list[tuple[Value, int]]
 ) -> None:
-    """What distinct tables a broker name registered, and when first and last, is enough."""
-    rows = []
-    for number, said in enumerate(registrations):
-        topics, _, what = said.partition("!")
-        values = {"refused": {"refusal": "x"}, "other name": {"broker_name": "b"}}.get(what, {})
-        rows.append(registered(2_000 + number, f"{number}", topics, **values))
-    given = on({"registrations": rows})
-    assert loses_topics(given.input) == found
+    """The broker stands in them, or it does not although nothing else took it out."""
+    given = on({"registrations": BEATS, "route_observations": [answer]})
+    assert cast(given) == ({DELETION: found} if found else {})
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"registrations": [registered(22_000, "r3", "TU")]},
+        {"registrations": [{**registered(22_000, "r3", "TU"), "broker_id": 1, "broker_addr": "10.0.0.3:10911"}]},
+        {"channel_events": [ended(15_000, "e")]},
+        {"channel_events": [ended(22_000, "e")]},
+        {"unregistrations": [row(22_000, "u", broker_name="broker-a", broker_addr="10.0.0.2:10911", broker_id=0)]},
+        {"admin_events": [asked_to(22_000, "d", 216, topic="U")]},
+        {"admin_events": [asked_to(22_000, "d", 217, topic="U")]},
+        {"namesrv_events": [life(15_000, "again", "started")]},
+        {"namesrv_events": [life(22_000, "gap", "recording_gap")]},
+    ],
+    ids=["again", "a slave's", "closed before", "closed", "unregistered", "deleted", "put", "restart", "gap"],
+)
+def test_what_something_else_may_have_done_tells_nothing_of_deletion(rows: dict[str, list[Row]]) -> None:
+    """Neither that the broker is gone from the route, nor that it stands there."""
+    beats = [*BEATS, *rows.get("registrations", ())]
+    answers = [asked_for_u(25_000, WITH), asked_for_u(25_001, WITHOUT)]
+    assert cast(on({**rows, "registrations": beats, "route_observations": answers})) == {}
+
+
+@pytest.mark.parametrize(
+    "beats",
+    [
+        [BEATS[0], {**BEATS[1], "refusal": "x"}],
+        [BEATS[0], {**BEATS[1], "broker_name": "b"}],
+        [{**beat, "broker_id": 1} for beat in BEATS],
+        BEATS[::-1],
+        [BEATS[0], registered(20_000, "r2", "TUV")],
+    ],
+    ids=["refused", "another name's", "slave", "more", "all"],
+)
+def test_registrations_that_leave_out_nothing_are_no_question(beats: list[Row]) -> None:
+    """What distinct tables a broker name registered, and when, is enough: no single beat is read."""
+    ordered = [
+        {**beat, "seq": at["seq"], "effect_time": at["effect_time"]} for beat, at in zip(beats, BEATS, strict=True)
+    ]
+    given = on({"registrations": ordered, "route_observations": [asked_for_u(25_000, WITHOUT)]})
+    assert cast(given) == {}
     assert given.reads == []
 
 
-def test_hours_tell_of_left_out_topics_what_single_registrations_do() -> None:
-    """On registrations at random, of two broker names, over two hours."""
-    chance, context = random.Random(1), settle(on({}).input).context
-    results = []
-    for _ in range(20):
-        rows = [
-            registered(
-                chance.randrange(7_200_000),
-                f"{n}",
-                "".join(sorted(chance.sample("TUV", chance.choice((2, 2, 3, 3, 3))))),
-                broker_name=chance.choice("ab"),
-            )
-            for n in range(chance.randrange(1, 5))
-        ]
-        given = on({"registrations": rows})
-        day = Replayable(given.input, context, given.input.today["channel_events"]).whole
-        results.append(loses_topics(given.input))
-        assert results[-1] == core.loses_topics(day.timed_events)
-    assert set(results) == {True, False}
+def test_a_lease_that_ended_between_two_registrations_may_have_taken_the_topic() -> None:
+    """Beats of the time in between tell, light ones too; without them only a route with the broker says something."""
+    late = [registered(10_000, "r1", "TU"), registered(200_000, "r2", "T")]
+    answers = [asked_for_u(210_000, WITHOUT)]
+    assert cast(on({"registrations": late, "route_observations": answers})) == {}
+    light = [
+        row(ms, f"h{ms}", broker_addr="10.0.0.2:10911", broker_name="broker-a", code=904) for ms in (100_000, 190_000)
+    ]
+    heard = on({"registrations": late, "heartbeats": light, "route_observations": answers})
+    assert cast(heard) == {DELETION: [(True, 1)]}
+    short = [{**beat, "heartbeat_timeout_ms": 30_000} for beat in late]
+    assert cast(on({"registrations": short, "heartbeats": light, "route_observations": answers})) == {}
 
 
 def test_votes_go_to_the_process_that_they_are_about() -> None:

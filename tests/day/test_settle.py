@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_day.settle.evidence import votes
+from namesrv_day.settle.settings import known_settings
 from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
 from tests.day.settle_given import DAY, Given, Row, answered, asked_to, ended, life, registered, seq_at
@@ -33,15 +36,22 @@ class Server:
         self.day = day
         self.namesrv = Namesrv(V5_4_0, config)
         self.registry = Registry(V5_4_0)
-        self.rows: dict[str, list[Row]] = {name: [] for name in ("registrations", "admin_events", "route_observations")}
+        names = ("registrations", "admin_events", "route_observations", "channel_events")
+        self.rows: dict[str, list[Row]] = {name: [] for name in names}
 
-    def registered(self, ms: float, topics: str, counter: int) -> None:
+    def registered(self, ms: float, topics: str, counter: int, channel: str = "c#1") -> None:
         """Take a registration of broker-a with these topics."""
         version, table = DataVersion(0, 1, counter), TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in topics])
-        event = events.RegisterBroker("C", "10.0.0.2:10911", "broker-a", 0, None, version, table, (), "c#1", False)
+        event = events.RegisterBroker("C", "10.0.0.2:10911", "broker-a", 0, None, version, table, (), channel, False)
         take(self.registry, event, seq_at(ms, self.day) // 1_000_000, self.namesrv)
-        said = registered(ms, f"r{ms}", topics, data_version=version._asdict(), channel_id="c#1", day=self.day)
+        said = registered(ms, f"r{ms}", topics, data_version=version._asdict(), channel_id=channel, day=self.day)
         self.rows["registrations"].append(said)
+
+    def closed(self, ms: float, channel: str) -> None:
+        """Take the end of a connection."""
+        at_ms = seq_at(ms, self.day) // 1_000_000
+        take(self.registry, events.ChannelDestroyed(channel, "10.0.0.2:40000"), at_ms, self.namesrv)
+        self.rows["channel_events"].append(ended(ms, f"e{ms}", day=self.day, channel_id=channel))
 
     def ordered(self, ms: float) -> None:
         """Take an order configuration of T."""
@@ -119,8 +129,44 @@ def test_settings_are_found_and_days_before_the_evidence_are_to_be_replayed_agai
     assert said_of(settle(second_day(again.settings).input), ORDERED)[-1] == (ORDERED, "true", "inferred", 2)
 
 
-def test_a_day_is_replayed_twice_only_where_its_answers_may_tell() -> None:
-    """Without answers, or where no registration leaves out a topic, no single heartbeat is read."""
+@pytest.mark.parametrize("deletes", [False, True])
+def test_no_answer_speaks_for_a_value_that_the_option_has_not(deletes: bool) -> None:  # noqa: FBT001
+    """Topics come and go, and so do connections, at random: what routes show of them is held for the right value, if for one."""
+    chance, found = random.Random(3), 0
+    for _ in range(25):
+        server = Server(DAY, NamesrvConfig(delete_topic_with_broker_registration=deletes))
+        channel = "c0#1"
+        for number, ms in enumerate(sorted(chance.sample(range(2_000, 300_000), 60))):
+            what = chance.random()
+            if what < 0.3:
+                server.registered(ms, "".join(sorted(chance.sample("TUVW", chance.choice((2, 3, 4))))), number, channel)
+            elif what < 0.35:
+                server.closed(ms, channel)
+                channel = f"c{number}#1"
+            else:
+                server.asked(ms, chance.choice("TUVW"))
+        begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+        given = Given({**server.rows, "namesrv_events": begin}).input
+        told = [vote for vote in votes(given, known_settings(given)) if vote.name == DELETION]
+        assert {vote.value for vote in told} <= {deletes}
+        found += sum(vote.answers for vote in told)
+    assert found > 20
+
+
+@pytest.mark.parametrize("version", [439, 493])
+def test_a_release_without_the_option_has_no_evidence_for_it(version: int) -> None:
+    """5.1.3 keeps what is left out whatever it is told; 5.4.0 could do otherwise."""
+    server = Server(DAY, NamesrvConfig())
+    server.registered(10_000, "TU", 1)
+    server.registered(20_000, "T", 2)
+    server.asked(25_000, "U")
+    begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=version)]
+    settled = settle(Given({**server.rows, "namesrv_events": begin}).input)
+    assert said_of(settled, DELETION) == [(DELETION, "false", *(("inferred", 1) if version == 493 else ("default", 0)))]
+
+
+def test_single_beats_are_read_only_where_answers_may_tell_something() -> None:
+    """Without answers, or where no registration leaves out a topic, none is."""
     given = first_day()
     settle(given.input)
     assert ("heartbeats", True) not in given.reads
@@ -132,12 +178,19 @@ def test_a_day_is_replayed_twice_only_where_its_answers_may_tell() -> None:
     assert ("heartbeats", True) not in given.reads
 
 
-@pytest.mark.parametrize(("is_found", "sources"), [(True, ["inferred"]), (False, ["default"])])
-def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(sources: list[str], *, is_found: bool) -> None:
+@pytest.mark.parametrize(
+    ("is_found", "later", "sources"),
+    [(True, "c#1", ["inferred"]), (False, "c#1", ["default"]), (True, "c#2", ["default"])],
+    ids=["found", "not asked for", "found, over another connection"],
+)
+def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(
+    sources: list[str], later: str, *, is_found: bool
+) -> None:
     """A broker is still there when the timer would have closed its connection; the packet that came later was the end."""
     server = Server(DAY, NamesrvConfig())
     server.registered(10_000, "TV", 1)
-    beats = [{**server.rows["registrations"][0], "heartbeat_timeout_ms": 3_600_000}]
+    server.registered(10_001, "TV", 1, later)
+    beats = [{**beat, "heartbeat_timeout_ms": 3_600_000} for beat in server.rows["registrations"]]
     ends = [
         ended(130_000, "idle", "idle", "timer", silent_ms=120_000, channel_id="c#1"),
         ended(130_000.001, "timer", "close", "timer", silent_ms=120_000, channel_id="c#1"),
@@ -149,7 +202,7 @@ def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(sources: l
     settled = settle(Given({**rows, "route_observations": server.rows["route_observations"] if is_found else []}).input)
     idle = [row for row in settled.settings.to_pylist() if row["setting"] == "channel_max_idle_ms"]
     assert [row["source"] for row in idle] == sources
-    kept = [("close", "late")] if is_found else [("idle", "idle"), ("close", "timer")]
+    kept = [("close", "late")] if sources == ["inferred"] else [("idle", "idle"), ("close", "timer")]
     found = settled.channel_events
     assert list(zip(found["kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
 
