@@ -31,10 +31,6 @@ class ConfError(UsageError):
     """A configuration that says something unknown or impossible."""
 
 
-class FleetError(UsageError):
-    """Options that no fleet can have."""
-
-
 class SnapshotUnknownError(UsageError):
     """The tables do not say what the name server held at the instant."""
 

@@ -61,8 +61,3 @@ class Tally:
                 getattr(self, name).update(value)
             else:
                 setattr(self, name, getattr(self, name) + value)
-
-    @property
-    def accounted(self) -> int:
-        """Frames and pieces by what became of them; equals their sum."""
-        return self.events.total() + self.observations + self.quarantined.total() + self.ignored.total()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.machine.rows import DataVersion, QueueData
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import parse_json, text_of
 from namesrv_wire.limits import MAX_NAME_CHARS
@@ -38,15 +38,6 @@ def data_version_of(record: Record | None) -> DataVersion | None:
     return None if record is None else DataVersion(record["state_version"], record["timestamp"], record["counter"])
 
 
-def topic_table_of(topics: Sequence[Record], mappings: Sequence[Record] | None) -> TopicTable:
-    """Return the core's topic table of topic and mapping records."""
-    configs = [
-        TopicConfig(t["topic"], t["read_queue_nums"], t["write_queue_nums"], t["perm"], t["topic_sys_flag"])
-        for t in topics
-    ]
-    return TopicTable(configs, [mapping_of(m) for m in mappings or ()])
-
-
 def queue_datas_of(records: Sequence[Record] | None) -> tuple[tuple[str | None, QueueData], ...] | None:
     """Return queue data by broker name, in their order; names may repeat."""
     return None if records is None else tuple((q["broker_name"], queue_data_of(q)) for q in records)
@@ -55,16 +46,3 @@ def queue_datas_of(records: Sequence[Record] | None) -> tuple[tuple[str | None, 
 def queue_data_of(record: Record) -> QueueData:
     """Return the core's queue data of a record that has them."""
     return QueueData(record["read_queue_nums"], record["write_queue_nums"], record["perm"], record["topic_sys_flag"])
-
-
-def mapping_of(record: Record) -> TopicQueueMappingInfo:
-    """Return the core's mapping of a record that has one."""
-    return TopicQueueMappingInfo(
-        record["topic"],
-        record["bname"],
-        record["total_queues"],
-        record["epoch"],
-        record["dirty"],
-        record["scope"],
-        record["curr_id_map"],
-    )

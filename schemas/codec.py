@@ -26,11 +26,6 @@ Row = Mapping[str, Any]
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-def topic_table_of(row: Row) -> TopicTable:
-    """Return the core's topic table of a `topic_configs` row."""
-    return values.topic_table_of(row["topics"], row["mappings"])
-
-
 def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     """Return the core event of a bronze row; `kind` says which table it is from.
 

@@ -23,7 +23,7 @@ from jobs.night.opened import TABLES, files_of
 from jobs.night.together import TogetherWork, to_count
 from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files
-from jobs.store.relations import ask_file, digests_of, require_intact, rows_of_slices
+from jobs.store.relations import ask_file, digests_of, require_intact
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import NewEvents, added_up, new_events
 from namesrv_day.arrow.digest import Digest, Slice
@@ -60,7 +60,7 @@ class CondenseWork:
     """Pieces for one task; hours are stashed below `staging`.
 
     `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
-    that is not of the ingest runs `covered`. Unless it `is_gated`, nothing is found but rows and hours.
+    that is not of the ingest runs `covered`.
     """
 
     root: str
@@ -69,7 +69,6 @@ class CondenseWork:
     published: frozenset[dt.date]
     covered: frozenset[str]
     staging: str
-    is_gated: bool
 
 
 @dataclass
@@ -109,10 +108,8 @@ def condensed(
     passes: Passes,
     days: Sequence[dt.date],
     starts: Collection[dt.date] = (),
-    *,
-    is_gated: bool = True,
 ) -> Condensed:
-    """Read what is recorded on `days`, and the gold slices of `starts`, once; what nothing is published of is not gated."""
+    """Read what is recorded on `days`, and the gold slices of `starts`, once."""
     by_day = [table for table in bronze.TABLES if table.partition_by]
     pieces = [Piece(table.name, file) for table in by_day for file in house.files(table, days)]
     if starts:
@@ -122,17 +119,16 @@ def condensed(
     house.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
     work = [
-        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, house.staging, is_gated)
+        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, house.staging)
         for some in _shared_out(pieces, passes.width * _ROUNDS, lambda piece: piece.file.size)
     ]
     total = Condensed()
     for found in passes.each(condense_files, work):
         total.add(found)
-    if is_gated:
-        files = files_of(house, bronze.RECORDED_TABLES, days)
-        topics = files_of(house, [bronze.TOPIC_CONFIGS_TABLE], None)
-        together = to_count(files.having(topics.named), total.rows, house.staging)
-        total.to_count = [tuple(some) for some in _shared_out(together, passes.width, lambda one: one.rows)]
+    files = files_of(house, bronze.RECORDED_TABLES, days)
+    topics = files_of(house, [bronze.TOPIC_CONFIGS_TABLE], None)
+    together = to_count(files.having(topics.named), total.rows, house.staging)
+    total.to_count = [tuple(some) for some in _shared_out(together, passes.width, lambda one: one.rows)]
     return total
 
 
@@ -147,11 +143,6 @@ def condense_files(work: CondenseWork) -> Condensed:
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
     day, is_bronze = piece.file.day, piece.table.layer == "bronze"
     found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, leases)
-    if not work.is_gated:
-        if not is_bronze:
-            return found
-        found.rows = Counter(rows_of_slices(work.root, piece.table, piece.file))
-        return found
     found.digests = digests_of(work.root, piece.table, [piece.file])
     found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
     try:
@@ -165,7 +156,7 @@ def _of_recorded(work: CondenseWork, piece: Piece, day: dt.date, leases: Callabl
     """Return what a file of a bronze table leaves but the digests of its slices."""
     found = Condensed()
     asked = partial(ask_file, work.root, piece.table, piece.file)
-    if piece.table in bronze.RECORDED_TABLES and work.is_gated:
+    if piece.table in bronze.RECORDED_TABLES:
         found.measurements = asked(partial(counted, table=piece.name, rules=row_rules(piece.name)))
         if day in work.published:
             found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)

@@ -60,30 +60,26 @@ from schemas.table import TIMESTAMP, Table
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start_seq
 
-OUTCOMES, FLAGS, VERIFY = "outcomes", "flags", "verify"
-EVERYTHING = (OUTCOMES, FLAGS, VERIFY)
-WRITES = {OUTCOMES: gold.made_by("outcomes"), FLAGS: gold.made_by("flags"), VERIFY: gold.made_by("verify")}
-"""The tables whose slices each part of the pass writes."""
+WRITES = tuple(table for step in ("flags", "outcomes", "verify") for table in gold.made_by(step))
+"""The tables whose slices are written."""
 
 
 @dataclass(frozen=True)
 class JudgeWork:
-    """One name server's day. `parts`: what is to be made; the other slices are read as they are.
+    """One name server's day.
 
     `slices`: files of the day's gold tables but histories; `told`: files of findings and expired_brokers of days before, and of
     orphaned_topics of the last one; `published_told`: of findings of days before, as they were published. `published`: files of
     the day's gold tables as they were published; None: they never were. `opened`: of intervals that are published as open.
-    `unread`: see `VerifyInput`. Unless it `is_gated`, no rule is counted and no digest taken.
+    `unread`: see `VerifyInput`.
     """
 
     of: NamesrvWork
-    parts: frozenset[str]
     slices: Files
     told: Files
     published_told: Files
     published: Files | None
     opened: Files
-    is_gated: bool
     unread: tuple[tuple[int, int | None], ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
 
@@ -93,7 +89,7 @@ class Judged:
     """What was judged of a name server's day.
 
     Files that were written, and of histories what became of them; `events` that the core took, and those by outcome;
-    `reconsidered_since`: see `NamesrvReplayed`; what is compared with other name servers, None if that is not asked for; what is
+    `reconsidered_since`: see `NamesrvReplayed`; what is compared with other name servers, None of one that is gone; what is
     recorded of it (`coverage.recorded_day`). Of a day that was published: what of days before had been told by comparing; slices
     that differ (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any later day
     may look, or the intervals that are open at its end. Others had no end before.
@@ -118,7 +114,7 @@ class Judged:
 class JudgedTogether:
     """What was judged of the days of some name servers: of each, and what was counted of all their rows.
 
-    `digests`: of the day's gold slices; `measurements`: their rules. Of days that are not gated both are empty.
+    `digests`: of the day's gold slices; `measurements`: their rules.
     """
 
     each: list[Judged] = field(default_factory=list)
@@ -130,8 +126,6 @@ def replay_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
     """Settle, replay and judge one day of some name servers: the task of the pass. All of their slices are in memory then."""
     each = [_judged(one, replayed(one.of)) for one in work]
     judged = [of for of, _ in each]
-    if not work or not work[0].is_gated:
-        return JudgedTogether(judged)
     slices = {table.name: pa.concat_tables([of[table.name] for _, of in each]) for table in DATA_TABLES}
     digests = {
         cut: digest for of in judged for written in of.intervals.values() for cut, digest in written.digests.items()
@@ -146,14 +140,10 @@ def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, p
     of, own = work.of, work.slices.having(done.files).of(work.of.namesrv_id)
     slices = {**{table.name: own.rows(table) for table in gold.REPORT_TABLES}, **done.histories}
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
-    extent = _extent(of) if work.is_gated or FLAGS in work.parts else None
-    made: dict[str, pa.Table] = {}
-    if OUTCOMES in work.parts:
-        made |= _outcomes(of, done.outcomes, namesrv, slices)
-    if FLAGS in work.parts:
-        made |= _flags(work, namesrv, {**slices, **made}, extent)
-    if VERIFY in work.parts:
-        made |= _verdicts(work, namesrv, {**slices, **made})
+    extent = _extent(of)
+    made = _outcomes(of, done.outcomes, namesrv, slices)
+    made |= _flags(work, namesrv, {**slices, **made}, extent)
+    made |= _verdicts(work, namesrv, {**slices, **made})
     slices |= made
     recorded = _recorded_day(of, slices, extent)
     judged = Judged(
@@ -163,8 +153,8 @@ def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, p
         {table.name: _intervals(work, table, slices[table.name]) for table in gold.HISTORY_TABLES},
         outcome_counts(slices),
         done.reconsidered_since,
-        _compared(work, slices, recorded) if FLAGS in work.parts else None,
-        recorded if work.is_gated else [],
+        _compared(work, slices, recorded),
+        recorded,
     )
     return judged if work.published is None else _differing(work, judged, slices, work.published), slices
 

@@ -21,7 +21,7 @@ from jobs.errors import TamperedError
 from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
-from jobs.night.judging import EVERYTHING, FLAGS, WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
+from jobs.night.judging import WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
 from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
@@ -69,9 +69,8 @@ _IS_BEGINNING = pc.field("kind").isin(BEGINNINGS)
 class Night:
     """The days of one run. `Warehouse` knows what it has changed so far."""
 
-    def __init__(self, house: Warehouse, passes: Passes, *, is_gated: bool = True) -> None:
-        """A run that publishes nothing need not be gated: no rule is counted then, and no digest taken."""
-        self._house, self._passes, self._is_gated = house, passes, is_gated
+    def __init__(self, house: Warehouse, passes: Passes) -> None:
+        self._house, self._passes = house, passes
         self._read = Condensed()
         self._condensed: set[dt.date] = set()
         self.replayed: set[dt.date] = set()
@@ -111,9 +110,7 @@ class Night:
         for sentence in self._read.damaged:
             raise TamperedError(f"{sentence}. Nothing was published")
 
-    def replay_days(
-        self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = (), parts: Iterable[str] = EVERYTHING
-    ) -> None:
+    def replay_days(self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = ()) -> None:
         """Replay days in order, and those of `recorded` that follow from them.
 
         They are more than `wanted` where one of them shows how a name server was configured since its process started, and
@@ -122,7 +119,7 @@ class Night:
         pending = sorted(wanted)
         while pending:
             day = pending.pop(0)
-            if earlier := self.replay(day, parts):
+            if earlier := self.replay(day):
                 pending = sorted({day, *earlier, *pending})
                 continue
             later = [other for other in recorded if other > day]
@@ -184,7 +181,7 @@ class Night:
         """Read what is recorded on days, and the gold slices of `starts`; return all that was read so far."""
         fresh = [day for day in days if day not in self._condensed]
         if fresh or starts:
-            self._read.add(condensed(self._house, self._passes, fresh, starts, is_gated=self._is_gated))
+            self._read.add(condensed(self._house, self._passes, fresh, starts))
             self._condensed.update(fresh)
         return self._read
 
@@ -197,13 +194,13 @@ class Night:
 
     # -- replay --------------------------------------------------------------------------------------------------------
 
-    def replay(self, day: dt.date, parts: Iterable[str] = EVERYTHING) -> list[dt.date]:
-        """Replay a day, and judge it; `parts`: of the judgement.
+    def replay(self, day: dt.date) -> list[dt.date]:
+        """Replay a day, and judge it.
 
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
         """
         self.condense([day])
-        work = self._judgements(day, frozenset(parts))
+        work = self._judgements(day)
         together = self._each(replay_namesrvs, self._grouped(work))
         done = [of for group in together for of in group.each]
         self._replace(day, (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS), done)
@@ -213,7 +210,7 @@ class Night:
             if earlier:
                 return earlier
         self._replace(day, REPLAYED, done)
-        self._note_judged(day, frozenset(parts), together, work)
+        self._note_judged(day, together, work)
         return []
 
     def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[Judged]) -> None:
@@ -352,7 +349,7 @@ class Night:
         rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
-    def _judgements(self, day: dt.date, parts: frozenset[str]) -> list[JudgeWork]:
+    def _judgements(self, day: dt.date) -> list[JudgeWork]:
         """Return what is to be judged of each name server's day."""
         house = self._house
         slices = files_of(house, gold.REPORT_TABLES, [day])
@@ -369,13 +366,11 @@ class Night:
         return [
             JudgeWork(
                 of,
-                parts,
                 slices,
                 before,
                 told_then,
                 published,
                 opened,
-                self._is_gated,
                 tuple(unread.get(of.namesrv_id, ())),
                 house.conf.thresholds,
             )
@@ -383,25 +378,23 @@ class Night:
         ]
 
     def _published(self, day: dt.date) -> Files | None:
-        """Return the files of a day's gold tables as they were published; None if they never were, or nobody asks.
+        """Return the files of a day's gold tables as they were published; None if they never were.
 
         Damaged ones are refused, unless the day was asked for: so they are made anew.
         """
-        if not self._is_gated or day not in self._house.ledger().days:
+        if day not in self._house.ledger().days:
             return None
         if day not in self._asked:
             self._house.hold(DATA_TABLES, [day])
         return files_of(self._house, DATA_TABLES, [day], published=True)
 
-    def _note_judged(
-        self, day: dt.date, parts: frozenset[str], together: Sequence[JudgedTogether], work: Sequence[JudgeWork]
-    ) -> None:
+    def _note_judged(self, day: dt.date, together: Sequence[JudgedTogether], work: Sequence[JudgeWork]) -> None:
         """Take over what tasks have written, and compare name servers."""
         judged = sorted((of for group in together for of in group.each), key=lambda of: of.namesrv_id)
-        self._replace(day, [table for part in sorted(parts) for table in WRITES[part]], judged)
+        self._replace(day, WRITES, judged)
         gone = [*self._gone(day, work)]
         self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
-        if FLAGS in parts and judged:
+        if judged:
             judged, digests = told_together(self._house, day, judged)
             self._across = {**{cut: of for cut, of in self._across.items() if cut.day != day}, **digests}
         self._judged[day], self._counted[day] = [*judged, *gone], [*together]

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
 from jobs.store.files import DataFile, bounds_of, closed_days, read_files
-from jobs.store.relations import ask_files, few_of
+from jobs.store.relations import ask_files
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import empty
+from namesrv_day.arrow.rows import derived_of, empty
+from namesrv_day.arrow.sql import connection
 from namesrv_day.day.alive import alive, as_of, columns_for
 from schemas import bronze, gold
 from schemas.table import Table
@@ -124,23 +125,39 @@ class OfNamesrv(_OnDays):
             if low is None or high is None or any(low <= own <= high for own in self.namesrv_ids):
                 yield file
 
-    def few(
-        self, table: Table, columns: Sequence[str], clause: str, others: Mapping[str, pa.Table], where: str = "true"
-    ) -> pa.Table:
-        """Return columns of few of its rows: those that `clause` leaves, a join with `others`, and `where`; see `few_of`."""
-        files = [*self.files_of(table)]
-        own = "" if all(map(self._is_own, files)) else " AND list_contains($of_namesrvs, rows.namesrv_id)"
-        values = {"of_namesrvs": sorted(self.namesrv_ids)} if own else {}
-        return few_of(self.files.root, table, files, columns, f"{clause} WHERE ({where}){own}", others, **values)
+    def few(self, table: Table, columns: Sequence[str], clause: str, others: Mapping[str, pa.Table]) -> pa.Table:
+        """Return columns of few of its rows: those that `clause` leaves, SQL behind `FROM rows` that may join `others`.
 
-    def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], T]) -> T | None:
-        """Return what `ask` makes of its rows of a table; None if there is no file."""
+        A key that is not stored it does not see: that is made of the rows that are left.
+        """
+        made, none, con = derived_of(table), empty(table).select(columns), connection()
+        keys = made.keys() & {*table.key}
+        shown = ", ".join(f"{made[name]} AS {name}" if name in keys else f"rows.{name}" for name in columns)
+
+        def left(rows: DuckDBPyRelation) -> pa.Table:
+            return rows.query("rows", f"SELECT {shown} FROM rows {clause}").to_arrow_table()  # noqa: S608  ours
+
+        for name, other in others.items():
+            con.register(name, other)
+        try:
+            found = self.ask(table, left, with_keys=False)
+        finally:
+            for name in others:
+                con.unregister(name)
+        return none if found is None else found.cast(none.schema)
+
+    def ask(self, table: Table, ask: Callable[[DuckDBPyRelation], T], *, with_keys: bool = True) -> T | None:
+        """Return what `ask` makes of its rows of a table (`relation_of`); None if there is no file."""
         own = ColumnExpression("namesrv_id").isin(*map(ConstantExpression, sorted(self.namesrv_ids)))
         if not (files := [*self.files_of(table)]):
             return None
         # Each step of a relation is bound anew.
         are_own = all(map(self._is_own, files))
-        return ask_files(self.files.root, table, files, lambda rows: ask(rows if are_own else rows.filter(own)))
+
+        def asked(rows: DuckDBPyRelation) -> T:
+            return ask(rows if are_own else rows.filter(own))
+
+        return ask_files(self.files.root, table, files, asked, with_keys=with_keys)
 
     def _is_own(self, file: DataFile) -> bool:
         """Return whether all rows of a file are of one of them."""

@@ -230,8 +230,8 @@ def beats_during(
         # Files are read only where one of the spans lies.
         each = (f"{at} > TIMESTAMPTZ '{after}' AND {at} <= TIMESTAMPTZ '{last}'" for after, last in spans)
         when = " OR ".join(each) or "false"
-    clause = f"SEMI JOIN during ON {same}"
-    return work.today.of(work.namesrv_id).few(TABLES[kind], columns, clause, {"during": during}, when)
+    clause = f"SEMI JOIN during ON {same} WHERE {when}"
+    return work.today.of(work.namesrv_id).few(TABLES[kind], columns, clause, {"during": during})
 
 
 def _spans(during: pa.Table) -> list[tuple[dt.datetime, dt.datetime]]:

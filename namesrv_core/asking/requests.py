@@ -10,53 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicTable
-
 Fields = Mapping[str, str | None]
 
 _INT = (-(1 << 31), (1 << 31) - 1)
 _LONG = (-(1 << 63), (1 << 63) - 1)
 _MAX_DIGITS = 4_000
 _ZONE_MODE, _ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
-
-
-class RegisterBody(NamedTuple):
-    """Body of REGISTER_BROKER. `topics` None: the table is null. `filter_servers` None leaves the stored list."""
-
-    data_version: DataVersion | None
-    topics: TopicTable | None
-    filter_servers: tuple[str, ...] | None
-
-
-class Undecodable(NamedTuple):
-    """A body that the server cannot decode; `error` is how the exception's text begins, as far as it is known."""
-
-    error: str = ""
-
-
-class QueueDatas(NamedTuple):
-    """Body of REGISTER_TOPIC_IN_NAMESRV: queue data by broker name, in the request's order; None for a null list."""
-
-    queue_datas: tuple[tuple[str | None, QueueData], ...] | None
-
-
-Body = RegisterBody | DataVersion | QueueDatas | str | Undecodable | None
-
-
-class Request(NamedTuple):
-    """One request; `version` is MQVersion's ordinal.
-
-    `body` by code: RegisterBody (103), DataVersion or None (322), QueueDatas (217), properties text or None (318);
-    `body_crc32` is the checksum of its bytes as the server counts it (31 bits), None without a body.
-    """
-
-    code: int
-    fields: Fields
-    version: int = 0
-    body: Body = None
-    body_crc32: int | None = None
-    one_way: bool = False
-    channel_id: str | None = None
 
 
 class BrokerHeader(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Notification
 from namesrv_core.machine.registry import Registry, TableName
 from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey, QueueData, TopicQueueMappingInfo
 
@@ -110,19 +109,6 @@ def mapping_json(info: TopicQueueMappingInfo) -> Json:
         "bname": info.bname,
         "epoch": info.epoch,
         "dirty": info.dirty,
-    }
-
-
-def notification_json(notification: Notification) -> Json:
-    """Return a notification as JSON, with its request code."""
-    return {
-        "to": notification.to,
-        "code": 905,
-        "minBrokerId": notification.min_broker_id,
-        "minBrokerAddr": notification.min_broker_addr,
-        "offlineBrokerAddr": notification.offline_broker_addr,
-        "haBrokerAddr": notification.ha_broker_addr,
-        "brokerName": None,
     }
 
 

@@ -36,12 +36,6 @@ class RequestCode(IntEnum):
     BROKER_HEARTBEAT = 904
 
 
-SINCE_5X = frozenset(
-    {RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.GET_BROKER_MEMBER_GROUP, RequestCode.BROKER_HEARTBEAT}
-)
-"""Codes that 4.9.7 does not know."""
-
-
 class ResponseCode(IntEnum):
     """The codes that a name server answers with."""
 

@@ -19,7 +19,6 @@ from namesrv_wire.logs.event_log import Positions
 from namesrv_wire.logs.known_lines import TOPICS, Cut, KnownLine, KnownLines, Shape, cuts_of, line_in
 from namesrv_wire.logs.line_columns import Alike, Lines
 from namesrv_wire.rows import QUARANTINE, Row, Values, digest_id, quarantine_row
-from namesrv_wire.tally import Tally
 
 BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
@@ -71,16 +70,6 @@ def _numbered(found: tuple[int, Row]) -> tuple[int, Row]:
     number, row = found
     is_own = row.values.get("source_offset", number) == number
     return number, row if is_own else row._replace(values={**row.values, "source_offset": number})
-
-
-def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[Row]:
-    """Yield the rows of an event log in file order, as `read_blocks`, and count its lines as frames of `tally`."""
-    name = Path(path).name
-    for block in read_blocks(path):
-        if tally is not None:
-            tally.frames += block.frames
-        for _, row in block.in_order(name):
-            yield row
 
 
 def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[Block]:

@@ -10,12 +10,7 @@ from itertools import chain
 
 from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, refusal_told
 from namesrv_core.asking.requests import (
-    Body,
-    QueueDatas,
-    RegisterBody,
     RegisterHeader,
-    Request,
-    Undecodable,
     broker_header,
     crc32_matches,
     java_boolean,
@@ -24,9 +19,8 @@ from namesrv_core.asking.requests import (
 from namesrv_core.inference.configuration import told_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import profile_of_version
-from namesrv_wire import values
-from namesrv_wire.codes import EVENT_TABLES, V3_0_11, request_name
-from namesrv_wire.errors import LIMITS, DecodeError, Reason
+from namesrv_wire.codes import EVENT_TABLES, request_name
+from namesrv_wire.errors import LIMITS, DecodeError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode_queue_datas
 from namesrv_wire.protocol.body_cache import BodyCache
@@ -36,8 +30,6 @@ from namesrv_wire.values import require_short
 
 _HARD = "hard: "
 """How the `refusal` begins of a registration that only some releases can read."""
-_BODY_ERROR = "org.apache.rocketmq.remoting.exception.RemotingCommandException: Failed to decode RegisterBrokerBody"
-_VERSION_ERROR = "java.lang.ArrayIndexOutOfBoundsException"
 _TOLD_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
 _NAMES = frozenset(
     {
@@ -105,62 +97,11 @@ def _request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Va
     }, topics
 
 
-def request_of(frame: Frame, now_ms: int, bodies: BodyCache, channel_id: str | None = None) -> Request:
-    """Return a frame as the request that the core's dispatch takes.
-
-    `now_ms` stands for the server's clock. A body that the server's JSON reader might understand all the same counts as
-    undecodable. Raises `DecodeError` for one beyond our limits only.
-    """
-    body: Body
-    try:
-        body = _body_of(frame, now_ms, bodies)
-    except DecodeError as error:
-        if error.reason in LIMITS and error.reason is not Reason.AMBIGUOUS_JSON:
-            raise
-        body = Undecodable(_error_of(frame))
-    return Request(
-        frame.code,
-        frame.ext,
-        frame.version,
-        body,
-        _crc32(frame.body),
-        frame.is_one_way,
-        channel_id,
-    )
-
-
 def asks_standard_json(frame: Frame) -> bool:
     """Return whether a route question (105) accepts standard JSON only."""
     return frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and bool(
         java_boolean(frame.ext.get("acceptStandardJsonOnly"))
     )
-
-
-def _body_of(frame: Frame, now_ms: int, bodies: BodyCache) -> Body:
-    if frame.code == RequestCode.REGISTER_BROKER:
-        compressed = register_header(frame.ext).compressed
-        decoded = bodies.decode(frame.body, compressed=compressed, version=frame.version, now_ms=now_ms)
-        return RegisterBody(
-            values.data_version_of(decoded.data_version),
-            None if decoded.topics is None else values.topic_table_of(decoded.topics.topics, decoded.topics.mappings),
-            None if decoded.filter_servers is None else tuple(decoded.filter_servers),
-        )
-    if frame.code == RequestCode.QUERY_DATA_VERSION:
-        return values.data_version_of(decode_data_version(frame.body, now_ms))
-    if frame.code == RequestCode.REGISTER_TOPIC_IN_NAMESRV:
-        return QueueDatas(values.queue_datas_of(decode_queue_datas(frame.body)))
-    if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
-        return body_text(frame)
-    return None
-
-
-def _error_of(frame: Frame) -> str:
-    """Return how the text of the exception begins that a body which cannot be decoded makes of a request."""
-    if frame.code != RequestCode.REGISTER_BROKER:
-        return ""
-    if frame.version < 0:
-        return _VERSION_ERROR
-    return _BODY_ERROR if frame.version >= V3_0_11 else ""
 
 
 def _crc32(body: bytes) -> int | None:

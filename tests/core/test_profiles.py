@@ -9,8 +9,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, step
 from namesrv_core.asking.answers import answer
-from namesrv_core.asking.dispatch import answer_to, dispatch, refusal_told
-from namesrv_core.asking.requests import Request
+from namesrv_core.asking.dispatch import answer_to, refusal_told
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version
@@ -19,6 +18,7 @@ from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, Topic
 from namesrv_core.machine.step import apply_step
 from namesrv_core.replay.take import take
 from namesrv_wire.codes import VERSION_NAMES
+from tests.core.request_layer import Request, dispatch
 
 TWO = TopicTable([TopicConfig("T", 4, 4, 6, 3), TopicConfig("U", 4, 4, 6, 0)])
 ONE = TopicTable([TopicConfig("T", 4, 4, 6, 0)])

@@ -6,24 +6,8 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, step
 from namesrv_core.asking.answers import question_of
-from namesrv_core.asking.dispatch import (
-    CRC32_MISMATCH,
-    MISSING_BROKER_ID,
-    UNDECODABLE_BODY,
-    Served,
-    answer_to,
-    dispatch,
-    event_of,
-    serve,
-)
-from namesrv_core.asking.requests import (
-    Body,
-    Fields,
-    QueueDatas,
-    RegisterBody,
-    Request,
-    Undecodable,
-)
+from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, answer_to
+from namesrv_core.asking.requests import Fields
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import NULL_POINTER
 from namesrv_core.machine.rows import (
@@ -34,6 +18,17 @@ from namesrv_core.machine.rows import (
     QueueData,
     TopicConfig,
     TopicTable,
+)
+from tests.core.request_layer import (
+    Body,
+    QueueDatas,
+    RegisterBody,
+    Request,
+    Served,
+    Undecodable,
+    dispatch,
+    event_of,
+    serve,
 )
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.errors import EXIT_USAGE, FleetError
+from jobs.errors import EXIT_USAGE
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like
+from tools.fleet.fleet import FleetError
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs.errors import FleetError
 from jobs.passes import InProcess
 from jobs.store.files import bounds_of, read_files, write_file
 from jobs.store.warehouse import Warehouse
@@ -20,7 +19,7 @@ from namesrv_day.arrow.rows import rows_of, table_of
 from schemas import bronze
 from schemas.table import Table
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like, house_at
-from tools.fleet.fleet import Fleet
+from tools.fleet.fleet import Fleet, FleetError
 from tools.fleet.holes import HOLES
 from tools.fleet.plan import plan_of
 from tools.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate

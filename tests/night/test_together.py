@@ -15,7 +15,7 @@ from jobs.night import together
 from jobs.night.opened import Files
 from jobs.night.together import count_together, to_count
 from jobs.store.files import DataFile, write_file
-from jobs.store.relations import ask_file, rows_of_slices
+from jobs.store.relations import ask_file, digests_of
 from namesrv_day.arrow.digest import Slice
 from namesrv_day.arrow.rows import with_derived
 from namesrv_day.arrow.sql import ask
@@ -46,8 +46,8 @@ def gate(root: Path, files: Written) -> dict[tuple[str, str], Measurement]:
     found: list[Measurement] = []
     for name, file in ((table, file) for table in RECORDED for file in files.get(table, ())):
         found += ask_file(str(root), TABLES[name], file, lambda of, name=name: counted(of, name, row_rules(name)))  # type: ignore[misc]
-        for cut, count in rows_of_slices(str(root), TABLES[name], file).items():
-            rows[cut] = rows.get(cut, 0) + count
+        for cut, digest in digests_of(str(root), TABLES[name], [file]).items():
+            rows[cut] = rows.get(cut, 0) + digest.rows
     given = Files(str(root), {name: tuple(of) for name, of in files.items()})
     found += count_together(to_count(given, rows, str(root / "staging")))
     return {(m.table, m.rule): m for m in merged(found, RECORDED, {cut.table: 1 for cut in rows})}

@@ -11,7 +11,6 @@ import pytest
 
 from namesrv_core import take
 from namesrv_core.asking.answers import remark_matches
-from namesrv_core.asking.dispatch import dispatch
 from namesrv_core.inference.configuration import NOTHING_KNOWN, lines_of, shown_text, told_text
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
@@ -19,10 +18,11 @@ from namesrv_core.machine.question import Answer
 from namesrv_core.machine.step import apply_step
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.frames import Frame
-from namesrv_wire.protocol.requests import request_of
+from tests.core.request_layer import dispatch
 from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.oracle import VERSIONS, Oracle, request
 from tests.oracle.request_makers import CHANNELS, Made, Maker
+from tests.wire.request_of import request_of
 from tools.trace.trace import Trace
 from tools.trace.trace_state import StateText
 

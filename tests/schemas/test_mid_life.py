@@ -24,6 +24,7 @@ from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_wire import Segment, Transcript, read_capture
 from schemas import codec
 from schemas.bronze import EVENT_TABLES
+from tests.wire.request_of import topic_table_of
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 NS = 1_000_000_000
@@ -46,7 +47,9 @@ class Recording:
         for found in [*rows, *transcript.finish()]:  # a later row replaces an earlier one
             key = found.values.get("event_id") or found.values.get("topic_config_digest")
             by_table.setdefault(found.table, {})[str(key)] = found.values
-        tables = {digest: codec.topic_table_of(row) for digest, row in by_table["topic_configs"].items()}
+        tables = {
+            digest: topic_table_of(row["topics"], row["mappings"]) for digest, row in by_table["topic_configs"].items()
+        }
         self.arrivals: dict[str, int] = {}
         self.timed_events = []
         for table in EVENT_TABLES:

@@ -9,6 +9,7 @@ import pytest
 
 from namesrv_wire import AnyRow, Segment, Transcript, read_capture
 from namesrv_wire.packets.columns import snapshot_length
+from tests.wire.counted import accounted
 from tests.wire.forge import (
     BROKER,
     EPOCH_NS,
@@ -68,7 +69,7 @@ def test_headers_show_connections_and_lives(kept: int) -> None:
     rows = rows_of(short(life(), kept), transcript)
     assert facts(rows) == facts(rows_of(life()))
     counts = transcript.counts
-    assert counts.accounted == counts.frames + counts.pieces
+    assert accounted(counts) == counts.frames + counts.pieces
     assert [row["reason"] for row in of_table(rows, "quarantine")] == ["truncated_packet"] * 2  # one a connection
 
 

@@ -13,8 +13,9 @@ import pytest
 from jobs.ingest.sources import sources_of
 from namesrv_wire import AnyRow, CaptureError
 from namesrv_wire.logs.event_log import SCHEMA, line_of
-from namesrv_wire.logs.log_file import read_blocks, read_event_log
+from namesrv_wire.logs.log_file import read_blocks
 from schemas.bronze import TABLES
+from tests.wire.counted import read_event_log
 from tests.wire.forge import NAMESRV, of_table, rows_of
 from tests.wire.test_transcript_parts import conversation
 

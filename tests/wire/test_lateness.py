@@ -18,11 +18,12 @@ from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import MAX_NOTED, STEP_BACK_US, Lateness
 from namesrv_wire.logs.event_log import SCHEMA
-from namesrv_wire.logs.log_file import read_event_log
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.tally import Tally
 from schemas import codec
 from tests.examples import examples
+from tests.wire.counted import read_event_log
+from tests.wire.request_of import topic_table_of
 from tools.trace.trace_state import StateText
 
 NAMESRV = "10.0.0.1:9876"
@@ -74,7 +75,7 @@ def judged(files: list[list[Line]], folder: Path, lateness: Lateness) -> tuple[l
 def states_of(rows: list[AnyRow]) -> list[str]:
     """Return a digest of all tables after each event, in order of position, each event once."""
     topics = {
-        row.values["topic_config_digest"]: codec.topic_table_of(row.values)
+        row.values["topic_config_digest"]: topic_table_of(row.values["topics"], row.values["mappings"])
         for row in rows
         if row.table == "topic_configs"
     }

@@ -9,6 +9,7 @@ import pytest
 
 from namesrv_wire import Segment, Transcript
 from namesrv_wire.tally import Tally
+from tests.wire.counted import accounted
 from tests.wire.forge import MS_NS, NAMESRV, Talk, of_table, request, response, rows_of
 
 ROUTE = 105
@@ -58,7 +59,7 @@ def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pyte
     (few, _), (many, counts) = (peak_of(connections(count)) for count in (3_000, 12_000))
     assert many <= 1.2 * few
     assert (counts.connections, counts.frames, counts.observations) == (12_000, 2_400, 1_200)
-    assert counts.frames + counts.pieces == counts.accounted
+    assert counts.frames + counts.pieces == accounted(counts)
 
 
 @pytest.mark.slow
@@ -68,7 +69,7 @@ def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.Mon
     monkeypatch.setattr("namesrv_wire.servers.exchange.MAX_PENDING", 500)
     (few, _), (many, counts) = (peak_of(frames(count, answered=answered)) for count in (3_000, 12_000))
     assert many <= 1.2 * few
-    assert counts.frames == counts.accounted == 12_000 * (1 + answered)
+    assert counts.frames == accounted(counts) == 12_000 * (1 + answered)
     assert counts.observations == 12_000 * answered
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from namesrv_wire import AnyRow, Transcript
 from namesrv_wire.streams.opening import Preamble, opening_of
+from tests.wire.counted import accounted
 from tests.wire.forge import BROKER, NAMESRV, REGISTER, SECOND_NS, Talk, of_table, request, response, rows_of
 from tests.wire.openings import HELLO, SERVER_HELLO, SIGNATURE, V1, V2, V2_6
 
@@ -46,7 +47,7 @@ def test_a_stranger_is_one_row(reason: str, step: int) -> None:
     assert length <= len(said)
     assert [row["kind"] for row in of_table(rows, "channel_events")] == ["close"]
     counts = transcript.counts
-    assert (counts.frames, counts.pieces, counts.accounted) == (0, 1, 1)
+    assert (counts.frames, counts.pieces, accounted(counts)) == (0, 1, 1)
 
 
 def test_a_stranger_goes_on_over_the_end_of_a_capture() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_wire import Transcript
+from tests.wire.counted import accounted
 from tests.wire.forge import (
     BROKER,
     NAMESRV,
@@ -28,7 +29,7 @@ def test_a_broken_frame_does_not_lose_the_rest() -> None:
     rows = rows_of(talk.segments, transcript)
     assert [row["reason"] for row in of_table(rows, "quarantine")] == ["ambiguous_json", "frame_too_long"]
     assert len(of_table(rows, "registrations")) == len(of_table(rows, "unregistrations")) == 1
-    assert transcript.counts.accounted == transcript.counts.frames + transcript.counts.pieces == 5
+    assert accounted(transcript.counts) == transcript.counts.frames + transcript.counts.pieces == 5
 
 
 def test_a_packet_cut_by_the_snap_length_breaks_one_frame() -> None:
@@ -86,7 +87,7 @@ def test_a_body_beyond_our_limits_is_quarantined() -> None:
     rows = rows_of(talk.segments, transcript)
     assert [row["reason"] for row in of_table(rows, "quarantine")] == ["json_too_deep"]
     assert not of_table(rows, "registrations")
-    assert transcript.counts.accounted == transcript.counts.frames
+    assert accounted(transcript.counts) == transcript.counts.frames
 
 
 def test_secrets_reach_neither_rows_nor_the_carry() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from jobs.errors import FleetError
+from jobs.errors import UsageError
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Profile, profile_named
 from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.protocol.bodies import TopicTable, topic_table
@@ -34,6 +34,10 @@ FORMS: Final = (REGISTER, QUERY, LIGHT)
 # A light broker beats every second and asks for ten; one that beats less often for as long as four beats take.
 _LIGHT_TIMEOUT_MS, _BEATS_PER_LIGHT_TIMEOUT = 10_000, 4
 _REGISTRATION_PERIOD_US: Final = 30 * US_PER_S
+
+
+class FleetError(UsageError):
+    """Options that no fleet can have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import FleetError
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
@@ -33,7 +32,7 @@ from namesrv_wire.rows import Row
 from schemas import bronze
 from schemas.table import Table
 from tools.fleet.events import EventRows, namesrv_events_from, source_prefix, tables_of, topic_configs_from
-from tools.fleet.fleet import Fleet
+from tools.fleet.fleet import Fleet, FleetError
 from tools.fleet.holes import HOLES
 from tools.fleet.plan import Beats, Plan, beats_of, plan_of, versions_on
 from tools.fleet.truth import holes_from

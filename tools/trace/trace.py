@@ -17,12 +17,11 @@ from namesrv_core.history.registry_json import (
     group_json,
     mapping_json,
     name_json,
-    notification_json,
     queue_json,
     state_of,
     version_json,
 )
-from namesrv_core.machine.draft import NULL_POINTER, Step
+from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
 from namesrv_core.machine.heartbeat import QueryDataVersionResult
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.profile import PROFILES, Namesrv, NamesrvConfig
@@ -152,6 +151,19 @@ def _returned(op: str, taken: Step, live_order: list[str] | None, *, five: bool)
     return res
 
 
+def _notified(notification: Notification) -> Json:
+    """Return a notification as JSON, with its request code."""
+    return {
+        "to": notification.to,
+        "code": 905,
+        "minBrokerId": notification.min_broker_id,
+        "minBrokerAddr": notification.min_broker_addr,
+        "offlineBrokerAddr": notification.offline_broker_addr,
+        "haBrokerAddr": notification.ha_broker_addr,
+        "brokerName": None,
+    }
+
+
 def _result(op: str, taken: Step, live_order: list[str] | None, namesrv: Namesrv) -> Json:
     five = namesrv.profile.live_key_has_cluster
     res = _returned(op, taken, live_order, five=five)
@@ -162,7 +174,7 @@ def _result(op: str, taken: Step, live_order: list[str] | None, namesrv: Namesrv
     if taken.closed:
         res["closed"] = list(taken.closed)
     if taken.notifications:
-        res["notify"] = [notification_json(notification) for notification in taken.notifications]
+        res["notify"] = [_notified(notification) for notification in taken.notifications]
     if five and taken.batch is not None:
         res["batch"] = taken.batch
     return res

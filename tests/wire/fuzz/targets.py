@@ -11,7 +11,6 @@ from pathlib import Path
 
 from namesrv_wire import DecodeError, Transcript, WireError
 from namesrv_wire.logs.event_log import line_of
-from namesrv_wire.logs.log_file import read_event_log
 from namesrv_wire.packets.capture import OUTGOING, Segment
 from namesrv_wire.packets.columns import read_capture, read_columns
 from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
@@ -20,6 +19,7 @@ from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.secrets import blot
 from namesrv_wire.streams.cutting import FrameCutter
+from tests.wire.counted import accounted, read_event_log
 from tests.wire.forge import NAMESRV, Talk, rows_of
 from tests.wire.openings import OPENINGS
 from tests.wire.seeds import forged_frames, pcap_of, real_frames, register_bodies
@@ -115,7 +115,7 @@ def segments(data: bytes) -> None:
     carried = Transcript(namesrv=[NAMESRV], carry=transcript.carry())
     rows_of(made, carried)
     for counts in (transcript.counts, carried.counts):
-        assert counts.accounted == counts.frames + counts.pieces, counts
+        assert accounted(counts) == counts.frames + counts.pieces, counts
 
 
 def captures(data: bytes) -> None:
