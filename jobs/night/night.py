@@ -21,7 +21,7 @@ from jobs.errors import TamperedError
 from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
-from jobs.night.judging import EVERYTHING, FLAGS, WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
+from jobs.night.judging import JUDGED, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
 from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
@@ -51,7 +51,7 @@ _ONE_DAY = dt.timedelta(days=1)
 # What fewer rows cost is a task, and what is asked of a group at once.
 _ROWS_PER_TASK = 20_000
 
-_CARRIED = (*gold.HISTORY_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
+_CARRIED = (*gold.INTERVAL_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
 _WAITED_DAYS = 7
 _UNREAD = """
@@ -59,7 +59,7 @@ SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
-_HISTORIES = frozenset(table.name for table in gold.HISTORY_TABLES)
+_INTERVALS = frozenset(table.name for table in gold.INTERVAL_TABLES)
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
@@ -78,9 +78,8 @@ class Night:
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
         self._counted: dict[dt.date, list[JudgedTogether]] = {}
-        self._across: dict[Slice, Digest] = {}
         self._ends_here = False
-        """Whether histories end with the last day that was replayed; else they go on as they were published."""
+        """Whether intervals end with the last day that was replayed; else they go on as they were published."""
         self._asked: frozenset[dt.date] = frozenset()
         self._suspected: dict[dt.date, pa.Table] = {}
 
@@ -88,12 +87,12 @@ class Night:
         """Read what is recorded on the days that are wanted.
 
         Raises TamperedError where the night would start from other rows than were published: the gold slices of the days before,
-        what histories have of them and of later ones, and of days with new rows what was there.
+        what intervals there are of them and of later ones, and of days with new rows what was there.
         """
         self._asked = days.asked
         self._house.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
         expected = starting_slices(self._house, days)
-        starts = {cut.day for cut in expected if cut.day is not None and cut.table not in _HISTORIES}
+        starts = {cut.day for cut in expected if cut.day is not None and cut.table not in _INTERVALS}
         found = self.condense(days.wanted, starts).digests
         self.starts = {
             cut: digest for cut, digest in found.items() if starts and cut.table in _DATA and is_start(cut, starts)
@@ -111,9 +110,7 @@ class Night:
         for sentence in self._read.damaged:
             raise TamperedError(f"{sentence}. Nothing was published")
 
-    def replay_days(
-        self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = (), parts: Iterable[str] = EVERYTHING
-    ) -> None:
+    def replay_days(self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = ()) -> None:
         """Replay days in order, and those of `recorded` that follow from them.
 
         They are more than `wanted` where one of them shows how a name server was configured since its process started, and
@@ -122,7 +119,7 @@ class Night:
         pending = sorted(wanted)
         while pending:
             day = pending.pop(0)
-            if earlier := self.replay(day, parts):
+            if earlier := self.replay(day):
                 pending = sorted({day, *earlier, *pending})
                 continue
             later = [other for other in recorded if other > day]
@@ -166,17 +163,13 @@ class Night:
     @property
     def outputs(self) -> dict[Slice, Digest]:
         """Return the digests of the slices of the days that were replayed, and of all intervals that are open."""
-        counted = [(cut, digest) for of in self._all_counted for cut, digest in of.digests.items()]
-        found = {cut: digest for cut, digest in counted if cut.day is not None}
-        found |= self._open() if self._ends_here else self._house.slices_in_force({None})
-        for cut, digest in self._across.items():
-            found[cut] = found.get(cut, Digest()) + digest
+        found = {} if self._ends_here else self._house.slices_in_force({None})
+        for day, counted in self._counted.items():
+            is_last = self._ends_here and day == max(self._counted)
+            for cut, digest in (of for one in counted for of in one.digests.items()):
+                if cut.day is not None or is_last:
+                    found[cut] = found.get(cut, Digest()) + digest
         return found
-
-    def _open(self) -> dict[Slice, Digest]:
-        """Return the digests of all intervals that were open when the last day ended."""
-        last = self._counted[max(self._counted)]
-        return {cut: digest for of in last for cut, digest in of.digests.items() if cut.day is None}
 
     # -- condense ------------------------------------------------------------------------------------------------------
 
@@ -197,13 +190,13 @@ class Night:
 
     # -- replay --------------------------------------------------------------------------------------------------------
 
-    def replay(self, day: dt.date, parts: Iterable[str] = EVERYTHING) -> list[dt.date]:
-        """Replay a day, and judge it; `parts`: of the judgement.
+    def replay(self, day: dt.date) -> list[dt.date]:
+        """Replay a day, and judge it.
 
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
         """
         self.condense([day])
-        work = self._judgements(day, frozenset(parts))
+        work = self._judgements(day)
         together = self._each(replay_namesrvs, self._grouped(work))
         done = [of for group in together for of in group.each]
         self._replace(day, (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS), done)
@@ -213,7 +206,7 @@ class Night:
             if earlier:
                 return earlier
         self._replace(day, REPLAYED, done)
-        self._note_judged(day, frozenset(parts), together, work)
+        self._note_judged(day, together, work)
         return []
 
     def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[Judged]) -> None:
@@ -328,7 +321,7 @@ class Night:
     def _hold(self, tables: Sequence[Table], days: Collection[dt.date]) -> None:
         """Hold what is published of some days, but of gold tables those that this run makes anew.
 
-        What histories had when a day ended is theirs that this run has replayed, too.
+        What intervals there were when a day ended is theirs that this run has replayed, too.
         """
         for table in tables:
             self._house.hold([table], {*days} - (self.replayed if table.name in _DATA else set()))
@@ -352,27 +345,17 @@ class Night:
         rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
-    def _judgements(self, day: dt.date, parts: frozenset[str]) -> list[JudgeWork]:
+    def _judgements(self, day: dt.date) -> list[JudgeWork]:
         """Return what is to be judged of each name server's day."""
         house = self._house
-        slices = files_of(house, gold.REPORT_TABLES, [day])
-        start = self.start_of(day)
-        told = [d for d in days_of(house.recorded()) if d < day]
-        before = (
-            self._held([gold.FINDINGS], told)
-            .having(self._held([gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:]).named)
-            .having(self._held([gold.ORPHANED_TOPICS], [start] if start else []).named)
-        )
+        before = [d for d in days_of(house.recorded()) if d < day]
+        told = self._held([gold.EXPIRED_BROKERS], before[-_WAITED_DAYS:])
         unread, published = self._unread(), self._published(day)
-        opened = files_of(house, gold.HISTORY_TABLES, [dt.date.max], published=True)
-        told_then = files_of(house, [gold.FINDINGS] if published else [], told, published=True)
+        opened = files_of(house, gold.INTERVAL_TABLES, [dt.date.max], published=True)
         return [
             JudgeWork(
                 of,
-                parts,
-                slices,
-                before,
-                told_then,
+                told,
                 published,
                 opened,
                 self._is_gated,
@@ -393,28 +376,25 @@ class Night:
             self._house.hold(DATA_TABLES, [day])
         return files_of(self._house, DATA_TABLES, [day], published=True)
 
-    def _note_judged(
-        self, day: dt.date, parts: frozenset[str], together: Sequence[JudgedTogether], work: Sequence[JudgeWork]
-    ) -> None:
+    def _note_judged(self, day: dt.date, together: Sequence[JudgedTogether], work: Sequence[JudgeWork]) -> None:
         """Take over what tasks have written, and compare name servers."""
         judged = sorted((of for group in together for of in group.each), key=lambda of: of.namesrv_id)
-        self._replace(day, [table for part in sorted(parts) for table in WRITES[part]], judged)
-        gone = [*self._gone(day, work)]
-        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
-        if FLAGS in parts and judged:
+        self._replace(day, JUDGED, judged)
+        gone, digests = [*self._gone(day, work)], dict[Slice, Digest]()
+        if judged:
             judged, digests = told_together(self._house, day, judged)
-            self._across = {**{cut: of for cut, of in self._across.items() if cut.day != day}, **digests}
-        self._judged[day], self._counted[day] = [*judged, *gone], [*together]
+        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
+        self._judged[day], self._counted[day] = [*judged, *gone], [*together, JudgedTogether(digests=digests)]
         self.replayed.add(day)
 
     def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
-        """Have histories hold what closed on a day, and end with it, unless they go on behind it as they were published.
+        """Have tables hold what closed on a day, and end with it, unless they go on behind it as they were published.
 
         `is_other`: what is open when the day ends is other than was published.
         """
         published = self._house.ledger().days
         self._ends_here, ended_before = is_other or day not in published or day == max(published), self._ends_here
-        for table in gold.HISTORY_TABLES:
+        for table in gold.INTERVAL_TABLES:
             written = [done.intervals[table.name] for done in judged]
             replace_closed(self._house, table, day, [file for of in written for file in of.closed])
             if self._ends_here:
