@@ -88,11 +88,12 @@ def test_changed_rows_are_json() -> None:
     (row,) = compare(findings(finding("ü/\n", None)), findings(), DAY)
     assert row["changes"] == [
         {
-            "key": '{"code":"NO_MASTER","subject":"ü/\\n","from_time":"2026-03-01T00:00:00.001Z","evidence":["of ü/\\n"]}',
+            "key": '{"code":"NO_MASTER","subject":"ü/\\n","from_time":"2026-03-01T00:00:00.001Z",'
+            '"evidence":["of ü/\\n"],"told_on":"2026-03-01"}',
             "change": "added",
             "before": None,
             "after": '{"severity":"info","to_time":null,"detail":null,"brokers":null,"broker_names":null,"topics":null,'
-            '"topic_names":null}',
+            '"topic_names":null,"begun_with":null,"ended_on":null}',
         }
     ]
     member = {"broker_name": "b", "opened_by": "e", "opened_at": {"seq": 1, "no": 0}, "namesrv_id": NS, "day": DAY}

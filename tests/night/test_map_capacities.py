@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from jobs.night.judging import OUTCOMES, WRITES
+from jobs.night.judging import JUDGED
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
@@ -165,7 +165,7 @@ def test_nothing_is_written_where_no_map_grew(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_later_night_goes_on_as_one_night_does(tmp_path: Path) -> None:
     """The capacities come with the outcomes; a night that begins with the second day starts from those of the first."""
-    assert gold.MAP_CAPACITIES in WRITES[OUTCOMES]
+    assert gold.MAP_CAPACITIES in JUDGED
     server = crowds(V5_4_0, 0)
     whole = night(tmp_path / "w", server.written(tmp_path))
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
